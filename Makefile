@@ -1,0 +1,38 @@
+# make quickstart | test | lint | clean          make PYTHON=python3.12 test
+# Every target makes .venv when it is missing and uses it again; a change of setup.py installs anew.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: quickstart test lint clean
+
+quickstart: $(VENV)/.runtime
+	@$(BIN)/python -m lwt.quickstart
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) *.egg-info build .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "lwt needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
+	    "name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: setup.py | $(BIN)/python
+	@echo "installing lwt into $(VENV) (a minute or two, once)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test: setup.py | $(BIN)/python
+	@echo "installing lwt and what its tests need into $(VENV) (some minutes, once)"
+	@$(PIP) install --editable '.[test]'
+	@touch $(VENV)/.runtime $@

@@ -1,0 +1,100 @@
+"""Every key of a config, with its default. A paper's file overrides; nothing else adds keys.
+
+Values only: nothing here imports lwt. Durations are optimizer steps. ``build`` (lwt/training/build.py) is the only
+reader. The sections ``model``, ``reparam`` and ``task`` name a file of lwt by ``name``, and their other keys are
+that file's own arguments.
+"""
+
+import ml_collections
+
+
+def base():
+    """A config with every key there is. Locked by the caller's ``get_config``."""
+    config = ml_collections.ConfigDict()
+    config.seed = 0
+    config.steps = 1000  # optimizer steps of the whole run
+    config.init_from = ""  # workdir of the run whose weights (and tokenizer) this one starts from
+    config.init_checkpoint = "best"
+
+    config.model = ml_collections.ConfigDict({"name": "seq2seq"})  # lwt/models/NAME.py
+    config.reparam = ml_collections.ConfigDict({"name": "none"})  # lwt/reparam/NAME.py
+    config.task = ml_collections.ConfigDict({"name": "translate"})  # lwt/tasks/NAME.py
+
+    config.data = ml_collections.ConfigDict()
+    config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"
+    config.data.validation = ""
+    config.data.test = ""
+    config.data.fields = ("de", "en")  # source and target field of a record
+    config.data.max_train_records = 0  # 0: all
+    config.data.max_malformed = 0.01  # share of malformed records above which the run fails
+    config.data.clean = ml_collections.ConfigDict()
+    config.data.clean.lowercase = True
+    config.data.clean.remove_urls = True
+    config.data.clean.remove_html = True
+    config.data.clean.unicode = "NFKC"  # "" leaves the text alone
+    config.data.clean.characters = ""  # a regex of what to keep, "" keeps all
+    config.data.min_tokens = 1  # of either side, without the end mark; training pairs outside are left out, and counted
+    config.data.max_tokens = 64
+    config.data.tokenizer = ml_collections.ConfigDict()
+    config.data.tokenizer.vocabulary = 8000  # padded up to a multiple of 64
+    config.data.tokenizer.split_digits = False
+    config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or takes that of init_from
+    config.data.rows = 64  # rows of a training batch ...
+    config.data.row_length = 64  # ... and tokens of a row; sentence pairs are packed into the rows
+    config.data.eval_batch = 128  # sentences of an evaluation batch
+
+    config.optimizer = ml_collections.ConfigDict()
+    config.optimizer.name = "adamw"  # an optax optimizer: adamw, adam, sgd, adafactor, lion, ...
+    config.optimizer.learning_rate = 1.0  # factor on the schedule
+    config.optimizer.schedule = ml_collections.ConfigDict({"name": "noam", "width": 128, "warmup": 4000})
+    config.optimizer.arguments = ml_collections.ConfigDict({"b1": 0.9, "b2": 0.98, "eps": 1e-9})
+    config.optimizer.weight_decay = 0.0
+    config.optimizer.decay_rules = ((r".*/(bias|scale|position\w*)", 0.0), (r".*", 1.0))  # factor, first match wins
+    config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate; LoRA+ and embeddings; first match wins
+    config.optimizer.trainable = (r".*",)  # regexes; the other weights are frozen
+    config.optimizer.clip_norm = 0.0  # 0: none
+    config.optimizer.accumulate = 1  # microbatches of a step
+
+    config.precision = "float32"  # operands of the products: "float32" or "bfloat16"; weights stay float32
+    config.sharding = ((r".*", ()),)  # (regex, axis names of the mesh for each dimension): () replicates
+    config.mesh = ml_collections.ConfigDict({"data": -1})  # axis -> devices; -1: all that are left
+
+    config.log_every = 50
+    config.eval_every = 500
+    config.save_every = 500
+    config.eval_decode = True  # decode the validation set too, at every evaluation
+    config.keep_last = 2
+    config.select = "loss"  # the evaluation figure that "best" means ...
+    config.select_mode = "min"  # ... and its good end
+    config.profile_steps = ()  # (first, last): a window for the profiler
+    return config
+
+
+def parse(arg, defaults):
+    """``"data=pool,rank=8"`` over ``{"data": "multi30k", "rank": 16}``: a dict, typed like the defaults.
+
+    Raises:
+        ValueError: an unknown key, or a value that does not fit the default's type.
+    """
+    values = dict(defaults)
+    for item in filter(None, (arg or "").split(",")):
+        key, separator, text = item.partition("=")
+        if key not in defaults or not separator:
+            raise ValueError(f"config argument {item!r}: expected KEY=VALUE with KEY one of {sorted(defaults)}")
+        kind = type(defaults[key])
+        try:
+            values[key] = text.lower() in ("1", "true", "yes") if kind is bool else kind(text)
+        except ValueError as error:
+            raise ValueError(f"config argument {item!r}: {key} should be of type {kind.__name__}") from error
+    return values
+
+
+def smoke(config):
+    """The same set-up, shrunk so that two steps run in seconds: what CI runs of every config."""
+    config.steps = 2
+    config.log_every = config.eval_every = config.save_every = 1
+    config.data.max_train_records = 200
+    config.data.tokenizer.vocabulary = 320
+    config.data.rows = 8
+    config.data.eval_batch = 8
+    return config

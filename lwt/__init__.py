@@ -1,0 +1,29 @@
+"""lwt: lightweight transformers in JAX.
+
+One alphabet names the axes everywhere, in annotations, einsums and prose:
+
+    b batch   t target (query) position   s source (key) position   d model width
+    h head    k head width                f hidden width            v vocabulary
+    c classes r rank                      l layer                   n patches
+
+The one idea that carries the package: a model is ``f(weights, batch)``, and a light method is a pure map
+``weights = expand(params, step)`` from what is stored and trained to what the model multiplies with.
+See ``docs/design/``.
+"""
+
+__version__ = "0.1.0"
+
+
+def load(workdir, *, checkpoint="best"):
+    """Opens a finished (or running) experiment: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])``.
+
+    Args:
+        workdir: the folder given to ``train.py --workdir``.
+        checkpoint: ``"best"``, ``"last"`` or a step.
+
+    Raises:
+        lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
+    """
+    from lwt.training import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
+
+    return experiment.load(workdir, checkpoint=checkpoint)

@@ -1,0 +1,72 @@
+"""Multi-head scaled dot-product attention."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from lwt.layers import dropout, linear
+
+BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and no NaN; its output is never used
+
+
+class Attention(nn.Module):
+    """``softmax(Q Kᵀ / √k) V`` in h heads (Vaswani et al. 2017, section 3.2; "Implementing Transformers", equation 2).
+
+    Attributes:
+        width: the model width d.
+        heads: h; has to divide d. The head width is k = d/h.
+        dropout: rate on the attention weights.
+        dtype: operands of the products.
+    """
+
+    width: int
+    heads: int
+    dropout: float = 0.0
+    dtype: str = "float32"
+
+    def setup(self):
+        for name in ("query", "key", "value", "out"):
+            setattr(self, name, linear.Linear(self.width, dtype=self.dtype))
+        self.drop = dropout.Dropout(self.dropout)
+
+    def _heads(self, x):
+        return x.reshape(*x.shape[:-1], self.heads, self.width // self.heads)
+
+    def project(self, context):
+        """Keys and values `[b s h k]` of a context `[b s d]`, as the cache of calls that all attend to it."""
+        return {"key": self._heads(self.key(context)), "value": self._heads(self.value(context))}
+
+    def empty_cache(self, batch, length):
+        """A cache for `length` steps of decoding."""
+        zeros = jnp.zeros((batch, length, self.heads, self.width // self.heads))
+        return {"key": zeros, "value": zeros}
+
+    def __call__(self, x, context=None, mask=None, *, train=False, cache=None, index=None):
+        """Attends from x to the context (to x itself without one).
+
+        Args:
+            x: `[b t d]`.
+            context: `[b s d]`, or None.
+            mask: `[b 1|h t s]`, True where allowed, or None.
+            train: whether dropout acts.
+            cache: keys and values from `project` (used as they are), or, with an `index`, from `empty_cache`.
+            index: position at which the keys and values of x are written into the cache.
+
+        Returns:
+            `[b t d]`; with an index, ``(output, new cache)``.
+        """
+        q = self._heads(self.query(x)) * (self.width // self.heads) ** -0.5
+        if cache is None:
+            cache = self.project(x if context is None else context)
+        elif index is not None:
+            new = self.project(x)
+            cache = {
+                name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=1) for name in new
+            }
+        logits = jnp.einsum("bthk,bshk->bhts", q, cache["key"])
+        if mask is not None:
+            logits = jnp.where(mask, logits, BLOCKED)
+        weights = self.drop(jax.nn.softmax(logits), train=train)
+        mixed = jnp.einsum("bhts,bshk->bthk", weights, cache["value"])
+        y = self.out(mixed.reshape(x.shape))
+        return y if index is None else (y, cache)

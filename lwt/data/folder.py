@@ -1,0 +1,207 @@
+"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``, each of the first three also as ``.gz``.
+
+A folder is looked for under ``$LWT_DATA``, then as a path. A ``.csv`` or ``.tsv`` starts with a line of field names
+and holds text only; quotes mean something in a ``.csv`` alone. A record that cannot be used is left out, reported with
+file and line, and counted.
+"""
+
+import collections.abc
+import csv
+import dataclasses
+import gzip
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import zlib
+
+from lwt import errors
+from lwt.data import sources
+
+FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
+SHOWN = 3  # malformed records quoted in an error or a warning
+KEPT = 1000  # messages kept: a file of another format must not fill the memory with complaints
+
+
+@dataclasses.dataclass(frozen=True)
+class Table(collections.abc.Sequence):
+    """Records kept as columns: half the memory of as many dicts."""
+
+    columns: dict
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index):
+        return {field: column[index] for field, column in self.columns.items()}
+
+
+class Malformed(ValueError):
+    """Why a record cannot be used."""
+
+
+def read(name, split, *, fields, max_malformed):
+    """Loads one split of a folder; see `lwt.data.sources.load`."""
+    path = _find(name, split)
+    reader = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}[_format(path)]
+    columns, messages, bad, total = {}, [], 0, 0
+    for line, span, record in reader(path):  # span: the lines that the record takes, so that none is lost unnoticed
+        total += span
+        try:
+            if isinstance(record, Malformed):
+                raise record
+            _check(record, columns, fields)
+        except Malformed as error:
+            bad += span
+            if len(messages) < KEPT:
+                messages.append(f"{path}:{line}: {error}")
+            continue
+        if not columns:
+            columns = {field: [] for field in (fields or record)}
+        for field, column in columns.items():
+            column.append(record[field])
+    if not total:
+        raise errors.DataError(f"{path} is empty: split {split!r} of folder:{name} has no records")
+    quoted = "; ".join(messages[:SHOWN])
+    if not columns or bad > max_malformed * total:
+        raise errors.DataError(
+            f"{path}: {bad} of {total} records are malformed ({bad / total:.1%}, allowed {max_malformed:.1%}): {quoted}"
+        )
+    if bad:
+        logging.warning("%s: %d of %d records are malformed and left out: %s", path, bad, total, quoted)
+    with open(path, "rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return sources.Source(
+        name=f"folder:{name}@{split}",
+        records=Table(columns),
+        fields=tuple(columns),
+        fingerprint=sources.digest(content, *columns),
+        malformed=tuple(messages),
+    )
+
+
+def _check(record, columns, fields):
+    """Raises Malformed unless the record has every field, of the kind of the first good record's, and no empty text."""
+    for field in columns or fields or record:
+        if field not in record:
+            raise Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
+        value = record[field]
+        if value is None:
+            raise Malformed(f"field {field!r} is null")
+        if columns and isinstance(value, str) != isinstance(columns[field][0], str):
+            wanted = "text" if isinstance(columns[field][0], str) else type(columns[field][0]).__name__
+            raise Malformed(f"field {field!r} is {value!r:.40}, and not {wanted} as in the first record")
+        if isinstance(value, str):
+            if not value.strip():
+                raise Malformed(f"field {field!r} is empty")
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise Malformed(f"field {field!r} holds half a surrogate pair") from None
+
+
+def _jsonl(path):
+    # By the lines of the file: a JSON string may hold U+0085 or U+2028, which str.splitlines would cut at.
+    for number, line in _lines(path):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if not text.strip():
+                continue
+            record = json.loads(text)
+            if not isinstance(record, dict) or not record:
+                record = Malformed(f"expected a JSON object with fields, found {text.strip()!r:.40}")
+        except UnicodeDecodeError as error:
+            record = Malformed(f"bad UTF-8 at byte {error.start}")
+        except (ValueError, RecursionError) as error:
+            record = Malformed(f"bad JSON: {error}")
+        yield number, 1, record
+
+
+def _csv(path):
+    undecodable = []
+
+    def decoded():
+        for number, line in _lines(path):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                undecodable.append(number)
+                yield line.decode("utf-8", "replace")
+
+    tabs = _format(path) == ".tsv"
+    rows = csv.reader(decoded(), delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    header, last = None, 0
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            cells = Malformed(str(error))
+        first, last = last + 1, rows.line_num
+        if undecodable:
+            cells = Malformed(f"bad UTF-8 on line {undecodable[0]}")
+            undecodable.clear()
+        if header is None:
+            if isinstance(cells, Malformed) or len(set(cells)) != len(cells):
+                raise errors.DataError(f"{path}:{first}: the first line should name the fields, each once: {cells}")
+            header = cells
+        elif isinstance(cells, Malformed):
+            yield first, last - first + 1, cells
+        elif len(cells) != len(header) and cells:
+            message = f"{len(cells)} cells instead of {len(header)} ({', '.join(header)})"
+            yield first, last - first + 1, Malformed(message)
+        elif cells:
+            yield first, 1, dict(zip(header, cells, strict=True))
+
+
+def _lines(path):
+    """(number from 1, bytes) of every line, of a file that may be gzipped."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, line
+    except (OSError, EOFError, zlib.error) as error:
+        raise errors.DataError(f"{path} is damaged after line {number} ({error}); get the file again") from error
+
+
+def _parquet(path):
+    import pyarrow  # imported here: it takes as long as reading most folders
+    import pyarrow.parquet
+
+    row = 0
+    try:
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            for record in batch.to_pylist():
+                row += 1
+                yield row, 1, record
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise errors.DataError(f"{path} is damaged after row {row} ({error}); get the file again") from error
+
+
+def _format(path):
+    return pathlib.Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+
+
+def _find(name, split):
+    root = os.environ.get("LWT_DATA")
+    places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
+        if root and not pathlib.Path(root).is_dir():
+            raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")
+        there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
+        hint = (
+            f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
+        )
+        raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
+    files = sorted(p for p in folder.iterdir() if _format(p) in FORMATS and p.suffixes[-2:] != [".parquet", ".gz"])
+    splits = {path: path.name[: path.name.rindex(_format(path))] for path in files}
+    found = [path for path in files if splits[path] == split]
+    if len(found) > 1:
+        raise errors.DataError(f"{folder} holds split {split!r} more than once: {', '.join(p.name for p in found)}")
+    if not found:
+        raise errors.DataError(f"{folder} has no split {split!r}; {errors.suggest(split, splits.values())}")
+    return found[0]

@@ -1,0 +1,181 @@
+"""Text pairs from source to batch: what a sequence-to-sequence run reads."""
+
+import dataclasses
+import functools
+import itertools
+import logging
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from lwt import errors
+from lwt.data import pipeline, sources, text, tokenizer
+
+TOKENIZER = "tokenizer.model"
+KEYS = tuple(f"{side}_{what}" for side in ("source", "target") for what in ("segments", "positions")) + (
+    "source",
+    "inputs",
+    "targets",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A set to evaluate on, or to predict.
+
+    Attributes:
+        name: ``KIND:NAME@SPLIT``.
+        sources: raw texts.
+        references: raw texts, or None to predict.
+        groups: the kind of each record (its field ``task``), or None.
+        source_ids, target_ids: `pipeline.Ragged`; no targets to predict.
+    """
+
+    name: str
+    sources: list
+    references: list | None
+    groups: list | None
+    source_ids: pipeline.Ragged
+    target_ids: pipeline.Ragged | None
+
+
+class Pairs:
+    """The data of a run, by its config's section ``data``.
+
+    The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base` which it starts
+    from (whose weights mean nothing with another one); else it is trained on the training data.
+
+    Args:
+        section: ``config.data``.
+        workdir: where the tokenizer and the tokenized data are kept.
+        base: workdir of the run that this one starts from, or "".
+        seed: of the order of the training data.
+        make: whether a missing tokenizer is made (in the first process; the others wait for the file to be there).
+    """
+
+    def __init__(self, section, workdir, *, base="", seed=0, make=True):
+        self._section, self._workdir, self._seed = section, pathlib.Path(workdir), seed
+        self._cleaner = text.Cleaner(**section.clean)
+        path = self._workdir / TOKENIZER
+        if make and not path.exists():
+            self._make_tokenizer(path, base)
+        self.tokenizer = tokenizer.Tokenizer(path)
+
+    @property
+    def max_length(self):
+        """Longest row of an evaluation, end mark included."""
+        return self._section.max_tokens + 1
+
+    @property
+    def positions(self):
+        """Positions of a training batch, both sides together."""
+        return 2 * self._section.rows * self._section.row_length
+
+    def training(self, *, process=0, processes=1):
+        """Endless packed training batches (`pipeline.PackedPairs`)."""
+        section = self._section
+        source, target = self._tokenize(self._train_source)
+        batches = pipeline.PackedPairs(
+            source,
+            target,
+            rows=section.rows,
+            row_length=section.row_length,
+            min_tokens=section.min_tokens,
+            max_tokens=section.max_tokens,
+            seed=self._seed,
+            process=process,
+            processes=processes,
+        )
+        left_out = ", ".join(f"{count} {why}" for why, count in batches.left_out.items() if count) or "none"
+        shape = batches.measure()
+        logging.info(
+            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the target positions real",
+            self._train_source.name,
+            batches.pairs,
+            left_out,
+            shape["rows"] / section.rows,
+            batches.pairs * section.rows / shape["rows"],
+            100 * shape["target_share"],
+        )
+        return batches
+
+    def evaluation(self, name, *, limit=0):
+        """The set named ``KIND:NAME@SPLIT``; its first `limit` records if that is not 0."""
+        source = self._load(name)
+        if limit:
+            source = source.subset(limit)
+        fields = self._section.fields
+        source_ids, target_ids = self._tokenize(source)
+        records = source.read(0, len(source))
+        return Evaluation(
+            name=source.name,
+            sources=[record[fields[0]] for record in records],
+            references=[record[fields[1]] for record in records],
+            groups=[record["task"] for record in records] if "task" in source.fields else None,
+            source_ids=source_ids,
+            target_ids=target_ids,
+        )
+
+    def from_texts(self, texts):
+        """Source texts to predict."""
+        ids = self.tokenizer.encode([self._cleaner.clean(t) for t in texts])
+        return Evaluation("texts", texts, None, None, pipeline.Ragged.of(ids), None)
+
+    def batches(self, evaluation, *, process=0, processes=1):
+        """Padded batches of an `Evaluation` (`pipeline.PaddedBatches`)."""
+        return pipeline.padded_batches(
+            evaluation.source_ids,
+            evaluation.target_ids,
+            batch=self._section.eval_batch,
+            max_length=self.max_length,
+            process=process,
+            processes=processes,
+        )
+
+    def example(self):
+        """A training batch of zeros, for its shapes."""
+        shape = (self._section.rows, self._section.row_length)
+        return {key: np.zeros(shape, np.int32) for key in KEYS}
+
+    @functools.cached_property
+    def _train_source(self):
+        return self._load(self._section.train).subset(self._section.max_train_records)
+
+    def _load(self, name):
+        if not name:
+            raise errors.ConfigError("data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT")
+        section = self._section
+        source = sources.load(name, fields=section.fields, max_malformed=section.max_malformed)
+        for message in source.malformed[:3]:
+            logging.warning("left out: %s", message)
+        if len(source.malformed) > 3:
+            logging.warning("%s: %d malformed records left out", source.name, len(source.malformed))
+        return source
+
+    def _tokenize(self, source):
+        return pipeline.tokenize(
+            source, self.tokenizer, self._cleaner, self._section.fields, cache_dir=self._workdir / "tokens"
+        )
+
+    def _make_tokenizer(self, path, base):
+        given = self._section.tokenizer.path or (base and os.path.join(base, TOKENIZER))
+        if given:
+            tokenizer.Tokenizer(given)  # complains if it is missing or damaged
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            shutil.copyfile(given, part)
+            part.replace(path)
+            return
+        logging.info("training a tokenizer on %s", self._train_source.name)
+        source, fields = self._train_source, self._section.fields
+        records = itertools.chain.from_iterable(
+            source.read(start, start + pipeline.CHUNK) for start in range(0, len(source), pipeline.CHUNK)
+        )
+        tokenizer.train(
+            (self._cleaner.clean(record[field]) for record in records for field in fields),
+            path,
+            vocabulary=self._section.tokenizer.vocabulary,
+            split_digits=self._section.tokenizer.split_digits,
+        )

@@ -1,0 +1,159 @@
+"""Sources: records of a declared form, readable by index, so that a shuffle, a shard and a resume are exact.
+
+A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``, and several are joined by ``+``::
+
+    folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .parquet (or .gz)
+    tfds:wmt17_translate/de-en                             a TensorFlow Datasets builder
+    generated:arithmetic,tasks=add_1|add_2                 made up here
+    folder:mt_de_en_train+folder:multi30k_de_en@train      one after the other
+
+``KIND`` is the file ``lwt/data/KIND.py``; the file is its registration. It has one function
+
+    read(name, split, *, fields, max_malformed) -> Source
+"""
+
+import bisect
+import collections.abc
+import dataclasses
+import hashlib
+import importlib
+import itertools
+import pathlib
+import re
+
+import numpy as np
+
+from lwt import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Records by index: ``len(source)``, ``source[i] -> dict``, ``source[a:b] -> Source``, ``source.read(a, b)``.
+
+    Attributes:
+        name: as asked for, with the split.
+        records: anything with ``len`` and ``[i] -> dict``; a ``__getitems__(indices)`` is used where there is one.
+        fields: the names that every record has.
+        fingerprint: hash of the content (or of what fixes it), for caches.
+        malformed: a message with file and line for each record that was left out (the first 1000 of them).
+    """
+
+    name: str
+    records: collections.abc.Sequence = dataclasses.field(repr=False)
+    fields: tuple
+    fingerprint: str
+    malformed: tuple = ()
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return self._view(np.arange(len(self))[index])
+        if not 0 <= index < len(self.records):
+            raise IndexError(f"{self.name} has {len(self)} records, asked for {index}")
+        return self.records[index]
+
+    def read(self, start, stop):
+        """The records of ``range(start, stop)``, as many as there are."""
+        indices = range(start, min(stop, len(self)))
+        if hasattr(self.records, "__getitems__"):
+            return self.records.__getitems__(indices)
+        return [self.records[i] for i in indices]
+
+    def subset(self, count, *, seed=0):
+        """`count` records drawn without replacement, in their order here; all of them if `count` is 0 or too many."""
+        if not 0 < count < len(self):
+            return self
+        return self._view(np.sort(np.random.default_rng(seed).permutation(len(self))[:count]))
+
+    def _view(self, indices):
+        fingerprint = digest(self.fingerprint, hashlib.sha256(indices.astype(np.int64)).hexdigest())
+        return dataclasses.replace(self, records=_Picked(self.records, indices), fingerprint=fingerprint)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Picked(collections.abc.Sequence):
+    records: collections.abc.Sequence
+    indices: np.ndarray
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __getitem__(self, index):
+        return self.records[int(self.indices[index])]
+
+
+class _Joined(collections.abc.Sequence):
+    def __init__(self, parts):
+        self.parts = parts
+        self.ends = list(itertools.accumulate(len(part) for part in parts))
+
+    def __len__(self):
+        return self.ends[-1]
+
+    def __getitem__(self, index):
+        part = bisect.bisect_right(self.ends, index)
+        return self.parts[part][index - (self.ends[part - 1] if part else 0)]
+
+
+def load(name, *, split="train", fields=None, max_malformed=0.01):
+    """Opens a source.
+
+    Args:
+        name: ``KIND:NAME``, ``KIND:NAME@SPLIT``, or several joined by ``+``.
+        split: the split of every part that does not name its own.
+        fields: the fields that every record must have (others may be there); default: those of the first record.
+        max_malformed: the share of malformed records above which loading fails; below, they are left out.
+
+    Raises:
+        lwt.errors.DataError: a kind, name, split or field that is not there (the message says what is), an empty
+            split, a damaged file, or too many malformed records (the message quotes the first).
+    """
+    # Only a '+' ahead of another KIND: joins; paths and slices of splits ("train+test") keep theirs.
+    parts = [
+        _load_one(part, split, fields=tuple(fields or ()), max_malformed=max_malformed)
+        for part in re.split(r"\+(?=[a-z_]+:)", name)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    common = tuple(f for f in parts[0].fields if all(f in part.fields for part in parts))
+    if not common:
+        raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
+    return Source(
+        name="+".join(part.name for part in parts),
+        records=_Joined([part.records for part in parts]),
+        fields=common,
+        fingerprint=digest(*(part.fingerprint for part in parts)),
+        malformed=tuple(message for part in parts for message in part.malformed),
+    )
+
+
+def _load_one(name, split, *, fields, max_malformed):
+    kind, colon, rest = name.partition(":")
+    if not colon or not rest:
+        raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT with KIND one of {kinds()}")
+    if kind not in kinds():
+        raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds())}")
+    head, at, tail = rest.rpartition("@")
+    if at and "/" not in tail:  # an '@' further up belongs to a path
+        rest, split = head, tail
+    return importlib.import_module(f"lwt.data.{kind}").read(rest, split, fields=fields, max_malformed=max_malformed)
+
+
+def kinds():
+    """The kinds there are: the files beside this one that have a function ``read``."""
+    here = pathlib.Path(__file__).parent
+    return sorted(path.stem for path in here.glob("*.py") if "\ndef read(" in path.read_text(encoding="utf-8"))
+
+
+def need_fields(name, wanted, found):
+    """Raises DataError for the first of `wanted` that is not among the fields `found`."""
+    for field in wanted:
+        if field not in found:
+            raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, found)}")
+
+
+def digest(*parts):
+    """A short stable hash of what `parts` print as."""
+    return hashlib.sha256("\0".join(str(part) for part in parts).encode()).hexdigest()[:32]

@@ -1,0 +1,119 @@
+"""TensorFlow Datasets without TensorFlow: builder -> array_record files -> records by index.
+
+A data set that is not there yet is downloaded and prepared below ``$TFDS_DATA_DIR`` (default ~/tensorflow_datasets).
+Its text was checked when it was prepared: records are read when they are needed, bad UTF-8 is replaced, and an empty
+side shows up as zero tokens.
+"""
+
+import collections.abc
+import dataclasses
+import importlib
+import logging
+import os
+
+import numpy as np
+
+from lwt import errors
+from lwt.data import sources
+
+DOWNLOAD_RETRIES = 4  # of TFDS's 10 with doubling pauses, after which a machine without network learns so in 200 s
+
+
+@dataclasses.dataclass(frozen=True)
+class Records(collections.abc.Sequence):
+    """A TFDS data source whose records hold str, numbers and arrays."""
+
+    data: collections.abc.Sequence
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, index):
+        return {name: _plain(value) for name, value in self.data[index].items()}
+
+    def __getitems__(self, indices):
+        records = self.data.__getitems__(list(indices))
+        return [{name: _plain(value) for name, value in record.items()} for record in records]
+
+
+def read(name, split, *, fields, max_malformed):
+    """Opens one split of ``NAME`` or ``NAME/CONFIG``; slices such as ``train[:1000]`` work. See `sources.load`."""
+    del max_malformed  # checked when TFDS prepared the data
+    builder = _builder(name)
+    if not builder.is_prepared():
+        _prepare(builder, name)
+    if builder.info.splits and split.partition("[")[0] not in builder.info.splits and "+" not in split:
+        raise errors.DataError(f"tfds:{name} has no split {split!r}; {errors.suggest(split, builder.info.splits)}")
+    try:
+        records = Records(builder.as_data_source(split))
+    except NotImplementedError as error:  # prepared as tfrecord
+        raise errors.DataError(
+            f"tfds:{name} in {builder.data_path} cannot be read by index ({_first_line(error)}); prepare it as "
+            "array_record files: set TFDS_DATA_DIR to another folder, or move that one away"
+        ) from error
+    except (ValueError, KeyError, OSError) as error:
+        raise errors.DataError(f"tfds:{name}, split {split!r}: {_first_line(error)}") from error
+    if not len(records):
+        raise errors.DataError(f"tfds:{name}: split {split!r} has no records")
+    there = tuple(builder.info.features)
+    sources.need_fields(f"tfds:{name}", fields, there)
+    return sources.Source(
+        name=f"tfds:{name}@{split}",
+        records=records,
+        fields=there,
+        fingerprint=sources.digest(builder.info.full_name, builder.info.dataset_size, split, len(records)),
+    )
+
+
+def _builder(name):
+    try:
+        import tensorflow_datasets as tfds
+        from tensorflow_datasets.core import registered
+    except ImportError as error:
+        raise errors.DataError(f"tfds:{name} needs the package tensorflow-datasets, which fails: {error}") from error
+    # TFDS registers its older data sets (glue, wmt*) package by package, and stops at the first whose dependency is
+    # missing, silently. Those with text and images need none.
+    for package in ("text", "translate", "image_classification"):
+        try:
+            importlib.import_module(f"tensorflow_datasets.{package}")
+        except ImportError as error:
+            logging.warning("tfds: the data sets of tensorflow_datasets.%s are not available: %s", package, error)
+    dataset, _, config = name.partition("/")
+    try:
+        return tfds.builder(name, file_format="array_record", data_dir=os.environ.get("TFDS_DATA_DIR"))
+    except registered.DatasetNotFoundError as error:
+        known = registered.list_imported_builders()
+        raise errors.DataError(f"no tfds data set {dataset!r}; {errors.suggest(dataset, known)}") from error
+    except ValueError as error:
+        configs = list(tfds.builder_cls(dataset).builder_configs)
+        if not config or config in configs:
+            raise errors.DataError(f"tfds:{name}: {_first_line(error)}") from error
+        raise errors.DataError(f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}") from error
+
+
+def _prepare(builder, name):
+    from tensorflow_datasets.core.download import downloader
+
+    logging.warning("tfds:%s is not in %s: downloading and preparing it", name, builder.data_path)
+    if hasattr(downloader, "MAX_RETRIES"):
+        downloader.MAX_RETRIES = DOWNLOAD_RETRIES
+    try:
+        builder.download_and_prepare()
+    except Exception as error:  # whatever the network, the disk and each builder's own code can raise
+        raise errors.DataError(
+            f"tfds:{name} is not prepared in {builder.data_path} and could not be downloaded "
+            f"({type(error).__name__}: {_first_line(error)}); set TFDS_DATA_DIR to where it is, or run with a network: "
+            f"python -c \"from lwt.data import sources; sources.load('tfds:{name}')\""
+        ) from error
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return _plain(value.item())
+    return value
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

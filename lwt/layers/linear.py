@@ -1,0 +1,177 @@
+"""Where an activation meets a weight: ``linear(x, w)``, the only such place in lwt.
+
+A weight is an array `[in, out]`, or a small pytree node that knows how to be multiplied. Models never ask which
+kind they hold; ``dense(w)`` turns any of them into an array. A new kind of weight (quantized, factorised) is one
+class here with a ``shape`` and three methods: ``matmul``, ``take`` and ``dense``.
+"""
+
+import functools
+
+import flax.linen as nn
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+from lwt.layers import dropout
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def matmul(x, w, dtype):
+    """``x [n in] @ w [in out] -> [n out]``: operands in `dtype`, sums and result in float32.
+
+    With bfloat16 the backward products take bfloat16 operands too (plain autodiff would run them in float32,
+    at half the speed): cotangents are rounded the way activations are.
+    """
+    return jnp.dot(x.astype(dtype), w.astype(dtype), preferred_element_type=jnp.float32)
+
+
+def _matmul_fwd(x, w, dtype):
+    """Keeps only what the wanted gradients need: a frozen weight costs neither its own gradient nor a saved `x`."""
+    saved_x = x.value.astype(dtype) if w.perturbed else None
+    saved_w = w.value.astype(dtype) if x.perturbed else None
+    like_x, like_w = (jnp.zeros((0,), operand.value.dtype) for operand in (x, w))
+    return matmul(x.value, w.value, dtype), (saved_x, saved_w, like_x, like_w)
+
+
+def _matmul_bwd(dtype, saved, dy):
+    x, w, like_x, like_w = saved
+    if isinstance(dy, jax.custom_derivatives.SymbolicZero):
+        return None, None
+    dy = dy.astype(dtype)
+    dx = dw = None
+    if w is not None:
+        dx = jax.lax.dot_general(dy, w, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        dx = dx.astype(like_x.dtype)
+    if x is not None:
+        dw = jax.lax.dot_general(x, dy, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+        dw = dw.astype(like_w.dtype)
+    return dx, dw
+
+
+matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
+
+
+@flax.struct.dataclass
+class LowRank:
+    """``W + scale · a @ b``, multiplied as ``x@W + scale · (x@a)@b``: no `[in out]` gradient is formed for a frozen W.
+
+    Attributes:
+        base: `[in out]`, an array or another node. First, so that linen's shape check sees the kernel's shape.
+        a: `[in r]`.
+        b: `[r out]`.
+        scale: scalar array (α/r, α/√r, ...; SingLoRA's depends on the step).
+        key: a random key for dropout on the input of `a`, or None (evaluation).
+        rate: the dropout rate, realised as `layers/dropout` does.
+    """
+
+    base: jax.Array
+    a: jax.Array
+    b: jax.Array
+    scale: jax.Array
+    key: jax.Array | None = None
+    rate: float = flax.struct.field(pytree_node=False, default=0.0)
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    def matmul(self, x, dtype):
+        low = x
+        kept = dropout.kept_of_256(self.rate)
+        if self.key is not None and kept < 256:
+            low = jnp.where(dropout.keep_mask(self.key, self.rate, x.shape), x * (256 / kept), 0)
+        low = matmul(matmul(low, self.a, dtype), self.scale * self.b, dtype)
+        return _multiply(x, self.base, dtype) + low
+
+    def take(self, ids):
+        return take(self.base, ids) + take(self.a, ids) @ (self.scale * self.b)
+
+    def dense(self):
+        a, b = self.a.astype(jnp.float32), self.b.astype(jnp.float32)
+        return dense(self.base) + jnp.dot(a, self.scale * b, precision="highest")
+
+
+@flax.struct.dataclass
+class ColumnScaled:
+    """``W · m``: every output column of `base` times its own factor (DoRA's magnitude over norm).
+
+    Attributes:
+        base: `[in out]`, an array or another node.
+        scale: `[out]`.
+    """
+
+    base: LowRank
+    scale: jax.Array
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    def matmul(self, x, dtype):
+        return _multiply(x, self.base, dtype) * self.scale[None]
+
+    def take(self, ids):
+        rows = take(self.base, ids)
+        return rows * jnp.expand_dims(self.scale, range(rows.ndim - 1))
+
+    def dense(self):
+        return dense(self.base) * self.scale[None]
+
+
+NODES = (LowRank, ColumnScaled)
+
+
+def is_node(w):
+    """True for a structured weight: use as ``is_leaf`` in `jax.tree.map`."""
+    return isinstance(w, NODES)
+
+
+def _multiply(x, w, dtype):
+    return w.matmul(x, dtype) if is_node(w) else matmul(x, w, dtype)
+
+
+def linear(x, w, *, dtype=jnp.float32):
+    """``x [... in] @ w [in out] -> [... out]`` in float32; `dtype` is that of the operands.
+
+    Leading axes are folded into one: XLA's CPU backend is fastest on plain 2-D products.
+    """
+    return _multiply(x.reshape(-1, x.shape[-1]), w, dtype).reshape(*x.shape[:-1], -1)
+
+
+def take(w, ids):
+    """Rows `ids [...]` of an embedding table `w [v d]`, as `[... d]`."""
+    return w.take(ids) if is_node(w) else jnp.take(w, ids, axis=0, mode="clip")
+
+
+def dense(w):
+    """Any weight as one float32-accumulated array; for a whole tree use ``merge``."""
+    return w.dense() if is_node(w) else w
+
+
+def merge(weights):
+    """A tree of weights with every structured node turned into an array (for export, and for inspection)."""
+    return jax.tree.map(dense, weights, is_leaf=is_node)
+
+
+class Linear(nn.Module):
+    """``x @ kernel + bias``.
+
+    Attributes:
+        features: width of the output.
+        use_bias: whether there is a bias.
+        kernel_init: initialiser of the `[in out]` kernel; PyTorch's and Vaswani's choice, Xavier uniform, by default.
+        dtype: operands of the product ("float32" or "bfloat16"); the result is float32 either way.
+    """
+
+    features: int
+    use_bias: bool = True
+    kernel_init: nn.initializers.Initializer = nn.initializers.xavier_uniform()
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x):
+        kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features))
+        y = linear(x, kernel, dtype=self.dtype)
+        if self.use_bias:
+            y = y + self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        return y

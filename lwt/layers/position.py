@@ -1,0 +1,22 @@
+"""Sinusoidal positions."""
+
+import jax.numpy as jnp
+
+
+def sinusoidal(positions, width):
+    """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``.
+
+    Computed from the positions, so that any length and any packing of rows will do.
+
+    Args:
+        positions: integers `[...]`.
+        width: the model width d, even.
+
+    Returns:
+        `[... d]` in float32.
+
+    Source: Vaswani et al. 2017, section 3.5; "Implementing Transformers", equation 1.
+    """
+    frequencies = jnp.exp(-jnp.log(10000.0) * jnp.arange(0, width, 2) / width)
+    angles = positions[..., None] * frequencies.reshape((1,) * positions.ndim + (-1,))
+    return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*positions.shape, width)

@@ -1,0 +1,220 @@
+"""The encoder-decoder transformer.
+
+Source: Vaswani et al. 2017; "Implementing Transformers", sections 2 and 4.1. At the paper's size (d=128, 4+4 layers, h=4,
+f=512, v=50,048, three-way tied) it has 8,257,536 parameters.
+"""
+
+import collections.abc
+import functools
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from lwt import errors
+from lwt.attention import masks, softmax
+from lwt.layers import dropout, embed, linear, mlp, position
+
+
+class Block(nn.Module):
+    """One layer: self-attention, attention to the encoder if `cross`, feed-forward; each with residual and norm.
+
+    Post-norm is ``LayerNorm(x + Dropout(Sublayer(x)))`` as in the papers, pre-norm ``x + Dropout(Sublayer(LayerNorm(x)))``.
+
+    Attributes:
+        attention: makes an attention module; see `lwt/attention/`.
+        feed_forward: makes the feed-forward module.
+        cross: whether the layer attends to the encoder.
+        pre_norm: where the norm stands.
+        dropout: rate on every sublayer's output.
+    """
+
+    attention: collections.abc.Callable
+    feed_forward: collections.abc.Callable
+    cross: bool = False
+    pre_norm: bool = False
+    dropout: float = 0.0
+
+    def setup(self):
+        self.self_attention = self.attention()
+        self.self_attention_norm = nn.LayerNorm(epsilon=1e-5)
+        if self.cross:
+            self.cross_attention = self.attention()
+            self.cross_attention_norm = nn.LayerNorm(epsilon=1e-5)
+        self.mlp = self.feed_forward()
+        self.mlp_norm = nn.LayerNorm(epsilon=1e-5)
+        self.drop = dropout.Dropout(self.dropout)
+
+    def _add(self, x, sublayer, norm, *, train):
+        if self.pre_norm:
+            return x + self.drop(sublayer(norm(x)), train=train)
+        return norm(x + self.drop(sublayer(x), train=train))
+
+    def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
+        """x `[b t d]`, mask `[b 1 t t]`, memory `[b s d]`, memory_mask `[b 1 t s]` -> `[b t d]`."""
+        x = self._add(x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train)
+        if self.cross:
+            attend = lambda y: self.cross_attention(y, memory, memory_mask, train=train)  # noqa: E731
+            x = self._add(x, attend, self.cross_attention_norm, train=train)
+        return self._add(x, self.mlp, self.mlp_norm, train=train)
+
+    def step(self, x, cache, index, mask, memory, memory_mask):
+        """One position: x `[b 1 d]`, with the caches of both attentions -> ``(x, new self-attention cache)``."""
+
+        def attend(y):
+            nonlocal cache
+            y, cache = self.self_attention(y, None, mask, cache=cache, index=index)
+            return y
+
+        x = self._add(x, attend, self.self_attention_norm, train=False)
+        if self.cross:
+            attend_memory = lambda y: self.cross_attention(y, None, memory_mask, cache=memory)  # noqa: E731
+            x = self._add(x, attend_memory, self.cross_attention_norm, train=False)
+        return self._add(x, self.mlp, self.mlp_norm, train=False), cache
+
+
+class Stack(nn.Module):
+    """Blocks in a row, with a final norm if they are pre-norm.
+
+    Attributes:
+        layers: how many.
+        block: makes a block.
+        final_norm: whether a LayerNorm ends the stack.
+    """
+
+    layers: int
+    block: collections.abc.Callable
+    final_norm: bool = False
+
+    def setup(self):
+        self.layer = [self.block() for _ in range(self.layers)]
+        if self.final_norm:
+            self.norm = nn.LayerNorm(epsilon=1e-5)
+
+    def finish(self, x):
+        return self.norm(x) if self.final_norm else x
+
+    def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
+        for layer in self.layer:
+            x = layer(x, mask, memory, memory_mask, train=train)
+        return self.finish(x)
+
+
+class Seq2Seq(nn.Module):
+    """Encoder-decoder transformer over packed rows: several sentence pairs a row, told apart by segment numbers.
+
+    Attributes:
+        vocabulary: v, rows of the one table that embeds source and target and gives the logits (three-way tying).
+        width: d.
+        heads: h.
+        hidden: f.
+        encoder_layers, decoder_layers: layers a side.
+        dropout: rate on embeddings and on every sublayer's output.
+        attention_dropout: rate on attention weights.
+        pre_norm: norm before each sublayer (with a final norm) instead of after it.
+        scale_embedding: multiply embeddings by √d (Vaswani, section 3.4).
+        attention: makes an attention from ``width, heads, dropout, dtype``.
+        dtype: operands of the products.
+    """
+
+    vocabulary: int
+    width: int = 128
+    heads: int = 4
+    hidden: int = 512
+    encoder_layers: int = 4
+    decoder_layers: int = 4
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    pre_norm: bool = False
+    scale_embedding: bool = True
+    attention: collections.abc.Callable = softmax.Attention
+    dtype: str = "float32"
+
+    @nn.nowrap
+    def example(self):
+        """A smallest batch, to make weights with."""
+        keys = ("source", "source_segments", "source_positions", "inputs", "target_segments", "target_positions")
+        return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
+
+    def setup(self):
+        if self.width % (2 * self.heads):
+            raise errors.ConfigError(
+                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: heads of equal, even width"
+            )
+        self.embed = embed.Embed(self.vocabulary, self.width)
+        self.drop = dropout.Dropout(self.dropout)
+        attention = functools.partial(
+            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
+        )
+        block = functools.partial(
+            Block,
+            attention=attention,
+            feed_forward=functools.partial(mlp.MLP, hidden=self.hidden, dtype=self.dtype),
+            pre_norm=self.pre_norm,
+            dropout=self.dropout,
+        )
+        self.encoder = Stack(self.encoder_layers, block, final_norm=self.pre_norm)
+        self.decoder = Stack(self.decoder_layers, functools.partial(block, cross=True), final_norm=self.pre_norm)
+
+    def _embed(self, ids, positions, *, train):
+        x = self.embed(ids)
+        if self.scale_embedding:
+            x = x * self.width**0.5
+        return self.drop(x + position.sinusoidal(positions, self.width), train=train)
+
+    def encode(self, source, segments, positions, *, train=False):
+        """Source ids, segments and positions `[b s]` -> memory `[b s d]`."""
+        x = self._embed(source, positions, train=train)
+        return self.encoder(x, masks.segments(segments, segments), train=train)
+
+    def hidden_states(self, batch, *, train=False):
+        """The decoder's last hidden states `[b t d]` for a batch of packed pairs (keys: see `lwt/data/pipeline.py`)."""
+        source_segments, target_segments = batch["source_segments"], batch["target_segments"]
+        memory = self.encode(batch["source"], source_segments, batch["source_positions"], train=train)
+        x = self._embed(batch["inputs"], batch["target_positions"], train=train)
+        mask = masks.segments(target_segments, target_segments) & masks.causal(x.shape[1])
+        return self.decoder(x, mask, memory, masks.segments(target_segments, source_segments), train=train)
+
+    def output_table(self):
+        """The table `[v d]` whose product with hidden states gives the logits."""
+        return self.embed.table()
+
+    def logits(self, hidden):
+        """Hidden states `[... d]` -> logits `[... v]`."""
+        return linear.linear(hidden, self.output_table().T, dtype=self.dtype)
+
+    def __call__(self, batch, *, train=False):
+        """Logits `[b t v]`."""
+        return self.logits(self.hidden_states(batch, train=train))
+
+    def start(self, memory, source_segments, length):
+        """The decode cache for `length` steps: "self" changes with every step, "cross" is fixed.
+
+        Args:
+            memory: `[b s d]` from `encode`; one sentence a row.
+            source_segments: `[b s]`, 1 for tokens and 0 for padding.
+            length: most steps there will be.
+        """
+        layers = {f"layer_{i}": layer for i, layer in enumerate(self.decoder.layer)}
+        return {
+            "self": {
+                "index": jnp.zeros((), jnp.int32),
+                **{n: layer.self_attention.empty_cache(memory.shape[0], length) for n, layer in layers.items()},
+            },
+            "cross": {
+                "mask": (source_segments > 0)[:, None, None, :],
+                **{n: layer.cross_attention.project(memory) for n, layer in layers.items()},
+            },
+        }
+
+    def step(self, tokens, cache):
+        """One step of decoding: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
+        past, cross = dict(cache["self"]), cache["cross"]
+        index = past["index"]
+        x = self._embed(tokens[:, None], jnp.full((1, 1), index), train=False)
+        length = past["layer_0"]["key"].shape[1]
+        mask = (jnp.arange(length) <= index)[None, None, None, :]
+        for i, layer in enumerate(self.decoder.layer):
+            name = f"layer_{i}"
+            x, past[name] = layer.step(x, past[name], index, mask, cross[name], cross["mask"])
+        past["index"] = index + 1
+        return self.logits(self.decoder.finish(x))[:, 0], {"self": past, "cross": cross}

@@ -1,0 +1,61 @@
+"""Names to files: ``model.name = "seq2seq"`` means `lwt/models/seq2seq.py`; the file is its registration."""
+
+import dataclasses
+import importlib
+import pkgutil
+
+from lwt import errors
+
+
+def names(package):
+    """The files of a package, by name."""
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__))
+
+
+def module(package, name, *, key):
+    """The module ``package.name``; `key` is the config key to blame.
+
+    Raises:
+        lwt.errors.ConfigError: there is no such file; the message lists those there are.
+    """
+    if name not in names(package):
+        raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, names(package))}")
+    return importlib.import_module(f"{package}.{name}")
+
+
+def class_of(package, name, *, key):
+    """The class in ``package/name.py`` that bears the file's name: ``lh_vit.py`` holds ``LHViT``."""
+    found = module(package, name, key=key)
+    wanted = name.replace("_", "")
+    for attribute, value in vars(found).items():
+        if isinstance(value, type) and attribute.lower() == wanted and value.__module__ == found.__name__:
+            return value
+    raise errors.ConfigError(f"{key}={name!r}: {found.__name__} has no class of that name")
+
+
+def make(package, section, *, key, **more):
+    """An object from a config section ``{"name": FILE, argument: value, ...}``; `more` are arguments of the caller's.
+
+    Raises:
+        lwt.errors.ConfigError: an argument that the class does not have, or one of another type.
+    """
+    arguments = {name: value for name, value in dict(section).items() if name != "name"}
+    cls = class_of(package, section["name"], key=f"{key}.name")
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
+    for name, value in arguments.items():
+        if name not in fields or name in more:
+            raise errors.ConfigError(f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, fields)}")
+        default = fields[name].default
+        if isinstance(default, (int, float, str, bool)) and not _fits(value, default):
+            raise errors.ConfigError(
+                f"{key}.{name}={value!r} should be of type {type(default).__name__}, like its default {default!r}"
+            )
+    return cls(**arguments, **{name: value for name, value in more.items() if name in fields})
+
+
+def _fits(value, default):
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, float):
+        return isinstance(value, (int, float))
+    return isinstance(value, type(default)) or callable(value)

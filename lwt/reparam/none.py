@@ -1,0 +1,27 @@
+"""No reparametrization: the model multiplies with the weights that are stored."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Unchanged:
+    """``weights = base``: full fine-tuning, and BitFit, differ only in the config's ``optimizer.trainable``.
+
+    Full fine-tuning is ``(".*",)``; BitFit (Ben Zaken et al. 2022) trains the biases, ``(".*/bias",)``.
+    """
+
+    identity_at_start = True
+
+    def init(self, key, base):
+        """An adapter without leaves."""
+        del key, base
+        return {}
+
+    def expand(self, base, adapter, step, *, key=None):
+        """The weights: `base`."""
+        del adapter, step, key
+        return dict(base)
+
+    def labels(self, adapter):
+        """Labels of no leaves."""
+        return dict.fromkeys(adapter, "constant")

@@ -1,0 +1,258 @@
+"""Decoding: greedy, sampled and beam search, as pure functions of ``step`` and a cache.
+
+``step(tokens [b], cache) -> (logits [b v], cache)`` is a model's one step of decoding. The cache is
+``{"self": ..., "cross": ...}``: every array leaf has the batch as its first axis, "self" changes with each step (its
+scalars, such as the index, are shared by the rows) and "cross" stays as it is. All three searches are for use inside
+`jax.jit`, together with the encoder; their loops end when every row has ended, and return ``(tokens [b length], scores [b])``
+where tokens end with `eos` (unless cut off at `length`) and go on with `pad`. `pad`, `bos` and ids from `vocabulary` on
+(the padding of a table) are never produced. Arguments that all of them take:
+
+    batch: number of rows b.
+    length: most tokens of an answer, end mark included.
+    vocabulary: number of ids that mean something, or None for all of v.
+    done: `[b]` bool, True for filler rows: they come out as `pad` and keep no loop running; or None.
+    pad, bos, eos: the special ids.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lwt import errors
+from lwt.layers import top_k as largest
+
+BLOCK = largest.BLOCK
+
+
+def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, pad=0, bos=2, eos=3):
+    """The likeliest token at every step.
+
+    Returns:
+        Tokens `[b length]` int32 and, if `with_scores`, the log-probabilities `[b]` of the answers (else None:
+        they cost one more pass over the logits).
+    """
+
+    def choose(logits, i):
+        return largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary, pad, bos))[1][:, 0]
+
+    return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
+
+
+def sample(
+    step,
+    cache,
+    *,
+    key,
+    batch,
+    length,
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    vocabulary=None,
+    done=None,
+    with_scores=False,
+    pad=0,
+    bos=2,
+    eos=3,
+):
+    """Tokens drawn from ``softmax(logits / temperature)``, cut down to its head.
+
+    Args:
+        key: a random key.
+        temperature: above 0; small values come near greedy search.
+        top_k: keep the k likeliest tokens; 0 keeps all.
+        top_p: then keep the likeliest that together reach this share of what is left (nucleus sampling, Holtzman et al.
+            2020, section 3.1); tokens as likely as the last one kept are kept too. 1 keeps all.
+
+    Returns:
+        Tokens `[b length]` and, if `with_scores`, their log-probabilities `[b]` under the model itself, else None.
+
+    Raises:
+        lwt.errors.ConfigError: temperature, top_k or top_p is out of range.
+    """
+    if not temperature > 0:
+        raise errors.ConfigError(f"temperature={temperature}: has to be above 0 (greedy search is the limit at 0)")
+    if top_k < 0 or not 0 < top_p <= 1:
+        raise errors.ConfigError(f"top_k={top_k}, top_p={top_p}: expected top_k >= 0 and 0 < top_p <= 1")
+
+    def choose(logits, i):
+        allowed = _allowed(logits, vocabulary, pad, bos)
+        if top_k:
+            kept, ids = largest.top_k(logits, min(top_k, logits.shape[-1]), allowed=allowed)
+        else:
+            kept, ids = jnp.where(allowed, logits, -jnp.inf), None
+        shares = jnp.exp((kept - kept.max(-1, keepdims=True)) / temperature)
+        if top_p < 1:
+            shares = _nucleus(shares, top_p)
+        place = _draw(jax.random.fold_in(key, i), shares)
+        return place if ids is None else jnp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
+
+    return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
+
+
+def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
+    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^alpha``.
+
+    Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
+    which the best `beams` are kept; the best `beams` of the others run on. A row is done when its running beams cannot
+    beat its worst finished answer any more, even at the full length. One beam is greedy search: it stops at its first end.
+
+    Args:
+        beams: running beams, and finished answers, of a row.
+        alpha: the length penalty of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
+
+    Returns:
+        Tokens `[b length]` int32 of the best answer, an unfinished one only where none has finished, and its penalised
+        score `[b]`.
+
+    Raises:
+        lwt.errors.ConfigError: beams < 1 or alpha < 0.
+    """
+    if beams < 1 or alpha < 0:
+        raise errors.ConfigError(f"beams={beams}, alpha={alpha}: expected beams >= 1 and alpha >= 0")
+    filler = _rows_done(done, batch)
+    cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
+    start = {
+        "i": jnp.zeros((), jnp.int32),
+        "done": filler,
+        "past": jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["self"]),
+        "running": jnp.full((batch, beams), -jnp.inf).at[:, 0].set(0.0),  # the beams start out equal: one may count
+        "tokens": jnp.full((batch, beams, length), pad, jnp.int32),
+        "last": jnp.full((batch, beams), bos, jnp.int32),
+        "finished": jnp.full((batch, beams), -jnp.inf),
+        "answers": jnp.full((batch, beams, length), pad, jnp.int32),
+    }
+
+    def penalty(tokens):
+        return ((5.0 + tokens) / 6.0) ** alpha
+
+    def body(s):
+        logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})
+        scores, parents, ids = _continuations(logits, s["running"], _allowed(logits, vocabulary, pad, bos))
+        tokens = _rows(s["tokens"], parents)
+        tokens = jax.lax.dynamic_update_slice_in_dim(tokens, ids[:, :, None], s["i"], axis=2)
+
+        ends = ids == eos
+        ended = ends & (jnp.arange(ids.shape[1]) < beams) & ~s["done"][:, None]
+        ended = jnp.where(ended, scores / penalty(s["i"] + 1), -jnp.inf)
+        finished, order = jax.lax.top_k(jnp.concatenate([s["finished"], ended], axis=1), beams)
+        answers = _rows(jnp.concatenate([s["answers"], tokens], axis=1), order)
+
+        running, order = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), beams)
+        parents = _rows(parents, order) + beams * jnp.arange(batch)[:, None]
+        past = jax.tree.map(lambda x: x[parents.reshape(-1)] if x.ndim else x, new["self"])
+        hopeless = running[:, 0] / penalty(length) <= finished[:, -1]  # scores only fall, and no penalty is milder
+        if beams == 1:
+            hopeless = finished[:, 0] > -jnp.inf
+        return {
+            "i": s["i"] + 1,
+            "done": s["done"] | hopeless,
+            "past": past,
+            "running": running,
+            "tokens": _rows(tokens, order),
+            "last": _rows(ids, order),
+            "finished": finished,
+            "answers": answers,
+        }
+
+    s = jax.lax.while_loop(lambda s: (s["i"] < length) & ~s["done"].all(), body, start)
+    any_finished = s["finished"][:, 0] > -jnp.inf
+    tokens = jnp.where(any_finished[:, None], s["answers"][:, 0], s["tokens"][:, 0])
+    scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / penalty(length))
+    return jnp.where(filler[:, None], pad, tokens), jnp.where(filler, 0.0, scores)
+
+
+def cut(tokens, *, eos=3, pad=0):
+    """Token rows `[b length]` -> one list of ids a row, without the end mark and what follows it."""
+    rows = []
+    for row in np.asarray(tokens).tolist():
+        end = next((i for i, token in enumerate(row) if token in (eos, pad)), len(row))
+        rows.append(row[:end])
+    return rows
+
+
+def _run(step, cache, choose, batch, length, done, with_scores, *, pad, bos, eos):
+    """The loop of greedy search and of sampling: ``choose(logits [b v], i) -> [b]``."""
+    cross = cache["cross"]
+
+    def body(state):
+        i, tokens, last, done, scores, past = state
+        logits, new = step(last, {"self": past, "cross": cross})
+        last = jnp.where(done, pad, choose(logits, i)).astype(jnp.int32)
+        if with_scores:
+            at_last = jnp.take_along_axis(logits, last[:, None], axis=1)[:, 0]
+            scores = scores + jnp.where(done, 0.0, at_last - jax.nn.logsumexp(logits, axis=-1))
+        tokens = jax.lax.dynamic_update_slice_in_dim(tokens, last[:, None], i, axis=1)
+        return i + 1, tokens, last, done | (last == eos), scores, new["self"]
+
+    start = (
+        jnp.zeros((), jnp.int32),
+        jnp.full((batch, length), pad, jnp.int32),
+        jnp.full((batch,), bos, jnp.int32),
+        _rows_done(done, batch),
+        jnp.zeros((batch,)) if with_scores else None,
+        cache["self"],
+    )
+    state = jax.lax.while_loop(lambda state: (state[0] < length) & ~state[3].all(), body, start)
+    return state[1], state[4]
+
+
+def _rows_done(done, batch):
+    return jnp.zeros((batch,), bool) if done is None else jnp.asarray(done, bool)
+
+
+def _allowed(logits, vocabulary, pad, bos):
+    """The ids that may be produced, `[v]` numpy bools."""
+    allowed = np.arange(logits.shape[-1]) < (vocabulary or logits.shape[-1])
+    allowed[[pad, bos]] = False
+    return allowed
+
+
+def _rows(x, order):
+    """``x[row, order[row]]`` for every row: `[b n ...]` by `[b m]` -> `[b m ...]`."""
+    return x[jnp.arange(x.shape[0])[:, None], order]
+
+
+def _continuations(logits, running, allowed):
+    """The best ``2 · beams`` continuations of a row: scores, parent beams and token ids, each `[b 2·beams]`.
+
+    A beam has one continuation that ends, so its best ``beams + 1`` hold all of its others that can count, and at
+    least `beams` of the result do not end.
+    """
+    batch, beams = running.shape
+    values, ids = largest.top_k(logits, min(beams + 1, logits.shape[-1]), allowed=allowed)
+    each = values.shape[-1]
+    scores = running[:, :, None] + (values - jax.nn.logsumexp(logits, axis=-1)[:, None]).reshape(batch, beams, each)
+    scores, places = jax.lax.top_k(scores.reshape(batch, -1), min(2 * beams, beams * each))
+    return scores, places // each, _rows(ids.reshape(batch, -1), places)
+
+
+def _nucleus(shares, top_p):
+    """Sets to 0 all but the largest shares `[b n]` that together reach ``top_p`` of a row's sum.
+
+    Bisects for the smallest share kept; non-negative floats are ordered as their bit patterns are, so that 31 halvings
+    are exact. (Sorting 50,000 shares of a row would take thirty times as long.)
+    """
+    bits = jax.lax.bitcast_convert_type(shares, jnp.int32)
+    enough = top_p * shares.sum(-1)
+
+    def halve(_, bounds):
+        low, high = bounds  # shares from `low` on reach the sum, from `high` on they do not
+        middle = low + (high - low) // 2
+        reach = jnp.where(bits >= middle[:, None], shares, 0).sum(-1) >= enough
+        return jnp.where(reach, middle, low), jnp.where(reach, high, middle)
+
+    low, _ = jax.lax.fori_loop(0, 31, halve, (jnp.zeros_like(bits[:, 0]), bits.max(-1) + 1))
+    return jnp.where(bits >= low[:, None], shares, 0)
+
+
+def _draw(key, shares):
+    """One place of each row, with probabilities in proportion to shares `[b n]`: first a block of places, then one in it."""
+    batch, size = shares.shape
+    if size % BLOCK:
+        return jax.random.categorical(key, jnp.log(shares))
+    blocks = shares.reshape(batch, -1, BLOCK)
+    outer, inner = jax.random.split(key)
+    block = jax.random.categorical(outer, jnp.log(blocks.sum(-1)))
+    place = jax.random.categorical(inner, jnp.log(blocks[jnp.arange(batch), block]))
+    return block * BLOCK + place

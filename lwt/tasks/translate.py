@@ -1,0 +1,88 @@
+"""Sequence to sequence: cross-entropy on packed pairs, decoding, and text metrics.
+
+Also the task of the arithmetic prompts: only the metrics differ.
+"""
+
+import dataclasses
+
+from lwt import errors
+from lwt.layers import vocabulary_loss
+from lwt.metrics import exact, token, translation
+from lwt.tasks import decoding
+
+METRICS = {"translation": translation, "exact_match": exact}
+
+
+@dataclasses.dataclass(frozen=True)
+class Translate:
+    """The task's settings; every method is pure.
+
+    Attributes:
+        label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
+        metrics: what decoded text is scored with: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
+        beams: 1 for greedy decoding.
+        length_penalty: α of beam search.
+        dtype: operands of the vocabulary product.
+        chunk: positions whose logits exist at one time.
+    """
+
+    label_smoothing: float = 0.0
+    metrics: tuple = ("translation",)
+    beams: int = 1
+    length_penalty: float = 0.6
+    dtype: str = "float32"
+    chunk: int = 512
+
+    def __post_init__(self):
+        for name in self.metrics:
+            if name not in METRICS:
+                raise errors.ConfigError(f"task.metrics={name!r}: {errors.suggest(name, METRICS)}")
+        if self.beams < 1:
+            raise errors.ConfigError(f"task.beams={self.beams} should be at least 1 (1 is greedy decoding)")
+
+    def loss(self, apply, batch, *, train=True, rngs=None):
+        """``(sum, count, sums)`` over the real target tokens of a batch of packed pairs.
+
+        Args:
+            apply: the model's `apply` with its weights bound.
+            batch: arrays `[rows length]`; see `lwt/data/pipeline.py`.
+        """
+        hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
+        sums = vocabulary_loss.vocabulary_loss(
+            hidden,
+            apply(method="output_table"),
+            batch["targets"],
+            batch["target_segments"] > 0,
+            smoothing=self.label_smoothing if train else 0.0,
+            dtype=self.dtype,
+            chunk=self.chunk,
+        )
+        return sums["loss"], sums["tokens"], sums | {"source_tokens": (batch["source_segments"] > 0).sum() * 1.0}
+
+    def evaluate(self, apply, batch):
+        """Sums over one batch, without dropout or smoothing."""
+        return self.loss(apply, batch, train=False)[2]
+
+    def finish(self, sums):
+        """Sums -> loss (nats a token), perplexity, accuracy of the next token."""
+        return token.finish(sums)
+
+    def generate(self, apply, batch, *, length):
+        """Decodes the sources of an evaluation batch: ids `[rows length]`, ended by eos, filled with pad."""
+        segments = batch["source_segments"]
+        memory = apply(batch["source"], segments, batch["source_positions"], method="encode")
+        cache = apply(memory, segments, length, method="start")
+        step = lambda tokens, cache: apply(tokens, cache, method="step")  # noqa: E731
+        rows, done = segments.shape[0], segments[:, 0] == 0
+        if self.beams == 1:
+            return decoding.greedy(step, cache, batch=rows, length=length, done=done)[0]
+        return decoding.beam(
+            step, cache, batch=rows, length=length, done=done, beams=self.beams, length_penalty=self.length_penalty
+        )[0]
+
+    def score(self, hypotheses, references, groups=None):
+        """Decoded texts against references -> dict of figures; `groups` names the kind of each record, or is None."""
+        figures = {}
+        for name in self.metrics:
+            figures |= METRICS[name].score(hypotheses, references, groups=groups)
+        return figures

@@ -1,0 +1,78 @@
+"""The mesh of devices, and what lies where: data sharded by rows, weights replicated or sharded by rule.
+
+The same jitted step runs on one CPU, on the devices of one host and on several processes; nothing counts devices but this
+file.
+"""
+
+import math
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from lwt import errors, trees
+
+
+def make_mesh(axes):
+    """A mesh from ``{"data": -1, ...}``: axis name -> devices, -1 for all that the others leave.
+
+    Raises:
+        lwt.errors.ConfigError: the sizes do not multiply to the number of devices.
+    """
+    sizes = dict(axes)
+    open_axes = [name for name, size in sizes.items() if size == -1]
+    fixed = math.prod(size for size in sizes.values() if size != -1)
+    if len(open_axes) == 1:
+        sizes[open_axes[0]] = jax.device_count() // max(fixed, 1)
+    if "data" not in sizes or math.prod(sizes.values()) != jax.device_count():
+        raise errors.ConfigError(
+            f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, and sizes "
+            "whose product is the number of devices"
+        )
+    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
+
+
+def replicated(mesh):
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def by_rows(mesh):
+    """First axis over the mesh's ``data`` axis."""
+    return NamedSharding(mesh, PartitionSpec("data"))
+
+
+def shardings(mesh, tree, rules):
+    """A sharding for every leaf: the first rule whose regex matches the end of the leaf's path.
+
+    A rule is ``(regex, axis names for each dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension over the
+    data axis (FSDP). Optimizer moments carry their weight's name in their path, so one rule shards both. A dimension that
+    the axis does not divide stays whole.
+    """
+
+    def place(path, leaf):
+        keys = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", "")))) for k in path]
+        axes = trees.first_match(keys[-1] if keys else "", rules, what="sharding rule") if np.ndim(leaf) else ()
+        fits = [
+            axis if axis is None or size % mesh.shape[axis] == 0 else None for axis, size in zip(axes, np.shape(leaf))
+        ]
+        return NamedSharding(mesh, PartitionSpec(*fits))
+
+    return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def put_rows(batch, sharding):
+    """This process's rows of a batch (numpy) -> global arrays."""
+    return {name: jax.make_array_from_process_local_data(sharding, value) for name, value in batch.items()}
+
+
+def put(tree, sharding):
+    """Host (or device) arrays that every process holds alike -> global arrays; `sharding` is one, or a tree of them."""
+    one = isinstance(sharding, jax.sharding.Sharding)
+    flat, structure = jax.tree.flatten(tree)
+    places = [sharding] * len(flat) if one else jax.tree.leaves(sharding)
+
+    def place(x, where):
+        x = np.asarray(x)
+        return jax.make_array_from_callback(x.shape, where, lambda index: x[index])
+
+    return jax.tree.unflatten(structure, [place(x, s) for x, s in zip(flat, places, strict=True)])

@@ -1,0 +1,108 @@
+"""A run as a thing in Python: train it, open it, evaluate it, predict with it."""
+
+import functools
+import json
+import os
+import time
+
+import jax
+
+from lwt import errors, trees
+from lwt.data import pairs
+from lwt.layers import linear
+from lwt.reparam import adapters, compose
+from lwt.training import build, checkpoint, devices, evaluation, loop
+
+
+def train(config, workdir):
+    """Builds and trains the run of `config` in `workdir`, or goes on with it; returns the last evaluation's figures."""
+    base = load(config.init_from, checkpoint=config.init_checkpoint).weights if config.init_from else None
+    return loop.train(build.build(config, workdir, base=base))
+
+
+def load(workdir, *, checkpoint="best"):
+    """Opens the run in `workdir`; see `lwt.load`."""
+    return Experiment(workdir, checkpoint)
+
+
+class Experiment:
+    """A trained model with all that it needs to be used.
+
+    Attributes:
+        config: the run's config.
+        model: the linen module; ``model.apply({"params": trees.unflatten(weights)}, ...)``.
+        task: the task, with the decoding settings.
+        tokenizer: the run's own.
+        weights: flat dict, adapters merged, float32.
+        step: optimizer steps of the checkpoint.
+    """
+
+    def __init__(self, workdir, which="best"):
+        self.workdir = str(workdir)
+        self.config = build.read_config(workdir)
+        self._data = pairs.Pairs(self.config.data, self.workdir, make=False)
+        self.tokenizer = self._data.tokenizer
+        self.model = build.make_model(self.config, self.tokenizer.vocabulary)
+        self.task = build.make_task(self.config)
+        self.weights, self.step = self._restore(which)
+
+    def _restore(self, which):
+        """The weights that the run's model multiplies with: base, adapter and checkpoint put together."""
+        base = self._base()
+        reparam = compose.build(self.config.reparam)
+        trainable, frozen = build.initial_params(self.config, self.model, reparam, base)
+        with checkpoint.Checkpoints(
+            os.path.join(self.workdir, "checkpoints"), select=self.config.select, mode=self.config.select_mode
+        ) as checkpoints:
+            state, data_state, step = checkpoints.restore(which)
+        found = trees.subtree(state, "trainable")
+        difference = trees.differences(trainable, found)
+        if difference:
+            raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
+        identity = {
+            "tokenizer": self.tokenizer.fingerprint,
+            "base": adapters.fingerprint(base) if base else "",
+        }
+        for name, value in data_state["identity"].items():
+            if identity[name] != value:
+                raise errors.CheckpointError(
+                    f"{self.workdir}: checkpoint {step} was trained with another {name} (fingerprint {value[:12]}) than the one "
+                    f"found ({identity[name][:12]}); put back the {name} it was trained with"
+                )
+        params = {**found, **frozen}
+        weights = jax.jit(lambda p: linear.merge(build.expand(reparam, p, step)))(params)
+        return weights, step
+
+    def _base(self):
+        given = self.config.init_from
+        if not given:
+            return None
+        beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(given))
+        for path in (given, beside):
+            if os.path.isdir(path):
+                return load(path, checkpoint=self.config.init_checkpoint).weights
+        raise errors.CheckpointError(
+            f"{self.workdir} adapts the run {given}, which is not there, nor at {beside}; put it back at one of these places"
+        )
+
+    @functools.cached_property
+    def _evaluator(self):
+        return evaluation.Evaluator(self.task, self.model, devices.make_mesh(self.config.mesh))
+
+    def evaluate(self, name=""):
+        """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with the texts that were decoded.
+
+        Returns:
+            ``(figures, sources, hypotheses, references)``.
+        """
+        found = self._data.evaluation(name or self.config.data.test)
+        figures, texts = self._evaluator.figures(self.weights, self._data, found)
+        return figures, found.sources, texts, found.references
+
+    def predict(self, texts):
+        """Decodes source texts, one result a text, in order."""
+        found = self._data.from_texts(list(texts))
+        batches = self._data.batches(found)
+        return self._evaluator.texts(
+            self.weights, batches, self.tokenizer, len(found.sources), max_length=self._data.max_length
+        )

@@ -1,0 +1,217 @@
+"""The only training loop. It takes a built `Run` of functions and never reads a config."""
+
+import collections.abc
+import contextlib
+import dataclasses
+import signal
+import time
+
+import jax
+import numpy as np
+
+from lwt import errors
+from lwt.data import pipeline
+from lwt.training import checkpoint, devices
+from lwt.training import log as logging
+from lwt.training import step as step_module
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Everything a run consists of; made by `build.build`.
+
+    Attributes:
+        workdir: folder of config.json, metrics.jsonl, TensorBoard events and checkpoints/.
+        steps: optimizer steps of the whole run.
+        init: ``() -> State``, placed on the devices.
+        step: the jitted ``(state, frozen, batch) -> state``; donates the state.
+        frozen: flat dict of weights that are used and not trained.
+        batches: endless training batches of this process's rows, with ``state()`` and ``restore(state)``.
+        positions: token positions of a global batch, both sides, for the share of real tokens.
+        row_sharding: where rows of a batch lie.
+        evaluate: ``(State) -> dict`` of figures on the validation set.
+        finish: sums -> figures (the task's).
+        rate: step -> learning rate.
+        leaves: names of the trainable leaves, in order.
+        identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer and base).
+        save_adapter: ``(State) -> None``, writes the adapter-only artefact; or None.
+    """
+
+    workdir: str
+    steps: int
+    init: collections.abc.Callable
+    step: collections.abc.Callable
+    frozen: dict
+    batches: collections.abc.Iterator
+    positions: int
+    row_sharding: jax.sharding.Sharding
+    evaluate: collections.abc.Callable
+    finish: collections.abc.Callable
+    rate: collections.abc.Callable
+    leaves: tuple
+    identity: dict
+    save_adapter: collections.abc.Callable | None
+    log_every: int
+    eval_every: int
+    save_every: int
+    keep_last: int
+    select: str
+    select_mode: str
+    profile_steps: tuple = ()
+
+
+def train(run):
+    """Trains until ``run.steps``, or a SIGTERM; returns the figures of the last evaluation.
+
+    Raises:
+        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. The checkpoints hold only
+            good states.
+    """
+    # ---- Where to start: always from the newest good checkpoint of the workdir; else from the run's own beginning.
+    checkpoints = checkpoint.Checkpoints(
+        f"{run.workdir}/checkpoints", keep_last=run.keep_last, select=run.select, mode=run.select_mode
+    )
+    log = logging.Log(run.workdir, total_steps=run.steps)
+    state, figures = run.init(), {}
+    if checkpoints.last_step() is not None:
+        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+        state, data_state, _ = checkpoints.restore("last", like)
+        figures = check_identity(run, data_state)
+        run.batches.restore(data_state["position"])
+    start = int(state.step)
+    log.resume(start)
+    log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps}, workdir {run.workdir}")
+    batches = pipeline.Prefetch(run.batches)
+    clock = Clock(start)
+
+    def save(step, *, wait=False):
+        refuse_not_finite(run, state, checkpoints)
+        data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
+        checkpoints.save(step, state, data_state=data_state, metrics=figures or None, wait=wait)
+
+    # ---- The loop. A log line's figures are fetched after the next step is dispatched, so that the device never waits.
+    pending = None
+    with Terminated() as terminated, contextlib.closing(batches):
+        for step in range(start + 1, run.steps + 1):
+            profile(run, step)
+            state = run.step(state, run.frozen, devices.put_rows(next(batches), run.row_sharding))
+            if jax.device_count() > 1 and jax.default_backend() == "cpu":
+                jax.block_until_ready(state.step)  # simulated devices deadlock when steps queue up
+            if pending:
+                write_training(run, log, clock, *pending)
+                pending = None
+            last = step == run.steps or terminated(step)
+            if step % run.log_every == 0 or last:
+                pending = (step, state.sums, state.bad_step)
+                state = state.replace(sums=jax.tree.map(lambda x: x * 0, state.sums))
+            if last or step % run.eval_every == 0 or step % run.save_every == 0:
+                if pending:
+                    write_training(run, log, clock, *pending)
+                    pending = None
+                with clock.paused():
+                    if step == run.steps or step % run.eval_every == 0:
+                        refuse_not_finite(run, state, checkpoints)
+                        figures = run.evaluate(state)
+                        log.write(step, {f"validation/{name}": value for name, value in figures.items()})
+                    save(step, wait=last)
+            if last and step < run.steps:
+                log.say(f"SIGTERM: saved step {step}; the same command goes on from here")
+                break
+    if run.save_adapter:
+        run.save_adapter(state)
+    checkpoints.close()
+    log.close()
+    return figures
+
+
+def check_identity(run, data_state):
+    """Refuses to go on from a checkpoint of another tokenizer or base; returns the figures saved with it."""
+    saved = data_state.get("identity", {})
+    for name, value in run.identity.items():
+        if saved.get(name) != value:
+            raise errors.CheckpointError(
+                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's ({value}); use "
+                "another --workdir, or restore what it was trained with"
+            )
+    return data_state.get("figures", {})
+
+
+def refuse_not_finite(run, state, checkpoints):
+    """Raises if any step so far met a loss or gradient that is not finite."""
+    bad = int(state.bad_step)
+    if bad != step_module.NEVER:
+        names = [name for name, is_bad in zip(run.leaves, np.asarray(state.bad_leaves)) if is_bad]
+        checkpoints.close()
+        raise errors.NotFinite(
+            f"step {bad}: loss or gradient not finite, first in {', '.join(names[:5]) or 'the loss itself'}"
+            f"{f' and {len(names) - 5} more leaves' if len(names) > 5 else ''}; the last good checkpoint is step "
+            f"{checkpoints.last_step()}; lower optimizer.learning_rate or set optimizer.clip_norm"
+        )
+
+
+def write_training(run, log, clock, step, sums, bad_step):
+    """One row of training figures: means over the steps since the last row."""
+    sums = {name: float(value) for name, value in jax.device_get(sums).items()}
+    steps = max(sums.pop("steps"), 1.0)
+    norm = sums.pop("grad_norm") / steps
+    tokens = sums.get("tokens", 0.0)
+    seconds = clock.lap(step)
+    row = {f"train/{name}": value for name, value in run.finish(sums).items()}
+    row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
+    row |= {"train/tokens_per_second": tokens / seconds, "train/steps_per_second": steps / seconds}
+    row["train/real_share"] = (tokens + sums.get("source_tokens", tokens)) / (steps * run.positions)
+    log.write(step, row)
+
+
+class Clock:
+    """Time spent training: evaluation and saving do not count towards the rate."""
+
+    def __init__(self, step):
+        self._start, self._away, self._step = time.perf_counter(), 0.0, step
+
+    @contextlib.contextmanager
+    def paused(self):
+        begin = time.perf_counter()
+        yield
+        self._away += time.perf_counter() - begin
+
+    def lap(self, step):
+        """Seconds since the last lap."""
+        now = time.perf_counter()
+        seconds = now - self._start - self._away
+        self._start, self._away, self._step = now, 0.0, step
+        return max(seconds, 1e-9)
+
+
+class Terminated:
+    """Tells, after each step, whether the run was asked to stop (SIGTERM, or a preemption that any process was told of)."""
+
+    def __enter__(self):
+        self._asked = False
+        self._before = None
+        if jax.process_count() == 1:
+            with contextlib.suppress(ValueError):  # not in the main thread: nothing to catch
+                self._before = signal.signal(signal.SIGTERM, self._ask)
+        return self
+
+    def _ask(self, *_):
+        self._asked = True
+
+    def __exit__(self, *_):
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def __call__(self, step):
+        if jax.process_count() > 1:
+            from jax.experimental import multihost_utils
+
+            return multihost_utils.reached_preemption_sync_point(step)
+        return self._asked
+
+
+def profile(run, step):
+    """Starts and stops the profiler at the ends of ``profile_steps``; its trace lies in the workdir, for TensorBoard."""
+    if run.profile_steps and step == run.profile_steps[0]:
+        jax.profiler.start_trace(run.workdir)
+    if run.profile_steps and step == run.profile_steps[1] + 1:
+        jax.profiler.stop_trace()

@@ -1,0 +1,101 @@
+"""One optimizer step: gradient of the trainable leaves only, accumulated, checked, applied."""
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import optax
+
+NEVER = jnp.iinfo(jnp.int32).max
+
+
+@flax.struct.dataclass
+class State:
+    """What a run needs to go on exactly where it was.
+
+    Attributes:
+        step: int32 scalar, optimizer steps done.
+        trainable: flat dict of the weights that are trained.
+        opt_state: optax state, for those alone.
+        key: raw data of the run's one random key; every step folds its number in.
+        sums: figures summed on the device since the last log line; never fetched in between.
+        bad_step: number of the first step whose loss or gradient was not finite, or `NEVER`.
+        bad_leaves: `[leaves]` bool, where the gradient of that step was not finite.
+    """
+
+    step: jax.Array
+    trainable: dict
+    opt_state: optax.OptState
+    key: jax.Array
+    sums: dict
+    bad_step: jax.Array
+    bad_leaves: jax.Array
+
+
+def init_state(trainable, optimizer, *, seed, sums):
+    """The state of a run that has not begun; `sums` names the figures that the step adds up."""
+    return State(
+        step=jnp.zeros((), jnp.int32),
+        trainable=trainable,
+        opt_state=optimizer.init(trainable),
+        key=jax.random.key_data(jax.random.key(seed)),
+        sums={name: jnp.zeros((), jnp.float32) for name in sums},
+        bad_step=jnp.full((), NEVER, jnp.int32),
+        bad_leaves=jnp.zeros((len(trainable),), bool),
+    )
+
+
+def make(loss, optimizer, *, accumulate=1):
+    """Builds ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
+
+    Args:
+        loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count of all
+            microbatches and devices together.
+        optimizer: an optax transformation over flat dicts.
+        accumulate: microbatches; they take every `accumulate`-th row, so that sharded rows stay where they are.
+    """
+
+    def gradient(state, frozen, batch, key):
+        def total(trainable):
+            value, count, sums = loss(trainable, frozen, batch, state.step, key)
+            return value, (count, sums)
+
+        (_, (count, sums)), grads = jax.value_and_grad(total, has_aux=True)(state.trainable)
+        return grads, count, sums
+
+    def accumulated(state, frozen, batch, key):
+        if accumulate == 1:
+            return gradient(state, frozen, batch, key)
+        micro = jax.tree.map(lambda x: jnp.moveaxis(x.reshape(-1, accumulate, *x.shape[1:]), 1, 0), batch)
+
+        def add(carry, item):
+            index, part = item
+            new = gradient(state, frozen, part, jax.random.fold_in(key, index))
+            return jax.tree.map(jnp.add, carry, new), None
+
+        shapes = jax.eval_shape(lambda: gradient(state, frozen, jax.tree.map(lambda x: x[0], micro), key))
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        return jax.lax.scan(add, zeros, (jnp.arange(accumulate), micro))[0]
+
+    def step(state, frozen, batch):
+        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.step)
+        grads, count, sums = accumulated(state, frozen, batch, key)
+        grads = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), grads)
+        squares = jnp.stack([jnp.vdot(g, g) for g in grads.values()])
+        norm = jnp.sqrt(squares.sum())
+        good = jnp.isfinite(norm) & jnp.isfinite(sums["loss"])
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.trainable)
+        trainable = optax.apply_updates(state.trainable, updates)
+        first_bad = ~good & (state.bad_step == NEVER)
+        keep = lambda new, old: jnp.where(good, new, old)  # noqa: E731
+        new_sums = {**sums, "grad_norm": norm, "steps": jnp.ones(())}
+        return State(
+            step=state.step + 1,
+            trainable=jax.tree.map(keep, trainable, state.trainable),
+            opt_state=jax.tree.map(keep, opt_state, state.opt_state),
+            key=state.key,
+            sums={name: state.sums[name] + new_sums[name] for name in state.sums},
+            bad_step=jnp.where(first_bad, state.step + 1, state.bad_step),
+            bad_leaves=jnp.where(first_bad, ~jnp.isfinite(squares), state.bad_leaves),
+        )
+
+    return step

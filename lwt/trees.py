@@ -1,0 +1,114 @@
+"""Names of leaves: a tree of weights as a flat dict ``{"encoder/layer_0/mlp/fc1/kernel": array}``, and back.
+
+Flat names are the one currency for rules (first match wins), for splitting trained from frozen weights, for
+checkpoints and for tables. Only mappings are branches: an array, and a structured weight such as
+``linear.LowRank``, is a leaf.
+"""
+
+import collections.abc
+import re
+
+import jax
+import numpy as np
+
+from lwt import errors
+
+
+def flatten(tree, *, prefix=""):
+    """Nested mappings -> ``{"a/b/c": leaf}``, in the tree's own order."""
+    flat = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, collections.abc.Mapping):
+            flat.update(flatten(value, prefix=name + "/"))
+        else:
+            flat[name] = value
+    return flat
+
+
+def unflatten(flat):
+    """The inverse of `flatten`."""
+    tree = {}
+    for name, value in flat.items():
+        *parents, last = name.split("/")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[last] = value
+    return tree
+
+
+def subtree(flat, prefix):
+    """The entries of a flat dict below ``prefix/``, with the prefix taken off."""
+    prefix = prefix.rstrip("/") + "/"
+    return {name[len(prefix) :]: value for name, value in flat.items() if name.startswith(prefix)}
+
+
+def with_prefix(flat, prefix):
+    """A flat dict with ``prefix/`` put before every name."""
+    return {f"{prefix}/{name}": value for name, value in flat.items()}
+
+
+def first_match(name, rules, *, what="rule"):
+    """The value of the first ``(regex, value)`` whose regex matches the whole of `name`.
+
+    Raises:
+        lwt.errors.ConfigError: no rule matches; a list of rules has to cover every leaf.
+    """
+    for pattern, value in rules:
+        if re.fullmatch(pattern, name):
+            return value
+    raise errors.ConfigError(f"no {what} matches {name!r}; the rules are {[p for p, _ in rules]}; end with ('.*', ...)")
+
+
+def matching(names, pattern, *, what="pattern"):
+    """The names that `pattern` matches in full.
+
+    Raises:
+        lwt.errors.ConfigError: it is no regular expression, or matches nothing.
+    """
+    names = list(names)
+    try:
+        found = [name for name in names if re.fullmatch(pattern, name)]
+    except re.error as error:
+        raise errors.ConfigError(f"{what} {pattern!r} is not a regular expression: {error}") from error
+    if not found:
+        raise errors.ConfigError(f"{what} {pattern!r} matches no weight; {errors.suggest(pattern, names)}")
+    return found
+
+
+def split(flat, keep):
+    """``(kept, rest)`` of a flat dict, by the predicate ``keep(name)``."""
+    kept = {name: value for name, value in flat.items() if keep(name)}
+    rest = {name: value for name, value in flat.items() if name not in kept}
+    return kept, rest
+
+
+def count(tree):
+    """Number of scalars in all arrays of a tree (arrays, or shapes from `jax.eval_shape`)."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
+
+
+def nbytes(tree):
+    """Bytes of all arrays of a tree."""
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype"))
+
+
+def differences(wanted, found):
+    """How two flat trees differ in names and shapes, as a sentence; empty if they do not.
+
+    Loading is strict: a name that is missing, or one too many, is never passed over in silence.
+    """
+    missing = [name for name in wanted if name not in found]
+    unexpected = [name for name in found if name not in wanted]
+    shapes = [
+        f"{name}: {tuple(found[name].shape)} instead of {tuple(wanted[name].shape)}"
+        for name in wanted
+        if name in found and tuple(wanted[name].shape) != tuple(found[name].shape)
+    ]
+    parts = [
+        f"{title}: {', '.join(items[:6])}{f' and {len(items) - 6} more' if len(items) > 6 else ''}"
+        for title, items in (("missing", missing), ("unexpected", unexpected), ("other shapes", shapes))
+        if items
+    ]
+    return "; ".join(parts)

@@ -1,0 +1,68 @@
+"""lwt, lightweight transformers in JAX. Ranges are what was tried; a comment says why a bound is there.
+
+PyTorch is never imported by lwt itself: it is the independent reference of the tests and the opponent of the
+benchmarks. TensorFlow is needed by nothing here: TFDS is used through its record files alone.
+"""
+
+import pathlib
+import re
+
+import setuptools
+
+ROOT = pathlib.Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+?)"', (ROOT / "lwt" / "__init__.py").read_text(encoding="utf-8")).group(1)
+
+# Python 3.11 ends at jax 0.10.2; newer Pythons get a newer jax from the same range.
+JAX = ">=0.10.2,<0.13"
+# Exactly this release: the benchmarks compare with it. Linux wheels of the default index carry CUDA; for the much
+# smaller CPU build, install it first: pip install --index-url https://download.pytorch.org/whl/cpu torch==2.13.0
+TORCH = "torch==2.13.0"
+
+RUNTIME = [
+    f"jax{JAX}",
+    f"jaxlib{JAX}",
+    "flax>=0.12.8,<0.13",  # linen's param() hands structured weights through from here on
+    "optax~=0.2.8",
+    "orbax-checkpoint~=0.12.8",  # the hook before a checkpoint is committed (training/checkpoint.py)
+    "chex~=0.1.92",
+    "jaxtyping>=0.3.11,<0.4",
+    "numpy>=2.0,<3",
+    "array_record~=0.8.6",  # TFDS' files, read by index and without TensorFlow
+    "tensorflow-datasets~=4.9.10",
+    "pyarrow>=20,<27",
+    "sentencepiece~=0.2.3",
+    "sacrebleu~=2.6.0",  # its version is part of a BLEU score's signature
+    "safetensors>=0.8,<0.9",
+    "absl-py>=2.3,<3",
+    "ml_collections~=1.1",
+    "tensorboardX~=2.6.5",  # writes TensorBoard's files without TensorFlow
+    "matplotlib>=3.10,<4",
+]
+
+TEST = [
+    "pytest~=9.2",
+    "pytest-timeout~=2.4",
+    "ruff~=0.17.5",  # another minor version formats differently
+    "beartype~=0.23.1",
+    TORCH,
+    "peft~=0.21.2",
+    "transformers>=5.23,<6",
+    "scikit-learn~=1.9",
+]
+
+setuptools.setup(
+    name="lwt",
+    version=VERSION,
+    description="Lightweight transformers in JAX: train, adapt, evaluate and shrink them.",
+    license="Apache-2.0",
+    packages=setuptools.find_packages(include=["lwt", "lwt.*"]),
+    python_requires=">=3.11",
+    install_requires=RUNTIME,
+    extras_require={
+        "test": TEST,
+        "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", "ctranslate2~=4.8"],
+        "notebooks": ["jupytext~=1.19", "nbclient~=0.11", "ipykernel~=7.4"],
+        "cuda": [f"jax[cuda12]{JAX}"],
+        "tpu": [f"jax[tpu]{JAX}"],
+    },
+)

@@ -1,0 +1,82 @@
+"""Building from a config, the errors of wrong ones, and chains."""
+
+import jax
+import ml_collections
+import numpy as np
+import pytest
+
+from lwt import errors, trees
+from lwt.layers import linear
+from lwt.reparam import compose, lora, singlora
+
+
+def test_build_from_a_config_dict():
+    section = ml_collections.ConfigDict({"name": "lora", "rank": 4, "rank_pattern": (("enc.*", 2),)})
+    assert compose.build(section) == lora.LoRA(rank=4, rank_pattern=(("enc.*", 2),))
+    assert compose.build({"name": "lora", "rank_pattern": [["enc.*", 2]]}).rank_pattern == (("enc.*", 2),)
+    parts = ({"name": "lora", "rank": 4}, {"name": "singlora"})
+    chain = compose.build(ml_collections.ConfigDict({"name": "compose", "parts": parts}))
+    assert chain.parts == (lora.LoRA(rank=4), singlora.SingLoRA())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "lorra"}, r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, singlora"),
+        ({"name": "lora_plus"}, "reparam.name is 'lora_plus'"),
+        ({"rank": 4}, "reparam has no name"),
+        ({"name": "lora", "rnak": 4}, "reparam.rnak is unknown to 'lora'; did you mean 'rank'"),
+        ({"name": "lora", "rank": 0}, "reparam.rank is 0"),
+        ({"name": "dora", "rank": -2}, "reparam.rank is -2"),
+        ({"name": "singlora", "rank": 2.5}, "reparam.rank is 2.5"),
+        ({"name": "lora", "alpha": 0}, "reparam.alpha is 0"),
+        ({"name": "lora", "dropout": 1.0}, "reparam.dropout is 1.0"),
+        ({"name": "lora", "dropout": -0.1}, "reparam.dropout is -0.1"),
+        ({"name": "lora", "scaling": "rslor"}, "reparam.scaling is 'rslor'; did you mean 'rslora'"),
+        ({"name": "lora", "start": "svd"}, "reparam.start is 'svd'; there is: lora, olora, pissa"),
+        ({"name": "singlora", "ramp": -1}, "reparam.ramp is -1"),
+        ({"name": "lora", "rank_pattern": (("a", 0),)}, r"reparam.rank_pattern\['a'\] is 0"),
+        ({"name": "lora", "alpha_pattern": 3}, "reparam.alpha_pattern is 3"),
+        ({"name": "compose"}, "reparam.parts is empty"),
+        ({"name": "compose", "parts": ({"name": "x"},)}, r"reparam.parts\[0\].name is 'x'"),
+    ],
+)
+def test_wrong_configs(options, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        compose.build(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targets": "encoder/.*/quary/kernel"}, "reparam.targets 'encoder/.*/quary/kernel' matches no weight"),
+        ({"targets": ".*bias"}, "reparam.targets '.*bias' matches no matrix .*query/bias"),
+        ({"targets": "("}, r"reparam.targets '\(' is not a regular expression"),
+        ({"rank_pattern": (("decoder.*", 2),)}, "reparam.rank_pattern 'decoder.*' matches no weight"),
+        ({"start": "pissa", "rank": 13}, "reparam.rank is 13 at .*query/kernel.*at most 12"),
+    ],
+)
+def test_configs_that_do_not_fit_the_base(options, message, base):
+    with pytest.raises(errors.ConfigError, match=message):
+        compose.build({"name": "lora", **options}).init(jax.random.key(0), base)
+
+
+def test_a_chain_adds_up(base, moved):
+    first, second = lora.LoRA(rank=2, targets=".*query/kernel"), lora.LoRA(rank=3, alpha=6.0)
+    chain = compose.Compose((first, second))
+    adapter = moved(chain.init(jax.random.key(0), base))
+    name = "encoder/layer_0/self_attention/query/kernel"
+    a = {leaf: np.array(value) for leaf, value in adapter.items()}
+    expected = np.array(base[name]) + 8 * a[f"0_lora/{name}/a"] @ a[f"0_lora/{name}/b"]
+    expected += 2 * a[f"1_lora/{name}/a"] @ a[f"1_lora/{name}/b"]
+    np.testing.assert_allclose(linear.dense(chain.expand(base, adapter, 0)[name]), expected, atol=1e-5)
+
+
+def test_part_two_starts_from_what_part_one_gives(base):
+    chain = compose.build({"name": "compose", "parts": ({"name": "singlora", "ramp": 0}, {"name": "dora"})})
+    assert not chain.identity_at_start
+    adapter = chain.init(jax.random.key(0), base)
+    name = "encoder/layer_0/self_attention/query/kernel"
+    changed = chain.parts[0].expand(base, trees.subtree(adapter, "0_singlora"), 0)[name]
+    norm = np.linalg.norm(linear.dense(changed), axis=0)
+    np.testing.assert_allclose(adapter[f"1_dora/{name}/magnitude"], norm, rtol=1e-6)

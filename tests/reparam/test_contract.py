@@ -1,0 +1,92 @@
+"""What every file of lwt/reparam keeps to; a new file is found by itself, with the defaults of its class."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt import trees
+from lwt.layers import linear
+from lwt.reparam import adapters, compose
+
+LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "constant"}
+EVERYTHING = ".*(kernel|embedding)"
+SECTIONS = [{"name": name} for name in compose.names() if name != "compose"]
+SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
+SECTIONS += [{"name": name, "rank": 3, "scaling": "rslora", "targets": EVERYTHING} for name in ("dora", "singlora")]
+SECTIONS += [
+    {"name": "compose", "parts": [{"name": "lora", "rank": 2}, {"name": "dora", "rank": 3, "start": "pissa"}]},
+    {"name": "compose", "parts": [{"name": "singlora", "ramp": 5}, {"name": "lora", "start": "olora", "rank": 4}]},
+    {"name": "dora", "rank": 2, "dropout": 0.3, "targets": EVERYTHING},
+]
+IDS = jnp.array([3, 0, 10, 5, 5])
+LATE = 10**6
+_started = {}
+
+
+def started(section, base):
+    """The reparametrization of a section and its adapter; made once, for all tests."""
+    if str(section) not in _started:
+        reparam = compose.build(section)
+        _started[str(section)] = reparam, jax.jit(reparam.init)(jax.random.key(1), base)
+    return _started[str(section)]
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=str)
+class TestContract:
+    def test_structure_and_labels(self, section, base):
+        reparam, adapter = started(section, base)
+        shapes = jax.eval_shape(reparam.init, jax.random.key(1), base)
+        assert trees.differences(shapes, adapter) == ""
+        weights = jax.eval_shape(lambda leaves: reparam.expand(base, leaves, 0, key=jax.random.key(2)), adapter)
+        assert trees.differences(base, weights) == ""
+        for name in (name for name in weights if name.endswith("kernel")):  # linen hands a node through
+            layer, w = linear.Linear(base[name].shape[1], use_bias=False), weights[name]
+            x = jax.ShapeDtypeStruct((2, 5, base[name].shape[0]), jnp.float32)
+            y = jax.eval_shape(lambda w, x, layer=layer: layer.apply({"params": {"kernel": w}}, x), w, x)
+            assert y.shape == (2, 5, base[name].shape[1])
+        labels = reparam.labels(adapter)
+        assert list(labels) == list(adapter)
+        assert set(labels.values()) <= LABELS
+        assert hash(reparam) == hash(compose.build(section))
+
+    def test_identity_at_start(self, section, base, apply):
+        reparam, adapter = started(section, base)
+        if not reparam.identity_at_start:
+            pytest.skip("declares another start")
+        np.testing.assert_allclose(apply(reparam.expand(base, adapter, 0), IDS), apply(base, IDS), atol=2e-6)
+
+    def test_merge_equals_apply_and_leaves_the_base(self, section, base, apply, moved):
+        reparam, adapter = started(section, base)
+        before, adapter = {name: np.array(w) for name, w in base.items()}, moved(adapter)
+        weights = reparam.expand(base, adapter, LATE)
+        merged = adapters.merge(base, weights)
+        assert not any(linear.is_node(w) for w in merged.values())
+        assert adapters.largest_difference(lambda x: apply(weights, x), lambda x: apply(merged, x), [IDS]) < 1e-5
+        if adapter:
+            assert np.abs(apply(merged, IDS) - apply(base, IDS)).max() > 1e-2
+        for name, w in before.items():
+            np.testing.assert_array_equal(base[name], w)
+
+    def test_trained_leaves_matter_and_constants_do_not_move(self, section, base, apply, moved):
+        reparam, adapter = started(section, base)
+        adapter, labels = moved(adapter), reparam.labels(adapter)
+        key = jax.random.key(2)
+        loss = lambda adapter, base, step: (apply(reparam.expand(base, adapter, step, key=key), IDS) ** 2).sum()  # noqa: E731
+        gradients = jax.jit(jax.grad(loss))(adapter, base, jnp.int32(LATE))
+        for name, label in labels.items():
+            assert np.isfinite(gradients[name]).all()
+            assert (np.abs(gradients[name]).max() > 0) == (label != "constant"), name
+
+    def test_artefact_round_trip(self, section, base, tmp_path, moved):
+        reparam, adapter = started(section, base)
+        adapter = moved(adapter)
+        adapters.save(tmp_path, adapter, reparam_config=section, base_fingerprint="f", step=7)
+        loaded = adapters.load(tmp_path, expected=adapter, base_fingerprint="f")
+        assert loaded.reparam == reparam and loaded.step == 7
+        jax.tree.map(np.testing.assert_array_equal, loaded.leaves, adapter)
+
+
+def test_all_files_are_found():
+    assert {"none", "lora", "singlora", "dora", "compose"} <= set(compose.names())
+    assert not {"adapters", "targets", "lora_plus"} & set(compose.names())

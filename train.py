@@ -1,0 +1,23 @@
+"""Trains the run of a config, or goes on with it where it stopped.
+
+    python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
+    python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
+"""
+
+from absl import flags
+from ml_collections import config_flags
+
+from lwt.training import command
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; an unfinished run in it is gone on with.")
+
+
+def main():
+    from lwt.training import experiment  # after jax.distributed has begun
+
+    command.report(experiment.train(_CONFIG.value, _WORKDIR.value))
+
+
+if __name__ == "__main__":
+    command.run(main, required=["config", "workdir"])
