@@ -29,6 +29,7 @@ RUNTIME = [
     "numpy>=2.0,<3",
     "array_record~=0.8.6",  # TFDS' files, read by index and without TensorFlow
     "tensorflow-datasets~=4.9.10",
+    "importlib_resources>=6",  # TFDS imports it to prepare a data set, and does not ask for it
     "pyarrow>=20,<27",
     "sentencepiece~=0.2.3",
     "sacrebleu~=2.6.0",  # its version is part of a BLEU score's signature

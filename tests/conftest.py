@@ -6,10 +6,7 @@ import pathlib
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
 
-import jax
 import jaxtyping
-
-jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear`, whose pytree nodes pass through
 # jax.tree.map with leaves that are no arrays (shapes, labels, None).

@@ -19,6 +19,7 @@ import zlib
 from lwt import errors
 from lwt.data import sources
 
+LOG = logging.getLogger(__name__)
 FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
 SHOWN = 3  # malformed records quoted in an error or a warning
 KEPT = 1000  # messages kept: a file of another format must not fill the memory with complaints
@@ -58,7 +59,9 @@ def read(name, split, *, fields, max_malformed):
                 messages.append(f"{path}:{line}: {error}")
             continue
         if not columns:
-            columns = {field: [] for field in (fields or record)}
+            columns = {field: [] for field in (*fields, *(f for f in record if f not in fields))}
+        for field in [f for f in columns if f not in record]:  # not asked for, and not in every record
+            del columns[field]
         for field, column in columns.items():
             column.append(record[field])
     if not total:
@@ -69,21 +72,21 @@ def read(name, split, *, fields, max_malformed):
             f"{path}: {bad} of {total} records are malformed ({bad / total:.1%}, allowed {max_malformed:.1%}): {quoted}"
         )
     if bad:
-        logging.warning("%s: %d of %d records are malformed and left out: %s", path, bad, total, quoted)
+        LOG.warning("%s: %d of %d records are malformed and left out: %s", path, bad, total, quoted)
     with open(path, "rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return sources.Source(
         name=f"folder:{name}@{split}",
         records=Table(columns),
         fields=tuple(columns),
-        fingerprint=sources.digest(content, *columns),
+        fingerprint=sources.digest(content, fields, *columns),
         malformed=tuple(messages),
     )
 
 
 def _check(record, columns, fields):
     """Raises Malformed unless the record has every field, of the kind of the first good record's, and no empty text."""
-    for field in columns or fields or record:
+    for field in fields or columns or record:
         if field not in record:
             raise Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
         value = record[field]
@@ -130,7 +133,8 @@ def _csv(path):
                 yield line.decode("utf-8", "replace")
 
     tabs = _format(path) == ".tsv"
-    rows = csv.reader(decoded(), delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"delimiter": ",", "strict": True}
+    rows = csv.reader(decoded(), **form)
     header, last = None, 0
     while True:
         try:

@@ -13,6 +13,7 @@ import numpy as np
 from lwt import errors
 from lwt.data import pipeline, sources, text, tokenizer
 
+LOG = logging.getLogger(__name__)
 TOKENIZER = "tokenizer.model"
 KEYS = tuple(f"{side}_{what}" for side in ("source", "target") for what in ("segments", "positions")) + (
     "source",
@@ -90,7 +91,7 @@ class Pairs:
         )
         left_out = ", ".join(f"{count} {why}" for why, count in batches.left_out.items() if count) or "none"
         shape = batches.measure()
-        logging.info(
+        LOG.info(
             "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the target positions real",
             self._train_source.name,
             batches.pairs,
@@ -149,9 +150,9 @@ class Pairs:
         section = self._section
         source = sources.load(name, fields=section.fields, max_malformed=section.max_malformed)
         for message in source.malformed[:3]:
-            logging.warning("left out: %s", message)
+            LOG.warning("left out: %s", message)
         if len(source.malformed) > 3:
-            logging.warning("%s: %d malformed records left out", source.name, len(source.malformed))
+            LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))
         return source
 
     def _tokenize(self, source):
@@ -168,7 +169,7 @@ class Pairs:
             shutil.copyfile(given, part)
             part.replace(path)
             return
-        logging.info("training a tokenizer on %s", self._train_source.name)
+        LOG.info("training a tokenizer on %s", self._train_source.name)
         source, fields = self._train_source, self._section.fields
         records = itertools.chain.from_iterable(
             source.read(start, start + pipeline.CHUNK) for start in range(0, len(source), pipeline.CHUNK)

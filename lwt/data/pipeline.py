@@ -17,6 +17,7 @@ from lwt.data import packing, prefetch, ragged, sources, tokenizer
 Ragged = ragged.Ragged
 tokenize = ragged.tokenize
 Prefetch = prefetch.Prefetch
+CHUNK = ragged.CHUNK
 
 WINDOW = 16384  # pairs packed at a time
 

@@ -13,6 +13,7 @@ import numpy as np
 from lwt import errors
 from lwt.data import sources
 
+LOG = logging.getLogger(__name__)
 CHUNK = 8192  # records read, cleaned and encoded at a time
 
 
@@ -94,7 +95,7 @@ def _read_cache(path, fields, records):
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        logging.warning("the cache %s is damaged (%s) and is made anew", path, error)
+        LOG.warning("the cache %s is damaged (%s) and is made anew", path, error)
         return None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from lwt import errors
 from lwt.data import sources
 
+LOG = logging.getLogger(__name__)
 DOWNLOAD_RETRIES = 4  # of TFDS's 10 with doubling pauses, after which a machine without network learns so in 200 s
 
 
@@ -77,7 +78,7 @@ def _builder(name):
         try:
             importlib.import_module(f"tensorflow_datasets.{package}")
         except ImportError as error:
-            logging.warning("tfds: the data sets of tensorflow_datasets.%s are not available: %s", package, error)
+            LOG.warning("tfds: the data sets of tensorflow_datasets.%s are not available: %s", package, error)
     dataset, _, config = name.partition("/")
     try:
         return tfds.builder(name, file_format="array_record", data_dir=os.environ.get("TFDS_DATA_DIR"))
@@ -94,7 +95,7 @@ def _builder(name):
 def _prepare(builder, name):
     from tensorflow_datasets.core.download import downloader
 
-    logging.warning("tfds:%s is not in %s: downloading and preparing it", name, builder.data_path)
+    LOG.warning("tfds:%s is not in %s: downloading and preparing it", name, builder.data_path)
     if hasattr(downloader, "MAX_RETRIES"):
         downloader.MAX_RETRIES = DOWNLOAD_RETRIES
     try:

@@ -173,5 +173,6 @@ class Linear(nn.Module):
         kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features))
         y = linear(x, kernel, dtype=self.dtype)
         if self.use_bias:
-            y = y + self.param("bias", nn.initializers.zeros_init(), (self.features,))
+            bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+            y = y + jnp.expand_dims(bias, range(y.ndim - 1))
         return y

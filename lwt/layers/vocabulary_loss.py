@@ -32,9 +32,9 @@ def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp
         x = x.reshape(b, t // step, step, *x.shape[2:])
         return jnp.moveaxis(x, 1, 0).reshape(t // step, b * step, *x.shape[3:])
 
-    weights = weights.astype(jnp.float32)
+    weights = jnp.asarray(weights, jnp.float32)
     loss, nll, correct = _loss(
-        chunks(hidden), table, chunks(targets), chunks(weights), float(smoothing), jnp.dtype(dtype).name
+        chunks(hidden), jnp.asarray(table), chunks(targets), chunks(weights), float(smoothing), jnp.dtype(dtype).name
     )
     return {"loss": loss, "nll": nll, "correct": correct, "tokens": weights.sum()}
 

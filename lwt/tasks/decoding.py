@@ -90,8 +90,8 @@ def sample(
     return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
 
 
-def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
-    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^alpha``.
+def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
+    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^length_penalty``.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
     which the best `beams` are kept; the best `beams` of the others run on. A row is done when its running beams cannot
@@ -99,17 +99,17 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
 
     Args:
         beams: running beams, and finished answers, of a row.
-        alpha: the length penalty of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
+        length_penalty: the exponent α of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
 
     Returns:
         Tokens `[b length]` int32 of the best answer, an unfinished one only where none has finished, and its penalised
         score `[b]`.
 
     Raises:
-        lwt.errors.ConfigError: beams < 1 or alpha < 0.
+        lwt.errors.ConfigError: beams < 1 or length_penalty < 0.
     """
-    if beams < 1 or alpha < 0:
-        raise errors.ConfigError(f"beams={beams}, alpha={alpha}: expected beams >= 1 and alpha >= 0")
+    if beams < 1 or length_penalty < 0:
+        raise errors.ConfigError(f"beams={beams}, length_penalty={length_penalty}: expected beams >= 1 and length_penalty >= 0")
     filler = _rows_done(done, batch)
     cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
     start = {
@@ -124,7 +124,7 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
     }
 
     def penalty(tokens):
-        return ((5.0 + tokens) / 6.0) ** alpha
+        return ((5.0 + tokens) / 6.0) ** length_penalty
 
     def body(s):
         logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})

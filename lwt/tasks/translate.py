@@ -5,6 +5,8 @@ Also the task of the arithmetic prompts: only the metrics differ.
 
 import dataclasses
 
+import jax
+
 from lwt import errors
 from lwt.layers import vocabulary_loss
 from lwt.metrics import exact, token, translation
@@ -22,6 +24,8 @@ class Translate:
         metrics: what decoded text is scored with: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
         beams: 1 for greedy decoding.
         length_penalty: α of beam search.
+        temperature: above 0, tokens are drawn from the distribution instead (of its `top_k` likeliest, 0 for all, and then of
+            those that make up the share `top_p`).
         dtype: operands of the vocabulary product.
         chunk: positions whose logits exist at one time.
     """
@@ -30,6 +34,9 @@ class Translate:
     metrics: tuple = ("translation",)
     beams: int = 1
     length_penalty: float = 0.6
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
     dtype: str = "float32"
     chunk: int = 512
 
@@ -73,12 +80,14 @@ class Translate:
         memory = apply(batch["source"], segments, batch["source_positions"], method="encode")
         cache = apply(memory, segments, length, method="start")
         step = lambda tokens, cache: apply(tokens, cache, method="step")  # noqa: E731
-        rows, done = segments.shape[0], segments[:, 0] == 0
-        if self.beams == 1:
-            return decoding.greedy(step, cache, batch=rows, length=length, done=done)[0]
-        return decoding.beam(
-            step, cache, batch=rows, length=length, done=done, beams=self.beams, length_penalty=self.length_penalty
-        )[0]
+        common = dict(batch=segments.shape[0], length=length, done=segments[:, 0] == 0)
+        if self.temperature:
+            key = jax.random.fold_in(jax.random.key(0), batch["example"][0])
+            draw = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
+            return decoding.sample(step, cache, key=key, **draw, **common)[0]
+        if self.beams > 1:
+            return decoding.beam(step, cache, beams=self.beams, alpha=self.length_penalty, **common)[0]
+        return decoding.greedy(step, cache, **common)[0]
 
     def score(self, hypotheses, references, groups=None):
         """Decoded texts against references -> dict of figures; `groups` names the kind of each record, or is None."""

@@ -1,6 +1,7 @@
 """What train.py and eval.py share: flags, several processes, and errors as one line."""
 
 import json
+import logging
 import sys
 
 from absl import app, flags
@@ -22,6 +23,11 @@ def run(main, *, required):
             raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
     except Exception as error:
         fail(f"{_first_line(error)}")
+    console = logging.StreamHandler(sys.stdout)
+    console.setFormatter(logging.Formatter("%(message)s"))
+    logging.getLogger("lwt").addHandler(console)
+    logging.getLogger("lwt").setLevel(logging.INFO)
+    logging.getLogger("lwt").propagate = False
     try:
         distribute()
         main()

@@ -12,7 +12,7 @@ import numpy as np
 from lwt import errors
 from lwt.data import pipeline
 from lwt.training import checkpoint, devices
-from lwt.training import log as logging
+from lwt.training import log as logs
 from lwt.training import step as step_module
 
 
@@ -32,7 +32,7 @@ class Run:
         evaluate: ``(State) -> dict`` of figures on the validation set.
         finish: sums -> figures (the task's).
         rate: step -> learning rate.
-        leaves: names of the trainable leaves, in order.
+        leaves: names of the trainable leaves, sorted.
         identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer and base).
         save_adapter: ``(State) -> None``, writes the adapter-only artefact; or None.
     """
@@ -71,7 +71,7 @@ def train(run):
     checkpoints = checkpoint.Checkpoints(
         f"{run.workdir}/checkpoints", keep_last=run.keep_last, select=run.select, mode=run.select_mode
     )
-    log = logging.Log(run.workdir, total_steps=run.steps)
+    log = logs.Log(run.workdir, total_steps=run.steps)
     state, figures = run.init(), {}
     if checkpoints.last_step() is not None:
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
@@ -80,7 +80,7 @@ def train(run):
         run.batches.restore(data_state["position"])
     start = int(state.step)
     log.resume(start)
-    log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps}, workdir {run.workdir}")
+    log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
     batches = pipeline.Prefetch(run.batches)
     clock = Clock(start)
 
@@ -112,7 +112,8 @@ def train(run):
                     if step == run.steps or step % run.eval_every == 0:
                         refuse_not_finite(run, state, checkpoints)
                         figures = run.evaluate(state)
-                        log.write(step, {f"validation/{name}": value for name, value in figures.items()})
+                        numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
+                        log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
                     save(step, wait=last)
             if last and step < run.steps:
                 log.say(f"SIGTERM: saved step {step}; the same command goes on from here")

@@ -19,7 +19,7 @@ class State:
         key: raw data of the run's one random key; every step folds its number in.
         sums: figures summed on the device since the last log line; never fetched in between.
         bad_step: number of the first step whose loss or gradient was not finite, or `NEVER`.
-        bad_leaves: `[leaves]` bool, where the gradient of that step was not finite.
+        bad_leaves: `[leaves]` bool, where the gradient of that step was not finite; leaves in sorted order.
     """
 
     step: jax.Array
@@ -80,7 +80,7 @@ def make(loss, optimizer, *, accumulate=1):
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.step)
         grads, count, sums = accumulated(state, frozen, batch, key)
         grads = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), grads)
-        squares = jnp.stack([jnp.vdot(g, g) for g in grads.values()])
+        squares = jnp.stack([jnp.vdot(grads[name], grads[name]) for name in sorted(grads)])
         norm = jnp.sqrt(squares.sum())
         good = jnp.isfinite(norm) & jnp.isfinite(sums["loss"])
         updates, opt_state = optimizer.update(grads, state.opt_state, state.trainable)

@@ -56,7 +56,7 @@ def test_padding_changes_shapes_only(base, family):
         again = adapters.Adapter(padded, adapter.config)
         for name, delta in change(adapter, base).items():
             np.testing.assert_allclose(change(again, base)[name], delta, atol=1e-6)
-    with pytest.raises(errors.ConfigError, match="rank 1 is below that of .*query/kernel/a, 2"):
+    with pytest.raises(errors.ConfigError, match="rank 1 is below that of .*key/kernel/a, 2"):
         adapters.pad_rank(family[0].leaves, 1)
 
 

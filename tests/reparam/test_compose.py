@@ -53,7 +53,7 @@ def test_wrong_configs(options, message):
         ({"targets": ".*bias"}, "reparam.targets '.*bias' matches no matrix .*query/bias"),
         ({"targets": "("}, r"reparam.targets '\(' is not a regular expression"),
         ({"rank_pattern": (("decoder.*", 2),)}, "reparam.rank_pattern 'decoder.*' matches no weight"),
-        ({"start": "pissa", "rank": 13}, "reparam.rank is 13 at .*query/kernel.*at most 12"),
+        ({"start": "pissa", "rank": 13}, "reparam.rank is 13 at .*key/kernel.*at most 12"),
     ],
 )
 def test_configs_that_do_not_fit_the_base(options, message, base):

@@ -41,9 +41,9 @@ class TestContract:
         weights = jax.eval_shape(lambda leaves: reparam.expand(base, leaves, 0, key=jax.random.key(2)), adapter)
         assert trees.differences(base, weights) == ""
         for name in (name for name in weights if name.endswith("kernel")):  # linen hands a node through
-            layer, w = linear.Linear(base[name].shape[1], use_bias=False), weights[name]
-            x = jax.ShapeDtypeStruct((2, 5, base[name].shape[0]), jnp.float32)
-            y = jax.eval_shape(lambda w, x, layer=layer: layer.apply({"params": {"kernel": w}}, x), w, x)
+            layer, w = linear.Linear(base[name].shape[1]), weights[name]
+            x, b = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((2, 5, w.shape[0]), w.shape[1:]))
+            y = jax.eval_shape(lambda p, x, layer=layer: layer.apply({"params": p}, x), {"kernel": w, "bias": b}, x)
             assert y.shape == (2, 5, base[name].shape[1])
         labels = reparam.labels(adapter)
         assert list(labels) == list(adapter)

@@ -1,0 +1,72 @@
+"""Names of sources, and what holds for every kind."""
+
+import pytest
+
+from lwt import errors
+from lwt.data import sources
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))
+    for name, start in (("one", 0), ("two", 100)):
+        (tmp_path / name).mkdir()
+        for split, size in (("train", 5), ("validation", 2)):
+            lines = [f'{{"x": "{split}{start + i}", "{name}": "z"}}\n' for i in range(size)]
+            (tmp_path / name / f"{split}.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def values(source):
+    return [record["x"] for record in source]
+
+
+def test_split_in_the_name_comes_first(data):
+    assert values(sources.load("folder:one", split="validation")) == ["validation0", "validation1"]
+    assert values(sources.load("folder:one@validation", split="train")) == ["validation0", "validation1"]
+    assert sources.load("folder:one@validation").name == "folder:one@validation"
+
+
+def test_joined_sources_follow_each_other(data):
+    source = sources.load("folder:one+folder:two@validation")
+    assert values(source) == [*(f"train{i}" for i in range(5)), "validation100", "validation101"]
+    assert source.fields == ("x",)
+    assert source.read(4, 99) == [source[4], source[5], source[6]]
+    assert source.fingerprint != sources.load("folder:two@validation+folder:one").fingerprint
+
+
+def test_slices_and_subsets_are_sources(data):
+    source = sources.load("folder:one")
+    assert values(source[1:4]) == ["train1", "train2", "train3"]
+    some = source.subset(3, seed=1)
+    assert len(some) == 3 and values(some) == sorted(set(values(some))) == values(source.subset(3, seed=1))
+    assert some.fingerprint not in (source.fingerprint, source[1:4].fingerprint)
+    assert source.subset(0) is source.subset(99) is source
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("multi30k", "expected KIND:NAME"),
+        ("floder:one", "did you mean 'folder'"),
+        ("text:one", r"no kind 'text'; there is: folder, generated, tfds"),
+        ("folder:onne", "did you mean 'one'"),
+        ("folder:one@tran", "did you mean 'train'"),
+        ("folder:one@xyzzy", "there is: train, validation"),
+        ("generated:arithmetics", "did you mean 'arithmetic'"),
+    ],
+)
+def test_wrong_names_say_what_there_is(data, name, words):
+    with pytest.raises(errors.DataError, match=words):
+        sources.load(name)
+
+
+def test_a_field_that_no_record_has(data):
+    with pytest.raises(errors.DataError, match=r"train.jsonl:1: no field 'y', only 'x', 'one'"):
+        sources.load("folder:one", fields=("x", "y"))
+
+
+def test_unset_lwt_data_is_named(monkeypatch):
+    monkeypatch.delenv("LWT_DATA", raising=False)
+    with pytest.raises(errors.DataError, match="LWT_DATA"):
+        sources.load("folder:nowhere")

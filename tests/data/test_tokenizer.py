@@ -1,0 +1,68 @@
+"""The tokenizer: round trip, sizes, determinism, and what can be wrong."""
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.data import tokenizer
+
+WORDS = (
+    "ein eine mann frau hund katze spielt läuft im auf dem park straße und mit schnell a man woman dog plays".split()
+)
+
+
+def corpus(count=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, size=rng.integers(3, 9))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    return tokenizer.train(corpus(), tmp_path_factory.mktemp("t") / "t.model", vocabulary=120)
+
+
+def test_round_trip(tokens):
+    texts = [*corpus(50, seed=1), "add 2: 8 13 2 5", "a man, 7 dogs?", ""]
+    rows = tokens.encode(texts)
+    assert tokens.decode(rows) == texts  # digits and punctuation are known, though the corpus has none
+    assert all(tokenizer.EOS < i < tokens.pieces for row in rows for i in row)
+
+
+def test_sizes_and_special_ids(tokens):
+    assert tokens.pieces == 120 and tokens.vocabulary == 128
+    row = tokens.encode(["ein mann"])[0]
+    marked = [tokenizer.BOS, *row, tokenizer.EOS, tokenizer.PAD, tokens.pieces, tokens.vocabulary - 1, -1]
+    assert tokens.decode([np.array(marked, np.int32)]) == ["ein mann"]
+    assert tokens.encode(["ein Ж"])[0][-1] == tokenizer.UNK
+    assert tokens.decode([]) == [] and tokens.encode([]) == []
+
+
+def test_the_same_input_gives_the_same_model(tokens, tmp_path):
+    again = tokenizer.train(corpus(), tmp_path / "again.model", vocabulary=120)
+    other = tokenizer.train(corpus(seed=3), tmp_path / "other.model", vocabulary=120)
+    assert again.fingerprint == tokens.fingerprint != other.fingerprint
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.model", "other.model"]
+
+
+def test_a_small_corpus_gives_what_it_has(tmp_path):
+    small = tokenizer.train(["ein hund"] * 20, tmp_path / "s.model", vocabulary=8000)
+    assert small.pieces < 100 and small.decode(small.encode(["ein hund"])) == ["ein hund"]
+
+
+def test_split_digits(tmp_path):
+    texts = ["13 130 1301"] * 50
+    split = tokenizer.train(texts, tmp_path / "d.model", vocabulary=100, split_digits=True)
+    joined = tokenizer.train(texts, tmp_path / "j.model", vocabulary=100)
+    assert len(split.encode(["1301"])[0]) >= 4 > len(joined.encode(["1301"])[0])
+
+
+def test_what_can_be_wrong(tokens, tmp_path):
+    with pytest.raises(errors.DataError, match="vocabulary 20 is smaller than the characters"):
+        tokenizer.train(corpus(), tmp_path / "x.model", vocabulary=20)
+    with pytest.raises(errors.DataError, match="empty"):
+        tokenizer.train([], tmp_path / "x.model", vocabulary=100)
+    with pytest.raises(errors.DataError, match="missing.model cannot be read"):
+        tokenizer.Tokenizer(tmp_path / "missing.model")
+    (tmp_path / "cut.model").write_bytes(tokens.path.read_bytes()[:500])
+    with pytest.raises(errors.DataError, match="cut.model is damaged"):
+        tokenizer.Tokenizer(tmp_path / "cut.model")
