@@ -16,13 +16,23 @@ _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; 
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
 _PREDICT = flags.DEFINE_string("predict", "", "A file to answer line by line, or - for standard input.")
-_BEAMS = flags.DEFINE_integer("beams", 0, "Beam size; 1 is greedy decoding, 0 is what the config says.")
+_BEAMS = flags.DEFINE_integer("beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1)
+_TEMPERATURE = flags.DEFINE_float("temperature", None, "Draw from the distribution at this temperature.", lower_bound=0)
+_TOP_K = flags.DEFINE_integer("top_k", None, "Draw from the k likeliest tokens only.", lower_bound=0)
+_TOP_P = flags.DEFINE_float("top_p", None, "Draw from the likeliest tokens that make up this share.", lower_bound=0)
 
 
 def main():
     from lwt.training import experiment
 
-    found = experiment.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, beams=_BEAMS.value)
+    flags_given = {
+        "beams": _BEAMS.value,
+        "temperature": _TEMPERATURE.value,
+        "top_k": _TOP_K.value,
+        "top_p": _TOP_P.value,
+    }
+    decoding = {name: value for name, value in flags_given.items() if value is not None}
+    found = experiment.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
     if _PREDICT.value:
         found.predict_file(_PREDICT.value)
     else:

@@ -1,7 +1,7 @@
 """Trains the run of a config, or goes on with it where it stopped.
 
-    python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
-    python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
+python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
+python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
 """
 
 from absl import flags

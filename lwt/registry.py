@@ -44,7 +44,9 @@ def make(package, section, *, key, **more):
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
     for name, value in arguments.items():
         if name not in fields or name in more:
-            raise errors.ConfigError(f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, fields)}")
+            raise errors.ConfigError(
+                f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, fields)}"
+            )
         default = fields[name].default
         if isinstance(default, (int, float, str, bool)) and not _fits(value, default):
             raise errors.ConfigError(

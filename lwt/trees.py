@@ -91,7 +91,9 @@ def count(tree):
 
 def nbytes(tree):
     """Bytes of all arrays of a tree."""
-    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype"))
+    return sum(
+        int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
+    )
 
 
 def differences(wanted, found):

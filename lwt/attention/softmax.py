@@ -60,9 +60,7 @@ class Attention(nn.Module):
             cache = self.project(x if context is None else context)
         elif index is not None:
             new = self.project(x)
-            cache = {
-                name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=1) for name in new
-            }
+            cache = {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=1) for name in new}
         logits = jnp.einsum("bthk,bshk->bhts", q, cache["key"])
         if mask is not None:
             logits = jnp.where(mask, logits, BLOCKED)

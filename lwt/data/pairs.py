@@ -146,7 +146,9 @@ class Pairs:
 
     def _load(self, name):
         if not name:
-            raise errors.ConfigError("data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT")
+            raise errors.ConfigError(
+                "data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT"
+            )
         section = self._section
         source = sources.load(name, fields=section.fields, max_malformed=section.max_malformed)
         for message in source.malformed[:3]:

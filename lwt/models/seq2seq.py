@@ -51,7 +51,9 @@ class Block(nn.Module):
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
         """x `[b t d]`, mask `[b 1 t t]`, memory `[b s d]`, memory_mask `[b 1 t s]` -> `[b t d]`."""
-        x = self._add(x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train)
+        x = self._add(
+            x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train
+        )
         if self.cross:
             attend = lambda y: self.cross_attention(y, memory, memory_mask, train=train)  # noqa: E731
             x = self._add(x, attend, self.cross_attention_norm, train=train)

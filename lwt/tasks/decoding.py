@@ -2,10 +2,10 @@
 
 ``step(tokens [b], cache) -> (logits [b v], cache)`` is a model's one step of decoding. The cache is
 ``{"self": ..., "cross": ...}``: every array leaf has the batch as its first axis, "self" changes with each step (its
-scalars, such as the index, are shared by the rows) and "cross" stays as it is. All three searches are for use inside
-`jax.jit`, together with the encoder; their loops end when every row has ended, and return ``(tokens [b length], scores [b])``
-where tokens end with `eos` (unless cut off at `length`) and go on with `pad`. `pad`, `bos` and ids from `vocabulary` on
-(the padding of a table) are never produced. Arguments that all of them take:
+scalars, such as the index, are shared by the rows) and "cross" stays as it is. The searches are for use inside
+`jax.jit`, together with the encoder. Their loops end when every row has ended, and return tokens and scores: a row of
+tokens ends with `eos` (unless cut off at `length`) and goes on with `pad`; `pad`, `bos` and ids from `vocabulary` on
+(the padding of a table) are never chosen. Arguments that all of them take:
 
     batch: number of rows b.
     length: most tokens of an answer, end mark included.
@@ -91,15 +91,15 @@ def sample(
 
 
 def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
-    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^length_penalty``.
+    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^α``.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
     which the best `beams` are kept; the best `beams` of the others run on. A row is done when its running beams cannot
-    beat its worst finished answer any more, even at the full length. One beam is greedy search: it stops at its first end.
+    beat its worst finished answer any more, even at the full length. One beam is greedy search, over at its first end.
 
     Args:
         beams: running beams, and finished answers, of a row.
-        length_penalty: the exponent α of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
+        length_penalty: α of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
 
     Returns:
         Tokens `[b length]` int32 of the best answer, an unfinished one only where none has finished, and its penalised
@@ -109,7 +109,8 @@ def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=No
         lwt.errors.ConfigError: beams < 1 or length_penalty < 0.
     """
     if beams < 1 or length_penalty < 0:
-        raise errors.ConfigError(f"beams={beams}, length_penalty={length_penalty}: expected beams >= 1 and length_penalty >= 0")
+        wrong = f"beams={beams}, length_penalty={length_penalty}"
+        raise errors.ConfigError(f"{wrong}: expected beams >= 1 and length_penalty >= 0")
     filler = _rows_done(done, batch)
     cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
     start = {
@@ -247,7 +248,7 @@ def _nucleus(shares, top_p):
 
 
 def _draw(key, shares):
-    """One place of each row, with probabilities in proportion to shares `[b n]`: first a block of places, then one in it."""
+    """A place of each row, with odds in proportion to shares `[b n]`: first a block of places, then one in it."""
     batch, size = shares.shape
     if size % BLOCK:
         return jax.random.categorical(key, jnp.log(shares))

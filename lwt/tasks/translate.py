@@ -95,3 +95,11 @@ class Translate:
         for name in self.metrics:
             figures |= METRICS[name].score(hypotheses, references, groups=groups)
         return figures
+
+    def decoding(self):
+        """How text is decoded, in words."""
+        if self.temperature:
+            return f"sampling, temperature {self.temperature:g}, top k {self.top_k}, top p {self.top_p:g}"
+        return (
+            f"beam search, {self.beams} beams, length penalty {self.length_penalty:g}" if self.beams > 1 else "greedy"
+        )

@@ -146,7 +146,9 @@ def read_config(workdir):
             "train.py call"
         ) from error
     except ValueError as error:
-        raise errors.CheckpointError(f"{path} is damaged: {error}; it should be the JSON that train.py wrote") from error
+        raise errors.CheckpointError(
+            f"{path} is damaged: {error}; it should be the JSON that train.py wrote"
+        ) from error
 
 
 def make_model(config, vocabulary):

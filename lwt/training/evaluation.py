@@ -60,8 +60,6 @@ class Evaluator:
         batches = list(data.batches(evaluation, process=jax.process_index(), processes=jax.process_count()))
         figures, texts = self.losses(weights, batches), None
         if generate:
-            texts = self.texts(
-                weights, batches, data.tokenizer, len(evaluation.sources), max_length=data.max_length
-            )
+            texts = self.texts(weights, batches, data.tokenizer, len(evaluation.sources), max_length=data.max_length)
             figures |= self._task.score(texts, evaluation.references, evaluation.groups)
         return figures, texts

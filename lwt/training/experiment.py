@@ -3,6 +3,8 @@
 import functools
 import json
 import os
+import re
+import sys
 import time
 
 import jax
@@ -10,6 +12,7 @@ import jax
 from lwt import errors, trees
 from lwt.data import pairs
 from lwt.layers import linear
+from lwt.metrics import translation
 from lwt.reparam import adapters, compose
 from lwt.training import build, checkpoint, devices, evaluation, loop
 
@@ -20,9 +23,13 @@ def train(config, workdir):
     return loop.train(build.build(config, workdir, base=base))
 
 
-def load(workdir, *, checkpoint="best"):
-    """Opens the run in `workdir`; see `lwt.load`."""
-    return Experiment(workdir, checkpoint)
+def load(workdir, *, checkpoint="best", decoding=None):
+    """Opens the run in `workdir`; see `lwt.load`.
+
+    Args:
+        decoding: settings of the task to use instead of the config's, such as ``{"beams": 4}``.
+    """
+    return Experiment(workdir, checkpoint, decoding or {})
 
 
 class Experiment:
@@ -37,9 +44,10 @@ class Experiment:
         step: optimizer steps of the checkpoint.
     """
 
-    def __init__(self, workdir, which="best"):
+    def __init__(self, workdir, which, decoding):
         self.workdir = str(workdir)
         self.config = build.read_config(workdir)
+        self.config.task.update(decoding)
         self._data = pairs.Pairs(self.config.data, self.workdir, make=False)
         self.tokenizer = self._data.tokenizer
         self.model = build.make_model(self.config, self.tokenizer.vocabulary)
@@ -99,6 +107,36 @@ class Experiment:
         figures, texts = self._evaluator.figures(self.weights, self._data, found)
         return figures, found.sources, texts, found.references
 
+    def report(self, *, split="", data=""):
+        """Evaluates and writes ``eval/NAME.json`` (figures, ready for programs) and ``eval/NAME.md`` (best and worst outputs).
+
+        Args:
+            split: another split of the run's test set; "validation" and "test" are those of the config.
+            data: another data set, ``KIND:NAME@SPLIT``.
+
+        Returns:
+            The figures, with what they were measured on.
+        """
+        configured = {
+            "": self.config.data.test,
+            "test": self.config.data.test,
+            "validation": self.config.data.validation,
+        }
+        name = data or configured.get(split) or f"{self.config.data.test.split('@')[0]}@{split}"
+        begin = time.perf_counter()
+        figures, sources, hypotheses, references = self.evaluate(name)
+        figures = {"data": name, "records": len(sources), "checkpoint": self.step} | figures
+        figures |= {"seconds": round(time.perf_counter() - begin, 2), "decoding": self.task.decoding()}
+        if jax.process_index() == 0:
+            stem = re.sub(r"[^\w.=-]+", "_", name)
+            folder = os.path.join(self.workdir, "eval")
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, f"{stem}.json"), "w") as file:
+                json.dump(figures, file, indent=2)
+            with open(os.path.join(folder, f"{stem}.md"), "w") as file:
+                file.write(translation.extremes(sources, hypotheses, references))
+        return figures
+
     def predict(self, texts):
         """Decodes source texts, one result a text, in order."""
         found = self._data.from_texts(list(texts))
@@ -106,3 +144,27 @@ class Experiment:
         return self._evaluator.texts(
             self.weights, batches, self.tokenizer, len(found.sources), max_length=self._data.max_length
         )
+
+    def predict_file(self, path, *, output=sys.stdout):
+        """Answers the lines of a UTF-8 file (or of standard input, ``-``), one line each, in order.
+
+        Raises:
+            lwt.errors.DataError: the file cannot be read, or a line is not UTF-8.
+        """
+        try:
+            with open(0 if path == "-" else path, "rb") as file:
+                lines = [line.rstrip(b"\r\n") for line in file]
+        except OSError as error:
+            raise errors.DataError(
+                f"--predict={path} cannot be read: {error.strerror}; give a text file, or - for standard input"
+            ) from error
+        texts = []
+        for number, line in enumerate(lines, 1):
+            try:
+                texts.append(line.decode())
+            except UnicodeDecodeError as error:
+                raise errors.DataError(
+                    f"{path}:{number}: not UTF-8 ({error.reason}); one text a line is expected"
+                ) from error
+        for text in self.predict(texts):
+            print(text, file=output, flush=True)

@@ -63,25 +63,22 @@ class Log:
             step: optimizer steps taken.
             values: numbers by name, such as ``train/loss``. The console leaves ``train/`` out, and gives
                 ``tokens_per_second`` and ``real_share`` (the share of tokens that are not padding) their units. What is
-                not finite becomes null in the row.
+                not finite becomes null in the row; a text (a score's signature) goes into the row alone.
         """
         if not self._active:
             return
         seconds = time.monotonic() - self._began
-        values = {name: value if isinstance(value, int) else float(value) for name, value in values.items()}
+        texts = {name: value for name, value in values.items() if isinstance(value, str)}
+        numbers = {name: _number(value) for name, value in values.items() if name not in texts}
+        finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
         self._open()
-        row = {
-            "step": int(step),
-            "time": round(seconds, 3),
-            **{n: v if math.isfinite(v) else None for n, v in values.items()},
-        }
+        row = {"step": int(step), "time": round(seconds, 3), **dict.fromkeys(numbers), **finite, **texts}
         self._rows.write(json.dumps(row, allow_nan=False) + "\n")
         self._rows.flush()
-        for name, value in values.items():
-            if math.isfinite(value):
-                self._board.add_scalar(name, value, step)
+        for name, value in finite.items():
+            self._board.add_scalar(name, value, step)
         self._board.flush()
-        self.say(self._line(step, values, self._left(step, seconds)))
+        self.say(self._line(step, numbers, self._left(step, seconds)))
 
     def say(self, text):
         """One line on the console, and nowhere else."""
@@ -119,6 +116,10 @@ def clock(seconds):
     """Seconds as ``h:mm:ss``."""
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+
+def _number(value):
+    return value if isinstance(value, int) else float(value)
 
 
 def _show(name, value):

@@ -84,10 +84,10 @@ def train(run):
     batches = pipeline.Prefetch(run.batches)
     clock = Clock(start)
 
-    def save(step, *, wait=False):
+    def save(step, *, evaluated, wait):
         refuse_not_finite(run, state, checkpoints)
         data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
-        checkpoints.save(step, state, data_state=data_state, metrics=figures or None, wait=wait)
+        checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
 
     # ---- The loop. A log line's figures are fetched after the next step is dispatched, so that the device never waits.
     pending = None
@@ -109,12 +109,13 @@ def train(run):
                     write_training(run, log, clock, *pending)
                     pending = None
                 with clock.paused():
-                    if step == run.steps or step % run.eval_every == 0:
+                    evaluated = step == run.steps or step % run.eval_every == 0
+                    if evaluated:
                         refuse_not_finite(run, state, checkpoints)
                         figures = run.evaluate(state)
                         numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
                         log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
-                    save(step, wait=last)
+                    save(step, evaluated=evaluated, wait=last)
             if last and step < run.steps:
                 log.say(f"SIGTERM: saved step {step}; the same command goes on from here")
                 break

@@ -80,7 +80,9 @@ def build(section, trainable, *, steps):
     maker = _maker(section.name)
     takes_decay = "weight_decay" in inspect.signature(maker).parameters
     if section.weight_decay and not takes_decay:
-        raise errors.ConfigError(f"optimizer.weight_decay={section.weight_decay}: optax.{section.name} has none; try adamw")
+        raise errors.ConfigError(
+            f"optimizer.weight_decay={section.weight_decay}: optax.{section.name} has none; try adamw"
+        )
 
     def group(rate_factor, decay_factor):
         arguments = dict(section.arguments)

@@ -29,11 +29,12 @@ def test_a_row_a_line_and_an_event(tmp_path, capsys):
     written = log.Log(tmp_path, total_steps=100)
     written.say("starting")
     written.write(50, {"train/loss": 2.5, "train/tokens_per_second": 12345.6, "train/real_share": 0.975})
-    written.write(50, {"validation/bleu": 33.333333, "validation/sentences": 1200})
+    written.write(50, {"validation/bleu": 33.333333, "validation/sentences": 1200, "validation/signature": "nrefs:1"})
     written.close()
     first, second = rows(tmp_path)
     assert 0 <= first.pop("time") <= second.pop("time")
     assert first == {"step": 50, "train/loss": 2.5, "train/tokens_per_second": 12345.6, "train/real_share": 0.975}
+    assert second.pop("validation/signature") == "nrefs:1"
     assert second == {"step": 50, "validation/bleu": 33.333333, "validation/sentences": 1200}
     assert capsys.readouterr().out.splitlines() == [
         "starting",

@@ -1,0 +1,151 @@
+"""What a config costs before it is run: parameters, bytes, FLOPs. No data is read and no weight is made.
+
+    python -m lwt.analysis.cost --config=configs/translation.py:data=pool
+    python -m lwt.analysis.cost --config=configs/lora_ranks.py:base=runs/pool,rank=16 --rows=8
+
+prints one JSON object:
+
+    parameters              total (all that is stored), trainable, model (the base without task heads), groups
+    parameter_bytes         of all that is stored
+    optimizer_bytes         of the optimizer's state, which exists for trainable leaves only
+    activation_bytes        temporaries of the compiled forward and backward pass on one training batch
+    flops_per_example       {forward, forward_backward}; an example is one row, on both sides
+    rows, row_length        the batch that was compiled
+    vocabulary, backend     what it was compiled with, and for
+
+FLOPs are the compiler's own count of the operations that it left, padding included. It counts the body of a loop once,
+and the vocabulary's cross-entropy is a loop over chunks of positions: so FLOPs are counted with a single chunk, and the
+memory with the config's own ``task.chunk``.
+"""
+
+import collections
+import dataclasses
+import functools
+import json
+import os
+import re
+
+import jax
+import jax.numpy as jnp
+from absl import flags
+from ml_collections import config_flags
+
+from lwt import errors, trees
+from lwt.data import pairs, tokenizer
+from lwt.reparam import compose
+from lwt.training import build, command, optim
+
+HEADS = r"base/(\w+_)?(head|classifier)/.*"  # weights of a task on top of the model
+TITLES = {"embed": "embedding"}
+
+
+def parameters(config, *, vocabulary=0):
+    """Exact counts: ``{"total", "trainable", "model", "groups": {"embedding", "encoder", "decoder", "adapter", ...}}``.
+
+    Args:
+        config: see `configs/common.py`.
+        vocabulary: rows of the table; 0 for those of `vocabulary_of`.
+    """
+    trainable, frozen = shapes(config, vocabulary=vocabulary)
+    groups = collections.Counter()
+    heads = 0
+    for name, leaf in {**trainable, **frozen}.items():
+        kind, first, *_ = name.split("/")
+        groups[kind if kind == "adapter" else TITLES.get(first, first)] += trees.count(leaf)
+        heads += trees.count(leaf) if re.fullmatch(HEADS, name) else 0
+    return {
+        "total": groups.total(),
+        "trainable": trees.count(trainable),
+        "model": groups.total() - groups["adapter"] - heads,
+        "groups": {name: count for name, count in sorted(groups.items()) if count},
+    }
+
+
+def measure(config, *, rows=0, row_length=0):
+    """Everything that the program prints, as a dict.
+
+    Args:
+        config: see `configs/common.py`.
+        rows, row_length: of the batch to compile for; 0 for the config's.
+    """
+    rows, row_length = rows or config.data.rows, row_length or config.data.row_length
+    if rows < 1 or row_length < 1:
+        raise errors.ConfigError(f"a batch of {rows} rows of {row_length} positions: both should be at least 1")
+    trainable, frozen = shapes(config)
+    batch = {key: jax.ShapeDtypeStruct((rows, row_length), jnp.int32) for key in pairs.KEYS}
+    seed = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))
+    loss = functools.partial(_loss, config)
+    compiled = lambda f: jax.jit(f).lower(trainable, frozen, batch, seed).compile()  # noqa: E731
+    forward = compiled(loss(train=False, chunk=rows * row_length))
+    both = compiled(jax.value_and_grad(loss(train=True, chunk=rows * row_length)))
+    as_trained = compiled(jax.value_and_grad(loss(train=True)))
+    return {
+        "parameters": parameters(config),
+        "parameter_bytes": trees.nbytes({**trainable, **frozen}),
+        "optimizer_bytes": optimizer_bytes(config),
+        "activation_bytes": int(as_trained.memory_analysis().temp_size_in_bytes),
+        "flops_per_example": {
+            "forward": round(forward.cost_analysis()["flops"] / rows),
+            "forward_backward": round(both.cost_analysis()["flops"] / rows),
+        },
+        "rows": rows,
+        "row_length": row_length,
+        "vocabulary": vocabulary_of(config),
+        "backend": jax.default_backend(),
+    }
+
+
+def optimizer_bytes(config, *, vocabulary=0):
+    """Bytes of the optimizer's state: the moments of the trainable leaves, and a few counters."""
+    trainable, _ = shapes(config, vocabulary=vocabulary)
+    optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
+    return trees.nbytes(jax.eval_shape(optimizer.init, trainable))
+
+
+def shapes(config, *, vocabulary=0):
+    """``(trainable, frozen)`` flat dicts of `jax.ShapeDtypeStruct`, split as training splits them.
+
+    Raises:
+        lwt.errors.ConfigError: what training would refuse too: an unknown name, a rule that matches no weight.
+    """
+    build.check(config)
+    model, reparam = build.make_model(config, vocabulary or vocabulary_of(config)), compose.build(config.reparam)
+    return jax.eval_shape(lambda: build.initial_params(config, model, reparam, None))
+
+
+def vocabulary_of(config):
+    """Rows of the table: those of the tokenizer that the run would take over (from ``init_from`` or
+    ``data.tokenizer.path``), if it is there; else ``data.tokenizer.vocabulary`` padded to a multiple of 64."""
+    section = config.data.tokenizer
+    path = section.path or os.path.join(config.init_from, pairs.TOKENIZER)
+    if (section.path or config.init_from) and os.path.exists(path):
+        return tokenizer.Tokenizer(path).vocabulary
+    return -(-section.vocabulary // 64) * 64
+
+
+def _loss(config, *, train, chunk=0):
+    """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
+    model, task = build.make_model(config, vocabulary_of(config)), build.make_task(config)
+    reparam = compose.build(config.reparam)
+    if chunk:
+        task = dataclasses.replace(task, chunk=chunk)
+
+    def loss(trainable, frozen, batch, seed):
+        dropout, adapter = jax.random.split(jax.random.wrap_key_data(seed))
+        weights = build.expand(reparam, {**trainable, **frozen}, 0, key=adapter if train else None)
+        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
+        return task.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None)[0]
+
+    return loss
+
+
+def main():
+    values = flags.FLAGS
+    print(json.dumps(measure(values.config, rows=values.rows, row_length=values.row_length)))
+
+
+if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
+    config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
+    flags.DEFINE_integer("rows", 0, "Rows of the batch; 0 for the config's.")
+    flags.DEFINE_integer("row_length", 0, "Positions of a row; 0 for the config's.")
+    command.run(main, required=["config"])
