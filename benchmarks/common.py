@@ -19,7 +19,8 @@ import tempfile
 import time
 
 THREADS = 2
-# The same for every worker. The allocator may use huge pages: both sides gain where logits come and go by the gigabyte.
+CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
+# The same for every worker, PyTorch or JAX. Transparent huge pages help where logits come and go by the gigabyte.
 ENVIRONMENT = {
     "OMP_NUM_THREADS": str(THREADS),
     "MKL_NUM_THREADS": str(THREADS),
@@ -30,13 +31,15 @@ ENVIRONMENT = {
 }
 
 
-def arguments(description, variants):
-    """The flags that every worker understands, parsed."""
-    parser = argparse.ArgumentParser(description=description)
+def arguments(description, variants, *, more=None):
+    """The flags that every worker understands, parsed; ``more(parser)`` adds some."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", choices=sorted(variants), required=True)
     parser.add_argument("--data", default="folder:mt_de_en_train", help="folder:NAME under LWT_DATA")
-    parser.add_argument("--cache", default=os.path.join(tempfile.gettempdir(), "lwt-benchmarks"))
+    parser.add_argument("--cache", default=CACHE)
     parser.add_argument("--batches", type=int, default=16, help="different batches of 128; steps go round and round")
+    if more:
+        more(parser)
     return parser.parse_args()
 
 
@@ -84,7 +87,7 @@ class Worker:
 
     def __init__(self, name, command, *, environment=None):
         self.name = name
-        self.log = tempfile.NamedTemporaryFile("w+", prefix=f"{name}-", suffix=".log")
+        self.log = tempfile.NamedTemporaryFile("w+", prefix="lwt-benchmark-", suffix=".log")
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

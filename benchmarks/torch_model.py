@@ -63,15 +63,33 @@ class Translator(nn.Module):
         x = self.embedding(ids) * math.sqrt(WIDTH) + self.positions[positions]
         return F.dropout(x, DROPOUT, self.training)
 
-    def encode(self, x, plan):
-        for layer in self.encoder:
-            x = layer(x, plan)
-        return x
+    def forward(self, source, source_positions, inputs, target_positions, masks, packed):
+        """The decoder's last hidden states, one row a position.
 
-    def decode(self, x, memory, plan, cross_plan):
+        Args:
+            source, inputs: ids; padded rows, or (packed) packed rows laid end to end.
+            source_positions, target_positions: their places in the sentences.
+            masks: what is added to attention logits: encoder, decoder (None: causal rows), cross.
+            packed: whether rows hold several sentences.
+        """
+        encoder, decoder, cross = (plan(mask, packed) for mask in masks)
+        memory = self.embed(source, source_positions)
+        for layer in self.encoder:
+            memory = layer(memory, encoder)
+        x = self.embed(inputs, target_positions)
         for layer in self.decoder:
-            x = layer(x, plan, memory, cross_plan)
-        return x
+            x = layer(x, decoder, memory, cross)
+        return x.reshape(-1, WIDTH)
+
+    def load(self, flat):
+        """Takes weights under lwt's names (`samples.weights`); kernels are transposed."""
+        kinds = {"kernel": "weight", "scale": "weight", "embedding": "weight", "bias": "bias"}
+        state = {}
+        for name, array in flat.items():
+            *path, kind = name.replace("embed/", "embedding/").replace("layer_", "").replace("mlp/", "").split("/")
+            weight = torch.from_numpy(array)
+            state[".".join([*path, kinds[kind]])] = weight.T if kind == "kernel" else weight
+        self.load_state_dict(state)
 
 
 def sinusoidal(length):
@@ -86,44 +104,24 @@ def heads(x):
     return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
 
-def padded_plan(mask=None, *, causal=False):
-    """Attention of padded rows `[b t d]`; mask `[b 1 1|t s]`, True where allowed."""
-
-    def attend(q, k, v, dropout):
-        mixed = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), mask, dropout, is_causal=causal)
-        return mixed.transpose(1, 2).flatten(-2)
-
-    return attend
-
-
-def grouped_plan(groups):
-    """Attention of tokens without padding `[n d]`: padded inside groups of sentences of like length only.
+def plan(mask, packed):
+    """How attention is done: ``attend(q, k, v, dropout)`` of padded rows `[b t d]`, or of packed rows end to end `[r·t d]`.
 
     Args:
-        groups: a list of ``(q_slots [b t], k_slots [b s], mask [b 1 t s] or [b 1 1 s])``: the place of every padded
-            position in the flat arrays (any place for padding), and the ``q_back [n']`` that picks a group's real
-            queries, group by group in the order of the flat array, from its ``b·t`` results.
+        mask: `[b 1 1|t s]`, 0 where allowed and a large negative number elsewhere; None for causal rows.
+        packed: which of the two.
     """
 
     def attend(q, k, v, dropout):
-        parts = []
-        for q_slots, k_slots, mask, q_back in groups:
-            mixed = F.scaled_dot_product_attention(
-                heads(q[q_slots]), heads(k[k_slots]), heads(v[k_slots]), mask, dropout
-            )
-            parts.append(mixed.transpose(1, 2).reshape(-1, WIDTH)[q_back])
-        return torch.cat(parts)
+        if packed:
+            q, k, v = (x.unflatten(0, (mask.shape[0], -1)) for x in (q, k, v))
+        mixed = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), mask, dropout, is_causal=mask is None)
+        mixed = mixed.transpose(1, 2).flatten(-2)
+        return mixed.flatten(0, 1) if packed else mixed
 
     return attend
 
 
-def packed_plan(mask):
-    """Attention of rows that each hold several sentences `[r·t d]`; mask `[r 1 t s]` is block-diagonal."""
-    rows = mask.shape[0]
-
-    def attend(q, k, v, dropout):
-        q, k, v = (heads(x.unflatten(0, (rows, -1))) for x in (q, k, v))
-        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout)
-        return mixed.transpose(1, 2).flatten(-2).flatten(0, 1)
-
-    return attend
+def count(model, *, trained=False):
+    """Scalars of a model, or of what is trained in it."""
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad or not trained)

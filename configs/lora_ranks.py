@@ -71,9 +71,9 @@ def reparam(method, rank, scaling):
     raise ValueError(f"method={method!r}: there is lora, lora_plus, rslora, pissa, olora, singlora, dora, full, bitfit")
 
 
-def sweep():
-    """The arguments of every run of the study: ranks, methods, both readings of the scaling, three seeds."""
+def sweep(seeds=3):
+    """The arguments of every run of the study: ranks, methods, both readings of the scaling, seeds."""
     rows = [dict(method="lora", scaling="one"), dict(method="lora", scaling="alpha/r")]
     rows += [dict(method="lora_plus", scaling="one"), dict(method="singlora")]
     runs = [dict(rank=rank, **row) for row in rows for rank in RANKS] + [dict(method="full")]
-    return [dict(run, seed=seed) for seed in range(3) for run in runs]
+    return [dict(run, seed=seed) for seed in range(seeds) for run in runs]

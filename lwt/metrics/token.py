@@ -27,7 +27,7 @@ def sums(logits, targets, weights):
 
 
 def finish(sums):
-    """Sums -> ``loss`` (nats a token, with label smoothing if the sum has it), ``perplexity`` (without), ``accuracy``, ``tokens``.
+    """Sums -> ``loss`` (nats a token, label smoothing included), ``perplexity`` (without it), ``accuracy``, ``tokens``.
 
     Raises:
         lwt.errors.DataError: no token was counted.

@@ -1,8 +1,10 @@
-"""Scores of translations: corpus BLEU and chrF by sacreBLEU (Post 2018), and the mean of sentence BLEU.
+"""Scores of translations: corpus BLEU and chrF by sacreBLEU (Post 2018), mean sentence BLEU, the best and the worst.
 
 Corpus scores are on sacreBLEU's scale of 0 to 100. Sentence BLEU is on the scale of 0 to 1, as "Implementing
-Transformers" (appendix 2) prints it. A score of a corpus is no sum over its sentences, so what is added up are the texts.
+Transformers" (appendix 2) prints it. A corpus score is no sum over sentences, so what is added up are the texts.
 """
+
+import re
 
 import sacrebleu
 
@@ -11,7 +13,7 @@ from lwt.metrics import exact
 
 
 def sums(hypotheses, references, *, groups=None):
-    """What `finish` needs of a part of the data: the texts themselves, detokenized; `groups` are their kinds, or None."""
+    """What `finish` needs of a part of the data: the texts themselves, detokenized, and their kinds, if any."""
     exact.check_lengths(hypotheses, references, groups)
     parts = {"hypotheses": list(hypotheses), "references": list(references)}
     return parts if groups is None else parts | {"groups": list(groups)}
@@ -58,3 +60,40 @@ def sentence_bleu(hypotheses, references, *, lowercase=False):
     exact.check_lengths(hypotheses, references)
     bleu = sacrebleu.BLEU(lowercase=lowercase, effective_order=True)
     return [bleu.sentence_score(h, [r]).score / 100 for h, r in zip(hypotheses, references)]
+
+
+def extremes(sources, predictions, references, *, count=5, lowercase=False):
+    """Markdown with the `count` best and the `count` worst translations by sentence BLEU; none is in both tables.
+
+    Source: "Implementing Transformers", appendix 2, tables 1 and 2.
+
+    Args:
+        sources, predictions, references: texts, one each a sentence.
+        count: rows of a table, at most.
+        lowercase: whether sentence BLEU is blind to case.
+
+    Raises:
+        lwt.errors.DataError: the lists differ in length, or are empty.
+    """
+    if len(sources) != len(references):
+        raise errors.DataError(f"{len(sources)} sources for {len(references)} references: they go in pairs")
+    if not references:
+        raise errors.DataError("no translation to show: the split is empty")
+    scores = sentence_bleu(predictions, references, lowercase=lowercase)
+    rows = sorted(zip(sources, predictions, references, scores), key=lambda row: -row[3])
+    best = rows[: min(count, -(-len(rows) // 2))]
+    worst = rows[len(best) :][::-1][:count]
+    parts = [("Best translations", best), ("Worst translations", worst)]
+    return "\n".join(f"### {title}\n\n{_table(part)}" for title, part in parts if part)
+
+
+def _table(rows):
+    lines = ["| Source | Prediction | Reference | BLEU |", "| :--- | :--- | :--- | ---: |"]
+    lines += [f"| {' | '.join(map(escape, texts))} | {score:.4f} |" for *texts, score in rows]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text):
+    """Text that stays in its cell of a Markdown table and shows as it is: no line breaks, and signs escaped."""
+    text = re.sub(r"\s+", " ", text).strip().replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\|`*_\[\]~])", r"\\\1", text)

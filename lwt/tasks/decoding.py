@@ -90,7 +90,7 @@ def sample(
     return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
 
 
-def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
+def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
     """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^α``.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
@@ -99,18 +99,17 @@ def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=No
 
     Args:
         beams: running beams, and finished answers, of a row.
-        length_penalty: α of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
+        alpha: α, the length penalty of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
 
     Returns:
         Tokens `[b length]` int32 of the best answer, an unfinished one only where none has finished, and its penalised
         score `[b]`.
 
     Raises:
-        lwt.errors.ConfigError: beams < 1 or length_penalty < 0.
+        lwt.errors.ConfigError: beams < 1 or alpha < 0.
     """
-    if beams < 1 or length_penalty < 0:
-        wrong = f"beams={beams}, length_penalty={length_penalty}"
-        raise errors.ConfigError(f"{wrong}: expected beams >= 1 and length_penalty >= 0")
+    if beams < 1 or alpha < 0:
+        raise errors.ConfigError(f"beams={beams}, alpha={alpha}: expected beams >= 1 and alpha >= 0")
     filler = _rows_done(done, batch)
     cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
     start = {
@@ -125,7 +124,7 @@ def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=No
     }
 
     def penalty(tokens):
-        return ((5.0 + tokens) / 6.0) ** length_penalty
+        return ((5.0 + tokens) / 6.0) ** alpha
 
     def body(s):
         logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})
@@ -161,15 +160,6 @@ def beam(step, cache, *, batch, length, beams, length_penalty=0.6, vocabulary=No
     tokens = jnp.where(any_finished[:, None], s["answers"][:, 0], s["tokens"][:, 0])
     scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / penalty(length))
     return jnp.where(filler[:, None], pad, tokens), jnp.where(filler, 0.0, scores)
-
-
-def cut(tokens, *, eos=3, pad=0):
-    """Token rows `[b length]` -> one list of ids a row, without the end mark and what follows it."""
-    rows = []
-    for row in np.asarray(tokens).tolist():
-        end = next((i for i, token in enumerate(row) if token in (eos, pad)), len(row))
-        rows.append(row[:end])
-    return rows
 
 
 def _run(step, cache, choose, batch, length, done, with_scores, *, pad, bos, eos):

@@ -22,6 +22,7 @@ class Translate:
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
         metrics: what decoded text is scored with: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
+        lowercase: whether translations are scored without regard to case, as models of lower-cased text have to be.
         beams: 1 for greedy decoding.
         length_penalty: α of beam search.
         temperature: above 0, tokens are drawn from the distribution instead (of its `top_k` likeliest, 0 for all, and then of
@@ -32,6 +33,7 @@ class Translate:
 
     label_smoothing: float = 0.0
     metrics: tuple = ("translation",)
+    lowercase: bool = True
     beams: int = 1
     length_penalty: float = 0.6
     temperature: float = 0.0
@@ -93,7 +95,8 @@ class Translate:
         """Decoded texts against references -> dict of figures; `groups` names the kind of each record, or is None."""
         figures = {}
         for name in self.metrics:
-            figures |= METRICS[name].score(hypotheses, references, groups=groups)
+            options = {"lowercase": self.lowercase} if name == "translation" else {}
+            figures |= METRICS[name].score(hypotheses, references, groups=groups, **options)
         return figures
 
     def decoding(self):

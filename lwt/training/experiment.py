@@ -134,7 +134,7 @@ class Experiment:
             with open(os.path.join(folder, f"{stem}.json"), "w") as file:
                 json.dump(figures, file, indent=2)
             with open(os.path.join(folder, f"{stem}.md"), "w") as file:
-                file.write(translation.extremes(sources, hypotheses, references))
+                file.write(translation.extremes(sources, hypotheses, references, lowercase=self.task.lowercase))
         return figures
 
     def predict(self, texts):

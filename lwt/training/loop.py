@@ -158,7 +158,7 @@ def write_training(run, log, clock, step, sums, bad_step):
     norm = sums.pop("grad_norm") / steps
     tokens = sums.get("tokens", 0.0)
     seconds = clock.lap(step)
-    row = {f"train/{name}": value for name, value in run.finish(sums).items()}
+    row = {f"train/{name}": value for name, value in run.finish(sums).items() if name != "tokens"}
     row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
     row |= {"train/tokens_per_second": tokens / seconds, "train/steps_per_second": steps / seconds}
     row["train/real_share"] = (tokens + sums.get("source_tokens", tokens)) / (steps * run.positions)

@@ -85,7 +85,7 @@ def test_greedy_is_the_python_loop():
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_beam_with_room_for_everything_finds_the_best_answer(alpha):
     step, cache, next_log_p = toy(1, 6, eos=-1.0)
-    run = functools.partial(decoding.beam, batch=6, length=4, beams=108, length_penalty=alpha, vocabulary=VOCABULARY)
+    run = functools.partial(decoding.beam, batch=6, length=4, beams=108, alpha=alpha, vocabulary=VOCABULARY)
     tokens, scores = jax.jit(run, static_argnums=0)(step, cache)
     every = [(*body, EOS) for n in range(4) for body in itertools.product((UNKNOWN, 4, 5), repeat=n)]
     for row, answer in enumerate(answers(tokens)):
@@ -111,9 +111,7 @@ def slow_beam(next_log_p, row, length, beams, alpha):
 @pytest.mark.parametrize("beams, alpha", [(2, 1.0), (3, 0.6), (4, 0.0)])
 def test_beam_is_the_slow_beam(beams, alpha):
     step, cache, next_log_p = toy(2, 20, eos=-1.5)
-    tokens, scores = decoding.beam(
-        step, cache, batch=20, length=7, beams=beams, length_penalty=alpha, vocabulary=VOCABULARY
-    )
+    tokens, scores = decoding.beam(step, cache, batch=20, length=7, beams=beams, alpha=alpha, vocabulary=VOCABULARY)
     found = answers(tokens)
     for row in range(20):
         score, answer = slow_beam(next_log_p, row, 7, beams, alpha)
@@ -129,7 +127,7 @@ def test_one_beam_is_greedy(alpha):
     step, cache, _ = toy(3, 40)
     settings = {"batch": 40, "length": 9, "vocabulary": VOCABULARY}
     greedy, _ = decoding.greedy(step, cache, **settings)
-    beam, _ = decoding.beam(step, cache, beams=1, length_penalty=alpha, **settings)
+    beam, _ = decoding.beam(step, cache, beams=1, alpha=alpha, **settings)
     np.testing.assert_array_equal(beam, greedy)
 
 
@@ -137,9 +135,7 @@ def test_one_beam_is_greedy(alpha):
 def test_filler_rows_are_empty_and_keep_no_loop_running(search):
     step, cache, _ = toy(4, 3, eos=20.0)  # rows end at once ...
     cache["cross"]["bias"] = cache["cross"]["bias"].at[1, EOS].add(-60.0)  # ... and row 1 never would
-    arguments = {"greedy": {}, "sample": {"key": jax.random.key(0)}, "beam": {"beams": 2, "length_penalty": 0.0}}[
-        search
-    ]
+    arguments = {"greedy": {}, "sample": {"key": jax.random.key(0)}, "beam": {"beams": 2, "alpha": 0.0}}[search]
     arguments |= {"batch": 3, "length": 30, "vocabulary": VOCABULARY}
     counting, calls = counted(step)
     done = jnp.asarray([False, True, False])
@@ -201,17 +197,13 @@ def test_samples_follow_the_distribution(size, settings):
     assert scipy.stats.chisquare(counts[kept], expected[kept]).pvalue > 0.001
 
 
-def test_cut():
-    assert decoding.cut(np.array([[5, 3, 0], [4, 5, 6], [3, 0, 0], [0, 0, 0]])) == [[5], [4, 5, 6], [], []]
-
-
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}])
 def test_wrong_sampling_settings(wrong):
     with pytest.raises(errors.ConfigError, match=next(iter(wrong))):
         decoding.sample(None, None, key=None, batch=1, length=1, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"beams": 0}, {"beams": 2, "length_penalty": -1.0}])
+@pytest.mark.parametrize("wrong", [{"beams": 0}, {"beams": 2, "alpha": -1.0}])
 def test_wrong_beam_settings(wrong):
     with pytest.raises(errors.ConfigError, match="expected beams >= 1"):
         decoding.beam(None, None, batch=1, length=1, **wrong)

@@ -3,7 +3,7 @@
 import pytest
 
 from lwt import errors
-from lwt.analysis import translations
+from lwt.metrics import translation
 
 SOURCES = ["ein hund", "zwei\nkatzen | hier", "ein *mann*", "frau"]
 PREDICTIONS = ["a dog", "two cats | here", "x y", "the woman"]
@@ -11,7 +11,7 @@ REFERENCES = ["a dog", "two cats | there", "a *man*", "a woman"]
 
 
 def test_best_and_worst():
-    text = translations.table(SOURCES, PREDICTIONS, REFERENCES, count=1)
+    text = translation.extremes(SOURCES, PREDICTIONS, REFERENCES, count=1)
     lines = text.splitlines()
     assert lines[0] == "### Best translations" and "### Worst translations" in lines
     assert "| ein hund | a dog | a dog | 1.0000 |" in lines
@@ -22,22 +22,22 @@ def test_best_and_worst():
 
 
 def test_no_sentence_is_in_both_tables_and_cells_hold():
-    text = translations.table(SOURCES, PREDICTIONS, REFERENCES, count=5)
+    text = translation.extremes(SOURCES, PREDICTIONS, REFERENCES, count=5)
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line and "Source" not in line]
     assert len(rows) == 4 and len(set(rows)) == 4
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows)  # four cells
     assert any("zwei katzen \\| hier" in row for row in rows)
-    scores = [row[3] for row in translations.ranked(SOURCES, PREDICTIONS, REFERENCES)]
-    assert scores == sorted(scores, reverse=True)
+    scores = [float(row.split(" | ")[-1].rstrip(" |")) for row in rows]
+    assert scores[:2] == sorted(scores)[:1:-1] and scores[2:] == sorted(scores)[:2]  # best first, then worst first
 
 
 def test_escaping():
-    assert translations.escape(" a|b\r\n<i>c\\ & `d` ") == "a\\|b &lt;i>c\\\\ &amp; \\`d\\`"
+    assert translation.escape(" a|b\r\n<i>c\\ & `d` ") == "a\\|b &lt;i>c\\\\ &amp; \\`d\\`"
 
 
 def test_one_sentence_and_wrong_input():
-    assert "Worst" not in translations.table(["a"], ["b"], ["c"])
-    with pytest.raises(errors.DataError, match="the lists are empty"):
-        translations.table([], [], [])
+    assert "Worst" not in translation.extremes(["a"], ["b"], ["c"])
+    with pytest.raises(errors.DataError, match="the split is empty"):
+        translation.extremes([], [], [])
     with pytest.raises(errors.DataError, match="1 sources for 2 references"):
-        translations.table(["a"], ["b", "c"], ["d", "e"])
+        translation.extremes(["a"], ["b", "c"], ["d", "e"])

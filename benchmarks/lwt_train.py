@@ -1,0 +1,59 @@
+"""The parts of a real lwt run, put together as `lwt.training.build` does, over the benchmark's batches."""
+
+import functools
+import itertools
+
+import jax
+
+from benchmarks import samples
+from configs import common as configs
+from lwt import trees
+from lwt.reparam import compose
+from lwt.training import build, optim, step
+
+
+def get_config(*, precision, reparam=None):
+    """The paper's size; with a `reparam`, only the adapter is trained."""
+    config = configs.base()
+    config.precision = precision
+    config.model = dict(name="seq2seq")
+    config.optimizer.learning_rate = 1e-4
+    config.optimizer.schedule = dict(name="constant", warmup=0)
+    if reparam:
+        config.reparam = reparam
+        config.optimizer.trainable = ("adapter/.*",)
+    return config
+
+
+def trainer(batches, *, precision, reparam=None):
+    """``(run, trained parameters)``; ``run(k)`` for `common.serve`: k training steps."""
+    config = get_config(precision=precision, reparam=reparam)
+    model, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
+    reparametrization = compose.build(config.reparam)
+    trainable, frozen = build.initial_params(config, model, reparametrization, None)
+    count = trees.count(trainable)
+
+    def loss(trainable, frozen, batch, step_number, key):
+        dropout, adapter = jax.random.split(key)
+        weights = build.expand(reparametrization, {**trainable, **frozen}, step_number, key=adapter)
+        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
+        return task.loss(apply, batch, train=True, rngs={"dropout": dropout})
+
+    optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
+    work = [(jax.device_put(packed), batch.counts) for packed, batch in zip(samples.pack_all(batches), batches, strict=True)]
+    sums = jax.eval_shape(lambda: loss(trainable, frozen, work[0][0], 0, jax.random.key(0))[2])
+    state = step.init_state(trainable, optimizer, seed=0, sums=(*sums, "grad_norm", "steps"))
+    one_step = jax.jit(step.make(loss, optimizer), donate_argnums=0)
+    work = itertools.cycle(work)
+
+    def run(steps):
+        nonlocal state
+        totals, before = {}, {name: float(value) for name, value in state.sums.items()}
+        for packed, counts in itertools.islice(work, steps):
+            state = one_step(state, frozen, packed)
+            totals = {name: totals.get(name, 0) + count for name, count in counts.items()}
+        after = {name: float(value) for name, value in jax.block_until_ready(state).sums.items()}
+        nats, tokens = (after[name] - before[name] for name in ("loss", "tokens"))
+        return totals | {"loss": nats / tokens}
+
+    return run, count

@@ -1,0 +1,16 @@
+"""lwt's training step on the translation batches: ``--variant=float32|bfloat16``. What `build` builds, on packed rows."""
+
+from benchmarks import common, lwt_train, samples
+
+VARIANTS = ("float32", "bfloat16")
+
+
+def main():
+    flags = common.arguments(__doc__, VARIANTS)
+    pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)
+    run, parameters = lwt_train.trainer(samples.batches(pairs), precision=flags.variant)
+    common.serve(run, parameters=parameters, warmup=flags.batches)
+
+
+if __name__ == "__main__":
+    main()

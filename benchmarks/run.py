@@ -1,0 +1,166 @@
+"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode``.
+
+Prints one JSON line a variant. With ``--out=docs/results/speed`` the rows join ``results.json`` there, and its page is made anew.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import sys
+
+from benchmarks import common
+
+# The registry: variants by what they do; a variant's worker is `python -m benchmarks.MODULE --variant=VARIANT`.
+DEFAULTS = {
+    "train": {
+        "torch_translation": ("plain", "plain+compiled", "real_loss", "unpadded", "unpadded+compiled"),
+        "lwt_translation": ("float32",),
+    },
+    "adapter": {
+        "torch_peft": ("lora:plain", "lora:real_loss", "lora:unpadded", "full:real_loss"),
+        "lwt_adapter": ("lora:float32", "full:float32"),
+    },
+    "decode": {
+        "torch_decode": ("eager", "compiled"),
+        "ctranslate2_decode": ("float32", "int8"),
+        "lwt_decode": ("float32",),
+    },
+}
+# Measured only when --variants names them.
+MORE = {
+    "train": {
+        "torch_translation": (
+            "plain+bf16", "plain+compiled+bf16", "real_loss+compiled", "real_loss+bf16", "real_loss+compiled+bf16",
+            "unpadded+bf16", "unpadded+compiled+bf16",
+        ),
+        "lwt_translation": ("bfloat16",),
+    },
+    "adapter": {
+        "torch_peft": (
+            "lora:plain+compiled", "lora:real_loss+compiled", "lora:unpadded+compiled", "lora:plain+bf16",
+            "lora:real_loss+bf16", "lora:unpadded+bf16", "lora:unpadded+compiled+bf16", "full:plain", "full:unpadded",
+        ),
+        "lwt_adapter": ("lora:bfloat16", "full:bfloat16"),
+    },
+    "decode": {"torch_decode": ("eager+bf16", "compiled+bf16"), "lwt_decode": ("bfloat16",)},
+}  # fmt: skip
+UNITS = {"train": "tokens", "adapter": "examples", "decode": "examples"}
+
+
+def commands(what, pattern, extra):
+    """``{variant name: (command, environment)}``: the defaults, or what the regular expression finds among all there are.
+
+    Raises:
+        SystemExit: the pattern finds nothing.
+    """
+    registered = [DEFAULTS[what], MORE[what]] if pattern else [DEFAULTS[what]]
+    names = [(module, variant) for part in registered for module, variants in part.items() for variant in variants]
+    found = {f"{module}/{variant}": (module, variant) for module, variant in names}
+    chosen = {name: entry for name, entry in found.items() if re.search(pattern, name)}
+    if not chosen:
+        raise SystemExit(f"--variants={pattern} finds none of {', '.join(found)}")
+    return {
+        name: ([sys.executable, "-m", f"benchmarks.{module}", f"--variant={variant}", *extra], {})
+        for name, (module, variant) in chosen.items()
+    }
+
+
+def hardware():
+    """The processor's name and the cores that we may use."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores"
+
+
+def rows(what, lines, flags):
+    """Result rows, one for each figure of each variant."""
+    figures = ("tokens_per_second", "positions_per_second", "examples_per_second", "step_seconds", "peak_bytes")
+    return [
+        {
+            "config": f"benchmarks/{what}",
+            "overrides": {"variant": line["variant"]},
+            "seed": 0,
+            "split": flags.data,
+            "metric": metric,
+            "value": line[metric],
+            "range": line.get(f"{metric}_range"),
+            "paper": None,
+            "hardware": hardware(),
+            "seconds": line["step_seconds"] * flags.steps * flags.rounds,
+            "command": f"python -m benchmarks.run {' '.join(sys.argv[1:])}",
+            "date": datetime.date.today().isoformat(),
+        }
+        for line in lines
+        for metric in figures
+        if metric in line
+    ]
+
+
+def page(results):
+    """The rows as Markdown: a table for each kind of work."""
+    parts = ["# Speed and memory beside PyTorch and CTranslate2\n", "Made by `python -m benchmarks.run`; see `benchmarks/README.md`."]
+    for what, unit in UNITS.items():
+        own = [row for row in results if row["config"] == f"benchmarks/{what}"]
+        if not own:
+            continue
+        cells = {}
+        for row in own:
+            cells.setdefault(row["overrides"]["variant"], {})[row["metric"]] = row
+        parts += [f"\n## {what}\n", f"`{own[0]['command']}` on {own[0]['hardware']}, {own[0]['date']}.\n"]
+        parts += [f"| variant | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
+        for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
+            rate = row[f"{unit}_per_second"]
+            low, high = rate["range"]
+            step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
+            parts.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
+    return "\n".join(parts) + "\n"
+
+
+def write(folder, what, new):
+    """Puts the rows into ``results.json``, in the place of older ones of the same variants, and makes ``README.md``."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "results.json"
+    old = json.loads(path.read_text()) if path.exists() else []
+    measured = {(row["config"], row["overrides"]["variant"]) for row in new}
+    kept = [row for row in old if (row["config"], row["overrides"].get("variant")) not in measured]
+    path.write_text(json.dumps(kept + new, indent=1) + "\n")
+    (folder / "README.md").write_text(page(kept + new))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--what", choices=sorted(DEFAULTS), required=True)
+    parser.add_argument("--variants", default="", help="regular expression over all variants; default: the usual ones")
+    parser.add_argument("--list", action="store_true", help="print the names of all variants, and measure nothing")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=0, help="steps of a turn; default: 16 (decode: 1)")
+    parser.add_argument("--data", default="folder:mt_de_en_train", help="folder:NAME under LWT_DATA")
+    parser.add_argument("--cache", default=common.CACHE)
+    parser.add_argument("--batches", type=int, default=16)
+    parser.add_argument("--out", default="", help="folder for results.json and its page")
+    flags, more = parser.parse_known_args()
+    if flags.list:
+        print("\n".join(commands(flags.what, ".", ())))
+        return
+    flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
+    extra = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}", *more)
+    report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
+    lines = common.interleave(
+        commands(flags.what, flags.variants, extra), rounds=flags.rounds, steps=flags.steps, report=report
+    )
+    for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
+        print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
+    if flags.out:
+        write(flags.out, flags.what, rows(flags.what, lines, flags))
+
+
+if __name__ == "__main__":
+    main()

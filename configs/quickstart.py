@@ -1,0 +1,48 @@
+"""A first look, in minutes on two CPU cores and without downloads: `make quickstart` runs both stages.
+
+    python train.py --config=configs/quickstart.py:stage=base --workdir=runs/quickstart/base
+    python train.py --config=configs/quickstart.py:stage=adapt,base=runs/quickstart/base --workdir=runs/quickstart/adapted
+
+stage=base   a small encoder-decoder learns to copy four numbers, to sort them upwards and to add 3 to each.
+stage=adapt  LoRA (rank 16, α/r = 1, on query, key and value) teaches the frozen base two tasks that it never saw: to sort
+             downwards, and to reverse.
+"""
+
+from configs import common
+
+TASKS = {"base": "copy|sort_ascending|add_3", "adapt": "sort_descending|reverse"}
+
+
+def get_config(arg=""):
+    """Arguments: stage=base|adapt, base (the workdir of the first stage), smoke."""
+    args = common.parse(arg, dict(stage="base", base="", smoke=False))
+    if args["stage"] not in TASKS:
+        raise ValueError(f"stage={args['stage']!r}: there is {', '.join(TASKS)}")
+    config = common.base()
+    source = f"generated:arithmetic,tasks={TASKS[args['stage']]}"
+    config.data.train = f"{source},size=60000"
+    config.data.validation = f"{source},size=300@validation"
+    config.data.test = f"{source},size=600@test"
+    config.data.fields = ("source", "target")
+    config.data.tokenizer.vocabulary = 128
+    config.data.tokenizer.split_digits = True
+    config.data.rows, config.data.row_length = 32, 64
+    config.model = dict(
+        name="seq2seq", width=64, heads=4, hidden=256, encoder_layers=2, decoder_layers=2,
+        dropout=0.0, attention_dropout=0.0,
+    )  # fmt: skip
+    config.task = dict(name="translate", metrics=("exact_match",))
+    config.optimizer.schedule = dict(name="cosine", warmup=100)
+    config.optimizer.clip_norm = 1.0
+    config.select, config.select_mode = "exact_match", "max"
+    if args["stage"] == "base":
+        config.steps, config.optimizer.learning_rate = 1500, 3e-3
+    else:
+        config.init_from = args["base"]
+        config.reparam = dict(name="lora", rank=16, scaling="one")
+        config.optimizer.trainable = ("adapter/.*",)
+        config.steps, config.optimizer.learning_rate = 600, 5e-3
+    config.log_every, config.eval_every, config.save_every = 100, 300, 300
+    if args["smoke"]:
+        common.smoke(config)
+    return config.lock()

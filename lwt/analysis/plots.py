@@ -1,0 +1,188 @@
+"""Plots in one style: learning curves, accuracy by rank, grouped bars. All functions save a PNG and return its Figure.
+
+Figures are made without pyplot: there is no global state, nothing to close, and no window is needed.
+"""
+
+import contextlib
+import json
+import math
+import pathlib
+import statistics
+
+import matplotlib
+from matplotlib import figure as figures
+from matplotlib import ticker
+
+from lwt import errors
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f5f5f", "#8c510a")  # after Okabe and Ito
+MARKERS = "osD^vPX*"  # told apart without colours, too
+DPI = 150
+STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.labelcolor": "#333333",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+}
+
+
+def learning_curves(runs, path, *, figure="loss", label="loss (nats a token)", title="", log_y=False):
+    """Training (thin) and evaluation (with marks) over the steps, one colour a run.
+
+    Args:
+        runs: ``{name: workdir}``; each holds a metrics.jsonl.
+        path: of the PNG.
+        figure: what is shown: the rows' ``train/FIGURE`` and ``validation/FIGURE``.
+        label: of the vertical axis, with the unit.
+
+    Raises:
+        lwt.errors.DataError: a workdir has no metrics.jsonl, or its rows hold no such figure.
+    """
+    with _drawing(path, title) as (drawn, axes):
+        for i, (name, workdir) in enumerate(runs.items()):
+            train, validation = (read(workdir, f"{part}/{figure}") for part in ("train", "validation"))
+            if not train[0] and not validation[0]:
+                raise errors.DataError(f"{workdir}/metrics.jsonl has neither train/{figure} nor validation/{figure}")
+            color, last = COLORS[i % len(COLORS)], f"{name}, " if len(runs) > 1 else ""
+            if train[0]:
+                axes.plot(*train, color=color, linewidth=1.1, alpha=0.55, label=f"{last}training")
+            if validation[0]:
+                axes.plot(*validation, color=color, marker=MARKERS[i % len(MARKERS)], label=f"{last}validation")
+        axes.set_xlabel("optimizer steps")
+        axes.set_ylabel(label)
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(_thousands))
+        if log_y:
+            axes.set_yscale("log")
+        _legend(axes)
+    return drawn
+
+
+def read(workdir, name):
+    """``(steps, values)`` of one figure in a workdir's metrics.jsonl; rows without it, or with null, are left out."""
+    path = pathlib.Path(workdir) / "metrics.jsonl"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise errors.DataError(f"{path} cannot be read: {error.strerror}; training writes it") from error
+    points = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            if row.get(name) is not None:
+                points.append((row["step"], row[name]))
+        except (ValueError, KeyError, AttributeError) as error:
+            if number < len(lines):  # the last line may be in the middle of being written
+                raise errors.DataError(f"{path}:{number} is not a row of figures: {error}") from error
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title=""):
+    """A figure by rank, and by trained parameters: means over seeds, bars of ± one standard deviation.
+
+    Args:
+        series: ``{method: {rank: values of all seeds}}``.
+        path: of the PNG.
+        parameters: ``{method: {rank: trained parameters}}``.
+        paper: ``{rank: value}`` for a dashed line, or None.
+        label: of the vertical axes, with the unit.
+    """
+    with _drawing(path, title, panels=2) as (drawn, (left, right)):
+        for i, (name, by_rank) in enumerate(series.items()):
+            order = sorted(by_rank)
+            means = [statistics.fmean(by_rank[rank]) for rank in order]
+            spread = [statistics.stdev(by_rank[rank]) if len(by_rank[rank]) > 1 else 0.0 for rank in order]
+            look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)], capsize=3, elinewidth=1.2)
+            left.errorbar(order, means, spread, label=name, **look)
+            right.errorbar([parameters[name][rank] for rank in order], means, spread, label=name, **look)
+        if paper:
+            order = sorted(paper)
+            left.plot(order, [paper[rank] for rank in order], "--", color="#333333", linewidth=1.3, label="paper")
+        every = sorted({rank for by_rank in [*series.values(), paper or {}] for rank in by_rank})
+        left.set_xscale("log", base=2)
+        left.set_xticks(every, [str(rank) for rank in every])
+        left.minorticks_off()
+        left.set(xlabel="rank (logarithmic)", ylabel=label)
+        right.set_xscale("log")
+        right.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+        right.xaxis.set_major_formatter(ticker.FuncFormatter(_thousands))
+        right.minorticks_off()
+        right.set(xlabel="trained parameters (logarithmic)")
+        _legend(left)
+    return drawn
+
+
+def bars(groups, path, *, label, title="", digits=1):
+    """Grouped bars with their values above.
+
+    Args:
+        groups: ``{group: {bar: value, or a list of values}}``: of a list, the mean and ± one standard deviation.
+        path: of the PNG.
+        label: of the vertical axis, with the unit.
+        digits: after the point of the values above the bars.
+    """
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    width = 0.8 / len(names)
+    with _drawing(path, title, width=max(6.4, 0.5 * len(groups) * len(names) + 2)) as (drawn, axes):
+        for i, name in enumerate(names):
+            places, means, spread = [], [], []
+            for at, group in enumerate(groups.values()):
+                if name in group:
+                    values = group[name] if isinstance(group[name], list | tuple) else [group[name]]
+                    places.append(at + (i - (len(names) - 1) / 2) * width)
+                    means.append(statistics.fmean(values))
+                    spread.append(statistics.stdev(values) if len(values) > 1 else 0.0)
+            drawn_bars = axes.bar(
+                places, means, 0.92 * width, yerr=spread if any(spread) else None, label=name,
+                color=COLORS[i % len(COLORS)], error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": "#333333"},
+            )  # fmt: skip
+            axes.bar_label(drawn_bars, fmt=f"%.{digits}f", fontsize=8, color="#333333", padding=2)
+        axes.set_xticks(range(len(groups)), list(groups))
+        axes.grid(False, axis="x")
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylabel(label)
+        axes.margins(y=0.12)
+        if len(names) > 1:  # above the bars: inside it would cover some
+            axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.1, ncols=4)
+    return drawn
+
+
+@contextlib.contextmanager
+def _drawing(path, title, *, panels=1, width=None):
+    """A figure in the house style, saved at the end: ``(Figure, axes)``."""
+    with matplotlib.rc_context(STYLE):
+        size = (width or (6.4 if panels == 1 else 9.6), 4.0)
+        drawn = figures.Figure(figsize=size, layout="constrained")
+        axes = drawn.subplots(1, panels, sharey=True)
+        first = axes if panels == 1 else axes[0]
+        first.set_title(title)
+        yield drawn, axes
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(path, dpi=DPI, format="png")
+
+
+def _legend(axes):
+    """The legend, in two columns where it is long; it finds its own place."""
+    count = len(axes.get_legend_handles_labels()[1])
+    axes.legend(ncols=1 if count <= 6 else math.ceil(count / 6))
+
+
+def _thousands(value, _):
+    """A tick's number, 147456 as 147k."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"

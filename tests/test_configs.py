@@ -1,0 +1,105 @@
+"""The smoke run of every config: build, two steps, evaluate, save, resume. Model, task and optimizer are the config's
+own; the data are a few pairs, the batch and the vocabulary tiny (`common.smoke`)."""
+
+import json
+import pathlib
+
+import jax
+import pytest
+
+from lwt.analysis import config_files
+from lwt.training import build, checkpoint, experiment, loop
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAIRS = f"folder:{ROOT}/tests/fixtures/de_en"
+TRANSLATION = dict(train=PAIRS, validation=f"{PAIRS}@validation", test=f"{PAIRS}@test")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Resuming compiles the same programs again, and evaluation is one for all adapters: a cache keeps them."""
+    options = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled")),
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+    }
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """Workdir of a translator, for the adapters to start from."""
+    workdir = tmp_path_factory.mktemp("base") / "pool"
+    cycle(small("translation.py:data=pool"), workdir)
+    return workdir
+
+
+def small(spec):
+    """A config in its smoke mode, on data that lie here; ten or so examples to evaluate on."""
+    config = config_files.load(f"{ROOT}/configs/{spec},smoke=true")
+    if config.data.train.startswith("generated:"):
+        made = config.data.train.replace(",size=60000", "")
+        config.data.update(validation=f"{made},size=8@validation", test=f"{made},size=12@test")
+    else:
+        config.data.update(TRANSLATION)
+    return config
+
+
+def steps_of(workdir):
+    """Steps with training figures and with validation figures in metrics.jsonl, and those of the checkpoints."""
+    rows = [json.loads(line) for line in (pathlib.Path(workdir) / "metrics.jsonl").read_text().splitlines()]
+    train, validation = ([r["step"] for r in rows if f"{kind}/loss" in r] for kind in ("train", "validation"))
+    return train, validation, checkpoint.Checkpoints(f"{workdir}/checkpoints").steps()
+
+
+def cycle(config, workdir):
+    """Two steps, and a third one after starting again."""
+    figures = experiment.train(config, str(workdir))
+    assert figures["loss"] > 0 and steps_of(workdir) == ([1, 2], [1, 2], [1, 2])
+    config.steps, config.keep_last = 3, 3
+    experiment.train(config, str(workdir))
+    assert steps_of(workdir) == ([1, 2, 3], [1, 2, 3], [1, 2, 3])
+
+
+def test_pool(translator):
+    figures, sources, hypotheses, references = experiment.load(str(translator), checkpoint="last").evaluate()
+    assert len(sources) == len(hypotheses) == len(references) == 4
+    assert figures["loss"] > 0 and 0 <= figures["bleu"] <= 100
+
+
+@pytest.mark.parametrize("data", ["multi30k", "wmt17"])
+def test_translation(data, tmp_path):
+    cycle(small(f"translation.py:data={data}"), tmp_path)
+
+
+def test_lora_ranks(translator, tmp_path):
+    cycle(small(f"lora_ranks.py:base={translator},rank=4"), tmp_path)
+    figures, *_ = experiment.load(str(tmp_path), checkpoint="last").evaluate()
+    tasks = ("add_1", "add_2", "sort_ascending", "sort_descending")
+    assert figures["exact_match"] == pytest.approx(sum(figures[f"exact_match/{task}"] for task in tasks) / 4)
+
+
+@pytest.mark.parametrize("method", ["lora_plus", "pissa", "singlora", "dora", "full", "bitfit"])
+def test_other_methods(method, translator, tmp_path):
+    """The other methods share lora's way through saving and resuming: here they are built, stepped and evaluated."""
+    config = small(f"lora_ranks.py:base={translator},method={method},rank=4")
+    config.eval_decode, config.select, config.select_mode = False, "loss", "min"
+    base = experiment.load(str(translator)).weights
+    figures = loop.train(build.build(config, str(tmp_path), base=base))
+    assert figures["loss"] > 0 and steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
+
+
+def test_quickstart(tmp_path):
+    cycle(small("quickstart.py:stage=base"), tmp_path / "base")
+    cycle(small(f"quickstart.py:stage=adapt,base={tmp_path}/base"), tmp_path / "adapted")
+
+
+def test_every_config_has_a_smoke_run():
+    files = {path.stem for path in (ROOT / "configs").glob("*.py")} - {"__init__", "common"}
+    assert {name.removeprefix("test_") for name in globals()} >= files
+    assert set(config_files.module(ROOT / "configs/translation.py").SETS) == {"pool", "multi30k", "wmt17"}
