@@ -4,7 +4,8 @@
     python eval.py --workdir=runs/mt --split=validation --beams=4
     echo "ein mann schläft ." | python eval.py --workdir=runs/mt --predict=-
 
-The last line of an evaluation is one JSON object, also written to WORKDIR/eval/, with the best and worst outputs beside it.
+The last line of an evaluation is one JSON object, also written to WORKDIR/eval/, with the best and worst outputs
+beside it.
 """
 
 from absl import flags

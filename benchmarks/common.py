@@ -2,7 +2,7 @@
 
 A worker prints one JSON line when it is ready (compiled and warm), then answers each line on its stdin:
 
-    {"run": 4}   ->  {"seconds": 1.9, "cpu_seconds": 3.7, "examples": 512, "tokens": 6810, "positions": 24576, "loss": 10.7}
+    {"run": 4}   ->  {"seconds": 1.9, "cpu_seconds": 3.7, "examples": 512, "tokens": 6810, "loss": 10.7}
     {"quit": 1}  ->  {"peak_bytes": 1234567890}, and ends
 
 So A B A B rounds interleave on one machine, and the memory of each variant is measured alone.
@@ -69,7 +69,7 @@ def serve(run, *, parameters, warmup, **facts):
     start = time.perf_counter()
     at_start = peak_bytes()
     run(warmup)
-    facts |= {"parameters": parameters, "warmup_seconds": time.perf_counter() - start, "import_bytes": at_start}
+    facts |= {"parameters": parameters, "warmup_seconds": time.perf_counter() - start, "start_bytes": at_start}
     print(json.dumps({"ready": True, **facts}), file=channel, flush=True)
     for line in sys.stdin:
         command = json.loads(line)
@@ -135,7 +135,7 @@ def summary(name, worker_facts, runs, peak):
             line[f"{unit}_per_second_range"] = [min(values), max(values)]
             line[f"{unit}_per_cpu_second"] = statistics.median(rates(runs, unit, clock="cpu_seconds"))
     line["peak_bytes"] = peak
-    line |= {key: worker_facts[key] for key in ("import_bytes", "warmup_seconds")}
+    line |= {key: worker_facts[key] for key in ("start_bytes", "warmup_seconds")}
     return line | {key: runs[-1][key] for key in ("loss",) if key in runs[-1]}
 
 

@@ -73,7 +73,9 @@ def decode_with(model):
 
     def decode(batch):
         words = [[TOKENS[i] for i in row[:n]] for row, n in zip(batch.ids, batch.lengths, strict=True)]
-        results = model.translate_batch(words, beam_size=1, max_decoding_length=batch.limit, max_input_length=0, return_end_token=True)
+        results = model.translate_batch(
+            words, beam_size=1, max_decoding_length=batch.limit, max_input_length=0, return_end_token=True
+        )
         return [np.array([int(word) for word in result.hypotheses[0]], np.int32) for result in results]
 
     return decode

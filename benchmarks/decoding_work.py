@@ -30,7 +30,9 @@ def load(flags):
     pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)[:SENTENCES]
     pairs.sort(key=lambda pair: -len(pair[0]))
     groups = [pairs[start : start + flags.size] for start in range(0, len(pairs), flags.size)]
-    return [batch(group, limit=samples.MAX_LENGTH if flags.weights else None) for group in groups], samples.load_weights(flags.weights)
+    return [
+        batch(group, limit=samples.MAX_LENGTH if flags.weights else None) for group in groups
+    ], samples.load_weights(flags.weights)
 
 
 def batch(pairs, *, limit=None):

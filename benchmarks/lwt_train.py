@@ -40,7 +40,9 @@ def trainer(batches, *, precision, reparam=None):
         return task.loss(apply, batch, train=True, rngs={"dropout": dropout})
 
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
-    work = [(jax.device_put(packed), batch.counts) for packed, batch in zip(samples.pack_all(batches), batches, strict=True)]
+    work = [
+        (jax.device_put(packed), batch.counts) for packed, batch in zip(samples.pack_all(batches), batches, strict=True)
+    ]
     sums = jax.eval_shape(lambda: loss(trainable, frozen, work[0][0], 0, jax.random.key(0))[2])
     state = step.init_state(trainable, optimizer, seed=0, sums=(*sums, "grad_norm", "steps"))
     one_step = jax.jit(step.make(loss, optimizer), donate_argnums=0)

@@ -1,4 +1,4 @@
-"""lwt's training step on the translation batches: ``--variant=float32|bfloat16``. What `build` builds, on packed rows."""
+"""lwt's training step on the translation batches: ``--variant=float32|bfloat16``. Packed rows."""
 
 from benchmarks import common, lwt_train, samples
 

@@ -1,6 +1,6 @@
 """Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode``.
 
-Prints one JSON line a variant. With ``--out=docs/results/speed`` the rows join ``results.json`` there, and its page is made anew.
+Prints one JSON line a variant. With ``--out=FOLDER`` the rows join its ``results.json``, and its page is made anew.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import re
+import subprocess
 import sys
 
 from benchmarks import common
@@ -52,7 +53,7 @@ UNITS = {"train": "tokens", "adapter": "examples", "decode": "examples"}
 
 
 def commands(what, pattern, extra):
-    """``{variant name: (command, environment)}``: the defaults, or what the regular expression finds among all there are.
+    """``{variant name: (command, environment)}``: the defaults, or what the regular expression finds among all.
 
     Raises:
         SystemExit: the pattern finds nothing.
@@ -105,7 +106,10 @@ def rows(what, lines, flags):
 
 def page(results):
     """The rows as Markdown: a table for each kind of work."""
-    parts = ["# Speed and memory beside PyTorch and CTranslate2\n", "Made by `python -m benchmarks.run`; see `benchmarks/README.md`."]
+    parts = [
+        "# Speed and memory beside PyTorch and CTranslate2\n",
+        "Made by `python -m benchmarks.run`; see `benchmarks/README.md`.",
+    ]
     for what, unit in UNITS.items():
         own = [row for row in results if row["config"] == f"benchmarks/{what}"]
         if not own:
@@ -151,10 +155,12 @@ def main():
         print("\n".join(commands(flags.what, ".", ())))
         return
     flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
-    extra = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}", *more)
+    work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
+    if subprocess.run([sys.executable, "-m", "benchmarks.samples", *work]).returncode:
+        raise SystemExit("the sentence pairs could not be made; see above")
     report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     lines = common.interleave(
-        commands(flags.what, flags.variants, extra), rounds=flags.rounds, steps=flags.steps, report=report
+        commands(flags.what, flags.variants, (*work, *more)), rounds=flags.rounds, steps=flags.steps, report=report
     )
     for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))

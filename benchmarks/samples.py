@@ -1,9 +1,11 @@
 """The work that every variant is given: the same sentence pairs, in the same batches of 128, in the same order.
 
-Real pairs are cleaned and cut into pieces by lwt's own `lwt.data`, with one BPE of 50,000 pieces that is trained once and
-kept, with the token ids, in the cache folder. Neither PyTorch nor JAX is imported: workers of both start from here.
+Real pairs are cleaned and cut into pieces by lwt's own `lwt.data`, with one BPE of 50,000 pieces that is trained once
+and kept, with the token ids, in the cache folder. Neither PyTorch nor JAX is imported: workers of both start from here.
+Run as a program (`run.py` does it first), this file fills the cache, so that no worker's memory holds that training.
 """
 
+import argparse
 import dataclasses
 import os
 import pathlib
@@ -36,7 +38,7 @@ class Batch:
     def counts(self):
         """What a step over this batch has done, however it was done.
 
-        Tokens are the real ones of the target, end marks included; positions are those of the target padded to its longest.
+        Tokens are the target's real ones, end marks included; positions are those of the target padded to its longest.
         """
         tokens = sum(len(target) for target in self.targets)
         positions = len(self.targets) * max(len(target) for target in self.targets)
@@ -69,13 +71,18 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
     needed = int(place.max()) + 1
     if rows is not None and needed > rows:
         raise ValueError(f"the batch needs {needed} rows of {length}, more than {rows}")
-    names = ["source", "inputs", "targets"] + [f"{s}_{w}" for s in ("source", "target") for w in ("segments", "positions")]
+    names = ["source", "inputs", "targets"] + [
+        f"{s}_{w}" for s in ("source", "target") for w in ("segments", "positions")
+    ]
     packed = {name: np.zeros((rows or needed, length), np.int32) for name in names}
     filled = np.zeros((2, rows or needed), np.int64)
     segment = np.zeros(rows or needed, np.int32)
     for row, source, inputs, target in zip(place, batch.sources, batch.inputs(), batch.targets, strict=True):
         segment[row] += 1
-        for i, side, arrays in ((0, "source", {"source": source}), (1, "target", {"inputs": inputs, "targets": target})):
+        for i, side, arrays in (
+            (0, "source", {"source": source}),
+            (1, "target", {"inputs": inputs, "targets": target}),
+        ):
             size = len(source) if i == 0 else len(target)
             cut = slice(filled[i, row], filled[i, row] + size)
             filled[i, row] += size
@@ -148,24 +155,25 @@ def arithmetic(data, cache, *, count):
 def weights(seed=0):
     """Weights under lwt's names, for decoding: ``{"encoder/layer_0/mlp/fc1/kernel": array}``, float32.
 
-    They are random, but for one thing: the last norm's bias points away from the end mark, so that no answer ends before its
-    limit and every program decodes the same number of steps.
+    Random, with gains that make the answers more than one token over and over. The last norm's bias
+    points away from the end mark: no answer ends before its limit, and every program decodes as many steps.
     """
     random = np.random.default_rng(seed)
     flat = {"embed/embedding": random.normal(0, WIDTH**-0.5, (VOCABULARY, WIDTH))}
 
-    def dense(name, n_in, n_out):
-        limit = (6 / (n_in + n_out)) ** 0.5
+    def dense(name, n_in, n_out, gain=1.0):
+        limit = gain * (6 / (n_in + n_out)) ** 0.5
         flat[f"{name}/kernel"], flat[f"{name}/bias"] = random.uniform(-limit, limit, (n_in, n_out)), np.zeros(n_out)
 
     for side, attentions in (("encoder", ["self"]), ("decoder", ["self", "cross"])):
         for i in range(LAYERS):
             layer = f"{side}/layer_{i}"
             for kind in attentions:
-                for name in ("query", "key", "value", "out"):
+                for name in ("query", "key", "value"):
                     dense(f"{layer}/{kind}_attention/{name}", WIDTH, WIDTH)
-            dense(f"{layer}/mlp/fc1", WIDTH, HIDDEN)
-            dense(f"{layer}/mlp/fc2", HIDDEN, WIDTH)
+                dense(f"{layer}/{kind}_attention/out", WIDTH, WIDTH, gain=0.3)
+            dense(f"{layer}/mlp/fc1", WIDTH, HIDDEN, gain=4.0)
+            dense(f"{layer}/mlp/fc2", HIDDEN, WIDTH, gain=4.0)
             for name in [f"{kind}_attention_norm" for kind in attentions] + ["mlp_norm"]:
                 flat[f"{layer}/{name}/scale"], flat[f"{layer}/{name}/bias"] = np.ones(WIDTH), np.zeros(WIDTH)
     away = random.normal(0, 1, WIDTH)
@@ -183,3 +191,17 @@ def load_weights(path):
     if wrong:
         raise SystemExit(f"--weights={path}: missing, unexpected, or of another shape: {sorted(wrong)[:6]}")
     return flat
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--cache", required=True)
+    parser.add_argument("--batches", type=int, required=True)
+    flags = parser.parse_args()
+    _tokenizer(flags.data, flags.cache)
+    translation(flags.data, flags.cache, count=flags.batches * BATCH)
+
+
+if __name__ == "__main__":
+    main()

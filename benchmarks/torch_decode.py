@@ -31,7 +31,7 @@ class Decoder(torch.nn.Module):
         self.memory_kv = [fused(layer.cross_attention, ("key", "value")) for layer in model.decoder]
 
     def start(self, ids, lengths, limit):
-        """Encodes; returns the cache: per layer ``(keys, values, memory keys, memory values)``, and the memory's mask."""
+        """Encodes; the cache is ``(keys, values, memory keys, memory values)`` for each layer; and a mask."""
         dtype = self.table.dtype
         mask = torch.zeros(ids.shape, dtype=dtype).masked_fill(
             torch.arange(ids.shape[1]) >= lengths[:, None], torch_translation.BLOCKED

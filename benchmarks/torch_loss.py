@@ -25,7 +25,7 @@ def _fusible_probabilities(logits, targets, count):
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """``mean cross-entropy of softmax(hidden @ table.T)``, its gradient computed along with it (three products, not four).
+    """``mean cross-entropy of softmax(hidden @ table.T)``, its gradient computed along with it: three products.
 
     Args (of apply):
         hidden: `[n d]`, real tokens only; table: `[v d]`; targets: `[n]`.

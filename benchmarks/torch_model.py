@@ -1,7 +1,7 @@
 """The translation transformer in PyTorch: padded rows as everyone writes it, and the same weights without any padding.
 
-d=128, 4+4 layers, 4 heads, f=512, v=50,048 tied three ways, post-norm, ReLU, sinusoidal positions, dropout 0.1 on embeddings,
-attention weights and sublayer outputs: 8,257,536 parameters.
+d=128, 4+4 layers, 4 heads, f=512, v=50,048 tied three ways, post-norm, ReLU, sinusoidal positions, dropout 0.1 on
+embeddings, attention weights and sublayer outputs: 8,257,536 parameters.
 """
 
 import math
@@ -105,7 +105,7 @@ def heads(x):
 
 
 def plan(mask, packed):
-    """How attention is done: ``attend(q, k, v, dropout)`` of padded rows `[b t d]`, or of packed rows end to end `[r·t d]`.
+    """``attend(q, k, v, dropout)`` of padded rows `[b t d]`, or of packed rows end to end `[r·t d]`.
 
     Args:
         mask: `[b 1 1|t s]`, 0 where allowed and a large negative number elsewhere; None for causal rows.

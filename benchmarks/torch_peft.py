@@ -1,7 +1,7 @@
 """LoRA of rank 16 on q, k, v by HF PEFT on short arithmetic sequences: ``--variant=METHOD:LAYOUT[+compiled][+bf16]``.
 
-METHOD is "lora" or "full" (fine-tuning of everything); the layouts are those of `torch_translation`: "lora:plain" is PEFT as it
-comes, "lora:real_loss" has the vocabulary loss on real tokens only, "lora:unpadded" packs as well.
+METHOD is "lora" or "full" (fine-tuning of everything); the layouts are those of `torch_translation`: "lora:plain" is
+PEFT as it comes, "lora:real_loss" has the vocabulary loss on real tokens only, "lora:unpadded" packs as well.
 """
 
 import peft

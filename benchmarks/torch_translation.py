@@ -5,8 +5,8 @@
     unpadded   sentences packed end to end with block-diagonal attention: 2-D activations, almost no padding anywhere,
                and the loss in chunks of real tokens
 
-"compiled" puts body and loss through `torch.compile`; "bf16" is autocast with float32 weights. All have fused AdamW. Batches
-and masks are made beforehand, as a prefetching loader would.
+"compiled" puts body and loss through `torch.compile`; "bf16" is autocast with float32 weights. All have fused
+AdamW. Batches and masks are made beforehand, as a prefetching loader would.
 """
 
 import dataclasses
@@ -26,7 +26,9 @@ CHUNK = 512
 
 def padded(batch):
     """Arguments of the model for rows padded to the longest, and all targets in one row."""
-    source, inputs, targets = (torch.from_numpy(samples.pad(x)).long() for x in (batch.sources, batch.inputs(), batch.targets))
+    source, inputs, targets = (
+        torch.from_numpy(samples.pad(x)).long() for x in (batch.sources, batch.inputs(), batch.targets)
+    )
     mask = torch.zeros(source.shape)[:, None, None, :].masked_fill((source == samples.PAD)[:, None, None, :], BLOCKED)
     positions = (torch.arange(source.shape[1]), torch.arange(inputs.shape[1]))
     return (source, positions[0], inputs, positions[1], (mask, None, mask), False), targets.flatten()
@@ -49,7 +51,7 @@ def packed(batch, rows=None):
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """One batch, ready for the step: `inputs` of the model, all `targets`, the places of the `real` ones, its `counts`."""
+    """One batch, ready: `inputs` of the model, all `targets`, the places of the `real` ones, its `counts`."""
 
     inputs: tuple
     targets: torch.Tensor

@@ -3,14 +3,14 @@
     python train.py --config=configs/lora_ranks.py:base=runs/pool,method=lora,rank=16 --workdir=runs/rank16
     python -m lwt.analysis.rank_study --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
 
-The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add 2, named by
-a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
+The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
+2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
 method   lora, lora_plus, singlora, dora, rslora, pissa, olora; full and bitfit as references
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
-The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It names no learning rate and no
-length; ours are below.
+The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It names no learning
+rate and no length; ours are below.
 """
 
 from configs import common

@@ -1,11 +1,11 @@
 """A first look, in minutes on two CPU cores and without downloads: `make quickstart` runs both stages.
 
-    python train.py --config=configs/quickstart.py:stage=base --workdir=runs/quickstart/base
-    python train.py --config=configs/quickstart.py:stage=adapt,base=runs/quickstart/base --workdir=runs/quickstart/adapted
+    python train.py --config=configs/quickstart.py:stage=base --workdir=runs/base
+    python train.py --config=configs/quickstart.py:stage=adapt,base=runs/base --workdir=runs/adapted
 
 stage=base   a small encoder-decoder learns to copy four numbers, to sort them upwards and to add 3 to each.
-stage=adapt  LoRA (rank 16, α/r = 1, on query, key and value) teaches the frozen base two tasks that it never saw: to sort
-             downwards, and to reverse.
+stage=adapt  LoRA (rank 16, α/r = 1, on query, key and value) teaches the frozen base two tasks that it never saw: to
+             sort downwards, and to reverse.
 """
 
 from configs import common

@@ -9,8 +9,8 @@ data=multi30k  29,000 captions, a set-up that two CPU cores train in under 75 mi
 data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,517 + 29,000 pairs of the two folders.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
 
-The paper's rate is half the Noam schedule (peak 6.988e-4 at step 4,000), AdamW with β = 0.9, 0.98 and ε = 1e-9. It prints a
-mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
+The paper's rate is half the Noam schedule (peak 6.988e-4 at step 4,000), AdamW with β = 0.9, 0.98 and ε = 1e-9. It
+prints a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
 """
 
 from configs import common

@@ -4,7 +4,8 @@
     python -m lwt.analysis.rank_study --base=runs/pool --workdir=runs/ranks --index=$SLURM_ARRAY_TASK_ID
     python -m lwt.analysis.rank_study --base=runs/pool --workdir=runs/ranks --report_only
 
-Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. The same command goes on where it
+Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. The same command goes on where
+it
 stopped: a finished run is left alone, a broken-off one is taken up again. A run that fails is named at the end (exit
 code 1) and does not stop the others. ``--index`` runs one of them, for a job array, and writes no report.
 """

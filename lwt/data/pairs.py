@@ -45,8 +45,8 @@ class Evaluation:
 class Pairs:
     """The data of a run, by its config's section ``data``.
 
-    The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base` which it starts
-    from (whose weights mean nothing with another one); else it is trained on the training data.
+    The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base`
+    which it starts from (whose weights mean nothing with another one); else it is trained on the training data.
 
     Args:
         section: ``config.data``.
@@ -92,7 +92,7 @@ class Pairs:
         left_out = ", ".join(f"{count} {why}" for why, count in batches.left_out.items() if count) or "none"
         shape = batches.measure()
         LOG.info(
-            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the target positions real",
+            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the target is real",
             self._train_source.name,
             batches.pairs,
             left_out,

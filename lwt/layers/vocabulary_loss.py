@@ -9,8 +9,8 @@ import jax.numpy as jnp
 def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=512):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T)`` against `targets`.
 
-    ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and, when a
-    gradient is wanted, computes it in the same pass (three products instead of the four of rematerialisation);
+    ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions
+    and, when a gradient is wanted, computes it in the same pass (three products instead of the four of rematerialisation);
     only `[chunk v]` logits exist at a time. A frozen table gets no gradient at all.
 
     Args:
@@ -23,7 +23,8 @@ def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp
         chunk: positions at a time, about. The walk is along t, so that b can stay sharded over devices.
 
     Returns:
-        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden` and `table`.
+        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden` and
+        `table`.
     """
     b, t, d = hidden.shape
     step = max((s for s in range(1, t + 1) if t % s == 0 and s * b <= max(chunk, b)), default=1)

@@ -1,7 +1,7 @@
 """The encoder-decoder transformer.
 
-Source: Vaswani et al. 2017; "Implementing Transformers", sections 2 and 4.1. At the paper's size (d=128, 4+4 layers, h=4,
-f=512, v=50,048, three-way tied) it has 8,257,536 parameters.
+Source: Vaswani et al. 2017; "Implementing Transformers", sections 2 and 4.1. At the paper's size (d=128, 4+4 layers,
+h=4, f=512, v=50,048, three-way tied) it has 8,257,536 parameters.
 """
 
 import collections.abc
@@ -18,7 +18,8 @@ from lwt.layers import dropout, embed, linear, mlp, position
 class Block(nn.Module):
     """One layer: self-attention, attention to the encoder if `cross`, feed-forward; each with residual and norm.
 
-    Post-norm is ``LayerNorm(x + Dropout(Sublayer(x)))`` as in the papers, pre-norm ``x + Dropout(Sublayer(LayerNorm(x)))``.
+    Post-norm is ``LayerNorm(x + Dropout(Sublayer(x)))`` as in the papers; pre-norm is
+    ``x + Dropout(Sublayer(LayerNorm(x)))``.
 
     Attributes:
         attention: makes an attention module; see `lwt/attention/`.
@@ -140,7 +141,7 @@ class Seq2Seq(nn.Module):
     def setup(self):
         if self.width % (2 * self.heads):
             raise errors.ConfigError(
-                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: heads of equal, even width"
+                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"
             )
         self.embed = embed.Embed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
@@ -213,7 +214,7 @@ class Seq2Seq(nn.Module):
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]
         x = self._embed(tokens[:, None], jnp.full((1, 1), index), train=False)
-        length = past["layer_0"]["key"].shape[1]
+        length = past["layer_0"]["key"].shape[2]
         mask = (jnp.arange(length) <= index)[None, None, None, :]
         for i, layer in enumerate(self.decoder.layer):
             name = f"layer_{i}"

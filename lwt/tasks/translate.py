@@ -25,8 +25,8 @@ class Translate:
         lowercase: whether translations are scored without regard to case, as models of lower-cased text have to be.
         beams: 1 for greedy decoding.
         length_penalty: α of beam search.
-        temperature: above 0, tokens are drawn from the distribution instead (of its `top_k` likeliest, 0 for all, and then of
-            those that make up the share `top_p`).
+        temperature: above 0, tokens are drawn from the distribution instead (of its `top_k` likeliest, 0 for all, and
+            then of those that make up the share `top_p`).
         dtype: operands of the vocabulary product.
         chunk: positions whose logits exist at one time.
     """

@@ -118,8 +118,9 @@ def keep_config(config, workdir):
         flat_old, flat_new = trees.flatten(json.loads(json.dumps(old))), trees.flatten(new)
         for key in sorted({*flat_old, *flat_new}):
             if flat_old.get(key) != flat_new.get(key) and key.split("/")[0] not in MAY_CHANGE:
+                was, now = flat_old.get(key), flat_new.get(key)
                 raise errors.ConfigError(
-                    f"{workdir} holds a run with {key.replace('/', '.')}={flat_old.get(key)!r}, not {flat_new.get(key)!r}; "
+                    f"{workdir} holds a run with {key.replace('/', '.')}={was!r}, not {now!r}; "
                     "give another --workdir, or the same config to go on"
                 )
     if jax.process_index() == 0:

@@ -23,16 +23,21 @@ def run(main, *, required):
             raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
     except Exception as error:
         fail(f"{_first_line(error)}")
-    console = logging.StreamHandler(sys.stdout)
-    console.setFormatter(logging.Formatter("%(message)s"))
-    logging.getLogger("lwt").addHandler(console)
-    logging.getLogger("lwt").setLevel(logging.INFO)
-    logging.getLogger("lwt").propagate = False
+    show_log()
     try:
         distribute()
         main()
     except errors.LwtError as error:
         fail(str(error))
+
+
+def show_log():
+    """Prints what the package logs (what was left out of the data, what a checkpoint fell back to)."""
+    console = logging.StreamHandler(sys.stdout)
+    console.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("lwt")
+    logger.handlers, logger.propagate = [console], False
+    logger.setLevel(logging.INFO)
 
 
 def fail(message):

@@ -1,7 +1,7 @@
 """The mesh of devices, and what lies where: data sharded by rows, weights replicated or sharded by rule.
 
-The same jitted step runs on one CPU, on the devices of one host and on several processes; nothing counts devices but this
-file.
+The same jitted step runs on one CPU, on the devices of one host and on several processes; nothing counts devices but
+this file.
 """
 
 import math
@@ -26,13 +26,14 @@ def make_mesh(axes):
         sizes[open_axes[0]] = jax.device_count() // max(fixed, 1)
     if "data" not in sizes or math.prod(sizes.values()) != jax.device_count():
         raise errors.ConfigError(
-            f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, and sizes "
-            "whose product is the number of devices"
+            f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, and "
+            "sizes whose product is the number of devices"
         )
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
 
 
 def replicated(mesh):
+    """The whole array on every device."""
     return NamedSharding(mesh, PartitionSpec())
 
 
@@ -44,9 +45,9 @@ def by_rows(mesh):
 def shardings(mesh, tree, rules):
     """A sharding for every leaf: the first rule whose regex matches the end of the leaf's path.
 
-    A rule is ``(regex, axis names for each dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension over the
-    data axis (FSDP). Optimizer moments carry their weight's name in their path, so one rule shards both. A dimension that
-    the axis does not divide stays whole.
+    A rule is ``(regex, axis names for each dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension
+    over the data axis (FSDP). Optimizer moments carry their weight's name in their path, so one rule shards both. A
+    dimension that the axis does not divide stays whole.
     """
 
     def place(path, leaf):

@@ -74,8 +74,8 @@ class Experiment:
         for name, value in data_state["identity"].items():
             if identity[name] != value:
                 raise errors.CheckpointError(
-                    f"{self.workdir}: checkpoint {step} was trained with another {name} (fingerprint {value[:12]}) than the one "
-                    f"found ({identity[name][:12]}); put back the {name} it was trained with"
+                    f"{self.workdir}: checkpoint {step} was trained with another {name} (fingerprint {value[:12]}) than the "
+                    f"one found ({identity[name][:12]}); put back the {name} it was trained with"
                 )
         params = {**found, **frozen}
         weights = jax.jit(lambda p: linear.merge(build.expand(reparam, p, step)))(params)
@@ -90,7 +90,7 @@ class Experiment:
             if os.path.isdir(path):
                 return load(path, checkpoint=self.config.init_checkpoint).weights
         raise errors.CheckpointError(
-            f"{self.workdir} adapts the run {given}, which is not there, nor at {beside}; put it back at one of these places"
+            f"{self.workdir} adapts the run {given}, which is not there, nor at {beside}; put it back at one of these"
         )
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class Experiment:
         return figures, found.sources, texts, found.references
 
     def report(self, *, split="", data=""):
-        """Evaluates and writes ``eval/NAME.json`` (figures, ready for programs) and ``eval/NAME.md`` (best and worst outputs).
+        """Evaluates; writes ``eval/NAME.json`` (figures, for programs) and ``eval/NAME.md`` (best and worst outputs).
 
         Args:
             split: another split of the run's test set; "validation" and "test" are those of the config.

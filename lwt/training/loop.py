@@ -33,7 +33,8 @@ class Run:
         finish: sums -> figures (the task's).
         rate: step -> learning rate.
         leaves: names of the trainable leaves, sorted.
-        identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer and base).
+        identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer
+            and base).
         save_adapter: ``(State) -> None``, writes the adapter-only artefact; or None.
     """
 
@@ -64,8 +65,8 @@ def train(run):
     """Trains until ``run.steps``, or a SIGTERM; returns the figures of the last evaluation.
 
     Raises:
-        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. The checkpoints hold only
-            good states.
+        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. The checkpoints hold
+            only good states.
     """
     # ---- Where to start: always from the newest good checkpoint of the workdir; else from the run's own beginning.
     checkpoints = checkpoint.Checkpoints(
@@ -132,8 +133,8 @@ def check_identity(run, data_state):
     for name, value in run.identity.items():
         if saved.get(name) != value:
             raise errors.CheckpointError(
-                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's ({value}); use "
-                "another --workdir, or restore what it was trained with"
+                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's ({value}); "
+                "use another --workdir, or restore what it was trained with"
             )
     return data_state.get("figures", {})
 
@@ -186,7 +187,7 @@ class Clock:
 
 
 class Terminated:
-    """Tells, after each step, whether the run was asked to stop (SIGTERM, or a preemption that any process was told of)."""
+    """Tells, after each step, whether the run was asked to stop (SIGTERM, or a preemption of any process)."""
 
     def __enter__(self):
         self._asked = False
@@ -212,7 +213,7 @@ class Terminated:
 
 
 def profile(run, step):
-    """Starts and stops the profiler at the ends of ``profile_steps``; its trace lies in the workdir, for TensorBoard."""
+    """Starts and stops the profiler at the ends of ``profile_steps``; TensorBoard shows its trace from the workdir."""
     if run.profile_steps and step == run.profile_steps[0]:
         jax.profiler.start_trace(run.workdir)
     if run.profile_steps and step == run.profile_steps[1] + 1:

@@ -1,7 +1,7 @@
 """The optimizer, from first-match rules: clip, then groups of learning rates and weight decays.
 
-Frozen weights never come here: the step differentiates the trainable leaves only, so that there is neither a gradient nor
-a moment for the rest, and the clip's global norm runs over what is trained.
+Frozen weights never come here: the step differentiates the trainable leaves only, so that there is neither a gradient
+nor a moment for the rest, and the clip's global norm runs over what is trained.
 """
 
 import inspect
@@ -66,8 +66,8 @@ def build(section, trainable, *, steps):
     """``(optax transformation, learning-rate schedule)`` for a flat dict of trainable leaves.
 
     Every leaf belongs to one group: its factor on the learning rate (``rate_rules``; LoRA+'s second rate is one of
-    these) and its factor on the weight decay (``decay_rules``). In both lists the first regex that matches the whole name
-    wins, and a name that none matches is an error.
+    these) and its factor on the weight decay (``decay_rules``). In both lists the first regex that matches the whole
+    name wins, and a name that none matches is an error.
 
     Args:
         section: ``config.optimizer``.

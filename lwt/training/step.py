@@ -48,8 +48,8 @@ def make(loss, optimizer, *, accumulate=1):
     """Builds ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
 
     Args:
-        loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count of all
-            microbatches and devices together.
+        loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count
+            of all microbatches and devices together.
         optimizer: an optax transformation over flat dicts.
         accumulate: microbatches; they take every `accumulate`-th row, so that sharded rows stay where they are.
     """

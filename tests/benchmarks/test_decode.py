@@ -11,7 +11,9 @@ from benchmarks import decoding_work, samples, torch_decode, torch_model, torch_
 @pytest.fixture(scope="module")
 def batch():
     random = np.random.default_rng(0)
-    pairs = [(np.append(random.integers(4, 50_000, n), 3).astype(np.int32), np.zeros(6, np.int32)) for n in (9, 7, 7, 2)]
+    pairs = [
+        (np.append(random.integers(4, 50_000, n), 3).astype(np.int32), np.zeros(6, np.int32)) for n in (9, 7, 7, 2)
+    ]
     return decoding_work.batch(pairs)
 
 

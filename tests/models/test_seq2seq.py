@@ -23,7 +23,10 @@ def make_batch(pairs, length=16):
             batch["source"][row, s], batch["inputs"][row, t] = source, [2, *target[:-1]]
             batch["targets"][row, t] = target
             batch["source_segments"][row, s], batch["target_segments"][row, t] = number, number
-            batch["source_positions"][row, s], batch["target_positions"][row, t] = range(len(source)), range(len(target))
+            batch["source_positions"][row, s], batch["target_positions"][row, t] = (
+                range(len(source)),
+                range(len(target)),
+            )
             at_source, at_target = s.stop, t.stop
     return {key: jnp.asarray(value) for key, value in batch.items()}
 
