@@ -86,12 +86,12 @@ def page(rows, *, command):
     for spec, line in results.cells(rows, index="config", columns="metric").items():
         value = {name: round(cell.mean) for name, cell in line.items()}
         claims = [_claim(name, cell.paper) for name, cell in line.items() if cell.paper is not None]
-        share = 100 * (1 - value["trainable"] / value["model"])
+        share = 100 * (1 - value["trainable"] / value["total"])
         body.append(
             [
                 f"`{spec}`",
                 *(f"{value[name]:,}" for name in ("model", "trainable", "optimizer_bytes")),
-                f"{share:.2f} %" if value["trainable"] < value["model"] else "–",
+                f"{share:.2f} %" if value["trainable"] < value["total"] else "–",
                 ", ".join(claims) or "–",
             ]
         )
@@ -108,14 +108,14 @@ PAGE = """# Parameter counts
     {command}
 
 Exact, from the shapes that training would make. *model* is the base without task heads and without its adapter;
-*frozen* is 1 − trainable / model. The state of the optimizer (two float32 moments, and counters of four bytes) exists
-for the trainable weights only.
+*frozen* is a share of all stored weights, the adapter's included. The state of the optimizer (two float32 moments,
+and counters of four bytes) exists for the trainable weights only.
 
 {table}
-"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). Its text gives 188k for rank 32
-where its Table 1 has 288k; LoRA on query, key and value of 12 attentions trains 9,216·r weights, so the text has a
-slip. The adapters are counted on the paper's base of {vocabulary} pieces, the quickstart and Multi30k with
-the vocabulary that their configs ask for (a corpus too small for it gives fewer pieces).
+"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of 12
+attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of its text
+is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary that the
+config asks for (a corpus too small for it gives fewer pieces).
 """
 
 

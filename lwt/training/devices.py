@@ -26,8 +26,8 @@ def make_mesh(axes):
         sizes[open_axes[0]] = jax.device_count() // max(fixed, 1)
     if "data" not in sizes or math.prod(sizes.values()) != jax.device_count():
         raise errors.ConfigError(
-            f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, and "
-            "sizes whose product is the number of devices"
+            f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, "
+            "and sizes whose product is the number of devices"
         )
     return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
 

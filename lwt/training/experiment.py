@@ -48,6 +48,7 @@ class Experiment:
         self.workdir = str(workdir)
         self.config = build.read_config(workdir)
         self.config.task.update(decoding)
+        self._decoding = decoding
         self._data = pairs.Pairs(self.config.data, self.workdir, make=False)
         self.tokenizer = self._data.tokenizer
         self.model = build.make_model(self.config, self.tokenizer.vocabulary)
@@ -74,8 +75,8 @@ class Experiment:
         for name, value in data_state["identity"].items():
             if identity[name] != value:
                 raise errors.CheckpointError(
-                    f"{self.workdir}: checkpoint {step} was trained with another {name} (fingerprint {value[:12]}) than the "
-                    f"one found ({identity[name][:12]}); put back the {name} it was trained with"
+                    f"{self.workdir}: checkpoint {step} was trained with another {name} ({value[:12]}) than the one "
+                    f"found ({identity[name][:12]}); put back the {name} it was trained with"
                 )
         params = {**found, **frozen}
         weights = jax.jit(lambda p: linear.merge(build.expand(reparam, p, step)))(params)
@@ -128,7 +129,8 @@ class Experiment:
         figures = {"data": name, "records": len(sources), "checkpoint": self.step} | figures
         figures |= {"seconds": round(time.perf_counter() - begin, 2), "decoding": self.task.decoding()}
         if jax.process_index() == 0:
-            stem = re.sub(r"[^\w.=-]+", "_", name)
+            settings = [f"{key}={value}" for key, value in self._decoding.items()]
+            stem = re.sub(r"[^\w.=@-]+", "_", " ".join([name, *settings]))
             folder = os.path.join(self.workdir, "eval")
             os.makedirs(folder, exist_ok=True)
             with open(os.path.join(folder, f"{stem}.json"), "w") as file:

@@ -133,8 +133,8 @@ def check_identity(run, data_state):
     for name, value in run.identity.items():
         if saved.get(name) != value:
             raise errors.CheckpointError(
-                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's ({value}); "
-                "use another --workdir, or restore what it was trained with"
+                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's "
+                f"({value}); use another --workdir, or restore what it was trained with"
             )
     return data_state.get("figures", {})
 

@@ -1,0 +1,46 @@
+"""The central test of light models: exact parameter counts, of every config."""
+
+import pathlib
+
+import pytest
+
+from lwt.analysis import config_files, cost, counts, results
+
+ROOT = pathlib.Path(__file__).parent.parent
+BASE = 8_257_536  # "Implementing Transformers", section 4.1: 8.2 M
+LORA = {4: 36_864, 8: 73_728, 16: 147_456, 32: 294_912}  # 9,216 a rank; its Table 1: 36k, 72k, 144k, 288k
+
+
+@pytest.fixture(autouse=True)
+def from_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_paper_s_translator():
+    config = config_files.load("configs/translation.py:data=pool")
+    d, f, v, side = 128, 512, 50_048, 4
+    attention, norm, mlp = 4 * (d * d + d), 2 * d, 2 * d * f + f + d
+    encoder, decoder = side * (attention + mlp + 2 * norm), side * (2 * attention + mlp + 3 * norm)
+    found = cost.parameters(config)
+    assert found["groups"] == {"embedding": v * d, "encoder": encoder, "decoder": decoder}
+    assert found["total"] == found["trainable"] == found["model"] == BASE == v * d + encoder + decoder
+
+
+@pytest.mark.parametrize("rank", LORA)
+def test_lora_on_query_key_value(rank):
+    config = config_files.load(f"configs/lora_ranks.py:rank={rank}")
+    found = cost.parameters(config, vocabulary=50_048)
+    assert found["trainable"] == found["groups"]["adapter"] == LORA[rank] == 9_216 * rank
+    assert found["model"] == BASE and found["total"] == BASE + LORA[rank]
+    two_counters = 2 * 4
+    assert cost.optimizer_bytes(config, vocabulary=50_048) == 2 * 4 * LORA[rank] + two_counters
+
+
+def test_the_table_is_up_to_date_and_holds_every_config():
+    files = {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.py")} - {"configs/common.py"}
+    assert {row.config for row in counts.ROWS} == files - {"configs/__init__.py"}
+    written = results.load("docs/results/parameters/results.json")
+    found = {(row["config"], row["metric"]): row["value"] for row in written}
+    assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}
+    page = counts.page(written, command=written[0]["command"])
+    assert (ROOT / "docs/results/parameters/README.md").read_text(encoding="utf-8") == page
