@@ -112,10 +112,10 @@ Exact, from the shapes that training would make. *model* is the base without tas
 and counters of four bytes) exists for the trainable weights only.
 
 {table}
-"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of 12
-attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of its text
-is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary that the
-config asks for (a corpus too small for it gives fewer pieces).
+"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of
+12 attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of
+its text is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary
+that the config asks for (a corpus too small for it gives fewer pieces).
 """
 
 

@@ -7,7 +7,8 @@
 Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. The same command goes on where
 it
 stopped: a finished run is left alone, a broken-off one is taken up again. A run that fails is named at the end (exit
-code 1) and does not stop the others. ``--index`` runs one of them, for a job array, and writes no report.
+code 1) and does not stop the others. ``--index`` runs one of them, for a job array, and writes no report;
+``--only=REGEX`` runs those whose name matches. The report holds all runs that have figures.
 """
 
 import dataclasses
@@ -48,33 +49,42 @@ class Entry:
     spec: str
 
 
-def entries(path, base, *, seeds=3, only="", more=""):
+def entries(path, base, *, seeds=3, more=""):
     """The runs of the ``sweep(seeds)`` of the config file `path`, in its order.
 
     Args:
         path: a config file with ``sweep`` and ``get_config``.
         base: workdir of the run that all start from.
-        only: a regex that a part of the name has to match; "" takes all.
         more: arguments of every run besides, ``"steps=500,rate=0.002"``.
 
     Raises:
-        lwt.errors.ConfigError: no sweep there, or no run is left.
+        lwt.errors.ConfigError: no sweep there.
     """
     sweep = getattr(config_files.module(path), "sweep", None)
     if sweep is None:
         raise errors.ConfigError(f"--config={path} has no sweep(); configs/lora_ranks.py has one")
     found = []
     for arguments in sweep(seeds):
-        given = {"base": base, **arguments}
-        spec = ",".join([*(f"{key}={value}" for key, value in given.items()), *filter(None, [more])])
-        found.append(Entry(name_of(arguments), arguments, f"{path}:{spec}"))
+        given = [f"{key}={value}" for key, value in {"base": base, **arguments}.items()]
+        found.append(Entry(name_of(arguments), arguments, f"{path}:{','.join([*given, *filter(None, [more])])}"))
+    return found
+
+
+def choose(found, *, only="", index=-1):
+    """The entries whose name has a part that the regex `only` matches; of these the one at `index`, if that is not -1.
+
+    Raises:
+        lwt.errors.ConfigError: none is left.
+    """
     try:
         chosen = [entry for entry in found if re.search(only, entry.name)]
     except re.error as error:
         raise errors.ConfigError(f"--only={only!r} is not a regular expression: {error}") from error
     if not chosen:
         raise errors.ConfigError(f"--only={only!r} matches none of the {len(found)} runs: {found[0].name}, ...")
-    return chosen
+    if index >= len(chosen):
+        raise errors.ConfigError(f"--index={index}: there are the runs 0 to {len(chosen) - 1}")
+    return chosen if index < 0 else [chosen[index]]
 
 
 def name_of(arguments):
@@ -121,6 +131,7 @@ def evaluate(entry, folder):
         "arguments": entry.arguments,
         "config": entry.spec,
         "steps": opened.config.steps,
+        "learning_rate": opened.config.optimizer.learning_rate,
         "checkpoint": opened.step,
         "split": opened.config.data.test,
         "figures": opened.report(),
@@ -164,17 +175,14 @@ def study(chosen, workdir):
 
 def main():
     values = flags.FLAGS
-    chosen = entries(values.config, values.base, seeds=values.seeds, only=values.only, more=values.arguments)
-    if values.index >= len(chosen):
-        raise errors.ConfigError(f"--index={values.index}: the study has the runs 0 to {len(chosen) - 1}")
-    if values.index >= 0:
-        chosen = chosen[values.index : values.index + 1]
+    found = entries(values.config, values.base, seeds=values.seeds, more=values.arguments)
+    chosen = choose(found, only=values.only, index=values.index)
     os.makedirs(values.workdir, exist_ok=True)
     # Runs that differ in their seed alone compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
     failures = {} if values.report_only else study(chosen, values.workdir)
-    if values.index < 0:
-        folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in chosen}
+    if values.index < 0 or values.report_only:
+        folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in found}
         records = {name: read_record(folder) for name, folder in folders.items()}
         rank_report.write(values.out, records, folders, base=values.base, command=results.command_line())
         print(f"wrote {values.out}/README.md, results.json, table.csv, accuracy.png, loss.png")

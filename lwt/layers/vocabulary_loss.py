@@ -9,8 +9,9 @@ import jax.numpy as jnp
 def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=512):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T)`` against `targets`.
 
-    ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions
-    and, when a gradient is wanted, computes it in the same pass (three products, not the four of rematerialisation); only `[chunk v]` logits exist at a time. A frozen table gets no gradient at all.
+    ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and,
+    when a gradient is wanted, computes it in the same pass: three products, where rematerialisation has four. Only
+    `[chunk v]` logits exist at a time. A frozen table gets no gradient at all.
 
     Args:
         hidden: `[b t d]`.

@@ -32,6 +32,12 @@ def load(workdir, *, checkpoint="best", decoding=None):
     return Experiment(workdir, checkpoint, decoding or {})
 
 
+def file_stem(name, decoding):
+    """The name of the files that an evaluation writes: the data set, and what was set on the decoding."""
+    settings = [f"{key}={value}" for key, value in decoding.items()]
+    return re.sub(r"[^\w.=@-]+", "_", " ".join([name, *settings]))
+
+
 class Experiment:
     """A trained model with all that it needs to be used.
 
@@ -129,8 +135,7 @@ class Experiment:
         figures = {"data": name, "records": len(sources), "checkpoint": self.step} | figures
         figures |= {"seconds": round(time.perf_counter() - begin, 2), "decoding": self.task.decoding()}
         if jax.process_index() == 0:
-            settings = [f"{key}={value}" for key, value in self._decoding.items()]
-            stem = re.sub(r"[^\w.=@-]+", "_", " ".join([name, *settings]))
+            stem = file_stem(name, self._decoding)
             folder = os.path.join(self.workdir, "eval")
             os.makedirs(folder, exist_ok=True)
             with open(os.path.join(folder, f"{stem}.json"), "w") as file:
