@@ -60,7 +60,7 @@ def serve(run, *, parameters, warmup, **facts):
 
     Args:
         run: ``run(k)`` does k steps, waits for their results and returns a dict of sums over the steps (and ``loss``).
-        parameters: number of scalars of the model, checked by the parent.
+        parameters: number of scalars that are trained (or, decoding, that there are), reported with the figures.
         warmup: steps before the first that is timed: all shapes have to be seen (compiled) in them.
         **facts: anything else to say once.
     """

@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import subprocess
 import sys
 
@@ -95,7 +96,7 @@ def rows(what, lines, flags):
             "paper": None,
             "hardware": hardware(),
             "seconds": line["step_seconds"] * flags.steps * flags.rounds,
-            "command": f"python -m benchmarks.run {' '.join(sys.argv[1:])}",
+            "command": f"python -m benchmarks.run {shlex.join(sys.argv[1:])}",
             "date": datetime.date.today().isoformat(),
         }
         for line in lines

@@ -53,11 +53,15 @@ def first_match(name, rules, *, what="rule"):
     """The value of the first ``(regex, value)`` whose regex matches the whole of `name`.
 
     Raises:
-        lwt.errors.ConfigError: no rule matches; a list of rules has to cover every leaf.
+        lwt.errors.ConfigError: no rule matches (a list of rules has to cover every leaf), or one is no regular
+            expression.
     """
     for pattern, value in rules:
-        if re.fullmatch(pattern, name):
-            return value
+        try:
+            if re.fullmatch(pattern, name):
+                return value
+        except re.error as error:
+            raise errors.ConfigError(f"{what} {pattern!r} is not a regular expression: {error}") from error
     raise errors.ConfigError(f"no {what} matches {name!r}; the rules are {[p for p, _ in rules]}; end with ('.*', ...)")
 
 

@@ -39,6 +39,11 @@ def translator(tmp_path_factory):
     return workdir
 
 
+@pytest.fixture(scope="module")
+def weights(translator):
+    return experiment.load(str(translator)).weights
+
+
 def small(spec):
     """A config in its smoke mode, on data that lie here; ten or so examples to evaluate on."""
     config = config_files.load(f"{ROOT}/configs/{spec},smoke=true")
@@ -85,12 +90,11 @@ def test_lora_ranks(translator, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["lora_plus", "pissa", "singlora", "dora", "full", "bitfit"])
-def test_other_methods(method, translator, tmp_path):
+def test_other_methods(method, translator, weights, tmp_path):
     """The other methods share lora's way through saving and resuming: here they are built, stepped and evaluated."""
     config = small(f"lora_ranks.py:base={translator},method={method},rank=4")
     config.eval_decode, config.select, config.select_mode = False, "loss", "min"
-    base = experiment.load(str(translator)).weights
-    figures = loop.train(build.build(config, str(tmp_path), base=base))
+    figures = loop.train(build.build(config, str(tmp_path), base=weights))
     assert figures["loss"] > 0 and steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
 
 

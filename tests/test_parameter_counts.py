@@ -41,6 +41,8 @@ def test_the_table_is_up_to_date_and_holds_every_config():
     assert {row.config for row in counts.ROWS} == files - {"configs/__init__.py"}
     written = results.load("docs/results/parameters/results.json")
     found = {(row["config"], row["metric"]): row["value"] for row in written}
-    assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}
+    assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}, (
+        "the page is out of date: python -m lwt.analysis.counts"
+    )
     page = counts.page(written, command=written[0]["command"])
     assert (ROOT / "docs/results/parameters/README.md").read_text(encoding="utf-8") == page

@@ -116,31 +116,26 @@ def findings(by_title):
     for title, rows in by_title.items():
         points = means(rows)
         if not points:
-            mean = sum(accuracies(rows)[None]) / len(accuracies(rows)[None])
-            lines.append(f"{title}: {100 * mean:.1f} % of all tasks.")
+            values = accuracies(rows)[None]
+            lines.append(f"{title}: {100 * sum(values) / len(values):.1f} % of all tasks.")
             continue
-        against = [
-            f"{100 * points[rank]:.1f} % at rank {rank} (the paper's {100 * paper[rank]:g} % is "
-            f"{'reached' if points[rank] >= paper[rank] else 'not reached'})"
-            for rank in points
-            if rank in paper
-        ]
+        parts = []
+        for rank, accuracy in points.items():
+            beside = f" (the paper's LoRA {100 * paper[rank]:g} %)" if rank in paper else ""
+            parts.append(f"rank {rank} {100 * accuracy:.1f} %{beside}")
         high = [rank for rank in points if points[rank] >= 0.95]
-        lines.append(
-            f"{title}: {', '.join(against)}. "
-            + (f"95 % is reached from rank {min(high)}. " if high else "95 % is reached at no rank. ")
-            + _elbow_text(points)
-        )
-    lines.append(f"The paper's own figures under the same two rules: {_elbow_text(paper)}")
+        reached = f"95 % is reached from rank {min(high)} on." if high else "95 % is reached at no rank."
+        lines.append(f"{title}: {', '.join(parts)}. {reached} {_elbow_text(points)}")
+    lines.append(f"The paper's own figures: {_elbow_text(paper)}")
     return lines
 
 
 def _elbow_text(points):
-    chord = elbow(points)
-    found = (
-        f"rank {chord} by the greatest distance above the chord" if chord else "none by the distance above the chord"
-    )
-    return f"Elbow: {found}; rank {enough(points)} is the smallest within {100 * MARGIN:g} point of the best."
+    if max(points.values()) < 0.5:
+        return "No elbow: not one rank solves half of the tasks."
+    chord = elbow.farthest(points)
+    found = f"rank {chord} lies farthest above the chord" if chord else "no rank lies above the chord"
+    return f"Elbow: {found}; rank {elbow.enough(points)} is the smallest within 1 point of the best."
 
 
 def write(out, records, folders, *, base, command):
@@ -151,7 +146,9 @@ def write(out, records, folders, *, base, command):
     """
     rows = rows_of(records, folders, command=command)
     if not rows:
-        raise errors.DataError(f"none of the {len(records)} runs has figures yet; run the study without --report_only")
+        raise errors.DataError(
+            f"none of the {len(records)} runs has figures yet; the study without --report_only makes them"
+        )
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     results.write(out / "results.json", rows)
@@ -205,7 +202,7 @@ def _settings(records):
     steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in found}))
     rates = {title_of(record["arguments"]): record["learning_rate"] for record in found}
     machines = ", ".join(sorted({record["hardware"] for record in found}))
-    listed = ", ".join(f"{title} {rate:g}" for title, rate in rates.items())
+    listed = "; ".join(f"{title}: {rate:g}" for title, rate in rates.items())
     return f"Adapters: {steps} steps each; peak learning rates: {listed}. Hardware: {machines}."
 
 

@@ -5,10 +5,9 @@
     python -m lwt.analysis.rank_study --base=runs/pool --workdir=runs/ranks --report_only
 
 Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. The same command goes on where
-it
-stopped: a finished run is left alone, a broken-off one is taken up again. A run that fails is named at the end (exit
-code 1) and does not stop the others. ``--index`` runs one of them, for a job array, and writes no report;
-``--only=REGEX`` runs those whose name matches. The report holds all runs that have figures.
+it stopped: a finished run is left alone, a broken-off one is taken up again. A run that fails is named (exit code 1)
+and does not stop the others. ``--only=REGEX`` takes the runs whose name matches; ``--index`` takes one of them, for a
+job array, and writes no report. The report holds all runs that have figures.
 """
 
 import dataclasses
@@ -26,7 +25,7 @@ from lwt import errors
 from lwt.analysis import config_files, cost, rank_report, results
 from lwt.training import build, checkpoint, command, experiment
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("lwt.analysis.rank_study")  # as a program its __name__ is another
 RECORD = os.path.join("eval", "rank_study.json")
 
 
@@ -181,13 +180,13 @@ def main():
     # Runs that differ in their seed alone compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
     failures = {} if values.report_only else study(chosen, values.workdir)
+    for name, why in failures.items():
+        print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
         folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in found}
         records = {name: read_record(folder) for name, folder in folders.items()}
         rank_report.write(values.out, records, folders, base=values.base, command=results.command_line())
         print(f"wrote {values.out}/README.md, results.json, table.csv, accuracy.png, loss.png")
-    for name, why in failures.items():
-        print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if failures:
         sys.exit(1)
 

@@ -53,7 +53,10 @@ class Pairs:
         workdir: where the tokenizer and the tokenized data are kept.
         base: workdir of the run that this one starts from, or "".
         seed: of the order of the training data.
-        make: whether a missing tokenizer is made (in the first process; the others wait for the file to be there).
+        make: whether a missing tokenizer is made; several processes make the same.
+
+    Raises:
+        lwt.errors.DataError: no tokenizer, a damaged one, or another one than the run `base` has.
     """
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
@@ -63,6 +66,11 @@ class Pairs:
         if make and not path.exists():
             self._make_tokenizer(path, base)
         self.tokenizer = tokenizer.Tokenizer(path)
+        if base and tokenizer.Tokenizer(os.path.join(base, TOKENIZER)).fingerprint != self.tokenizer.fingerprint:
+            raise errors.DataError(
+                f"{path} is not the tokenizer of {base}, whose weights mean nothing with another one; remove it (and "
+                "data.tokenizer.path), to use that of init_from"
+            )
 
     @property
     def max_length(self):
@@ -167,7 +175,7 @@ class Pairs:
         if given:
             tokenizer.Tokenizer(given)  # complains if it is missing or damaged
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
+            part = path.with_name(f"{path.name}.{os.getpid()}.part")
             shutil.copyfile(given, part)
             part.replace(path)
             return

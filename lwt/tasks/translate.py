@@ -76,13 +76,18 @@ class Translate:
         """Sums -> loss (nats a token), perplexity, accuracy of the next token."""
         return token.finish(sums)
 
-    def generate(self, apply, batch, *, length):
-        """Decodes the sources of an evaluation batch: ids `[rows length]`, ended by eos, filled with pad."""
+    def generate(self, apply, batch, *, length, vocabulary=None):
+        """Decodes the sources of an evaluation batch: ids `[rows length]`, ended by eos, filled with pad.
+
+        Args:
+            length: most tokens of an output.
+            vocabulary: ids that mean something; those above only pad the table, and are never produced.
+        """
         segments = batch["source_segments"]
         memory = apply(batch["source"], segments, batch["source_positions"], method="encode")
         cache = apply(memory, segments, length, method="start")
         step = lambda tokens, cache: apply(tokens, cache, method="step")  # noqa: E731
-        common = dict(batch=segments.shape[0], length=length, done=segments[:, 0] == 0)
+        common = dict(batch=segments.shape[0], length=length, vocabulary=vocabulary, done=segments[:, 0] == 0)
         if self.temperature:
             key = jax.random.fold_in(jax.random.key(0), batch["example"][0])
             draw = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)

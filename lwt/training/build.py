@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import pathlib
 
 import jax
 import ml_collections
@@ -11,9 +12,16 @@ from lwt import errors, registry, trees
 from lwt.data import pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.training import devices, evaluation, loop, optim, step
+from lwt.training import checkpoint, devices, evaluation, loop, optim, step
 
-MAY_CHANGE = ("steps", "log_every", "eval_every", "save_every", "keep_last", "profile_steps", "mesh", "sharding")
+MAY_CHANGE = (  # in a run that is gone on with
+    *("steps", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
+    *("profile_steps", "mesh", "sharding"),
+)
+POSITIVE = (
+    *("steps", "log_every", "eval_every", "save_every", "keep_last"),
+    *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
+)
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
@@ -35,6 +43,8 @@ def build(config, workdir, *, base=None):
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
     mesh = devices.make_mesh(config.mesh)
+    devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
+    devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
     batches = data.training(process=jax.process_index(), processes=jax.process_count())
 
     def loss(trainable, frozen, batch, step_number, key):
@@ -50,6 +60,7 @@ def build(config, workdir, *, base=None):
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, config.sharding))
     evaluator = evaluation.Evaluator(task, model, mesh)
     validation = data.evaluation(config.data.validation)
+    check_select(config, task, sums, validation)
     weights_of = jax.jit(lambda params, at: linear.merge(expand(reparam, params, at)))
     base_print = adapters.fingerprint(base) if base else ""
 
@@ -59,6 +70,7 @@ def build(config, workdir, *, base=None):
 
     def save_adapter(state):
         adapter = trees.subtree({**state.trainable, **frozen}, "adapter")
+        adapter = jax.jit(lambda x: x, out_shardings=devices.replicated(mesh))(adapter)
         if adapter and jax.process_index() == 0:
             reparam_config = json.loads(json.dumps(config.reparam.to_dict()))
             folder = os.path.join(workdir, "adapter")
@@ -94,9 +106,14 @@ def check(config):
     Raises:
         lwt.errors.ConfigError: names the key.
     """
-    for key in ("steps", "log_every", "eval_every", "save_every", "keep_last"):
-        if config[key] < 1:
-            raise errors.ConfigError(f"{key}={config[key]} should be at least 1")
+    for key in POSITIVE:
+        *section, last = key.split(".")
+        value = config[section[0]][last] if section else config[last]
+        if value < 1:
+            raise errors.ConfigError(f"{key}={value} should be at least 1")
+    window = tuple(config.profile_steps)
+    if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
+        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
     if config.precision not in ("float32", "bfloat16"):
         raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
     if config.data.rows % config.optimizer.accumulate:
@@ -105,30 +122,61 @@ def check(config):
         )
 
 
-def keep_config(config, workdir):
-    """Writes ``workdir/config.json``; a workdir that holds another run's is refused.
+def check_select(config, task, sums, validation):
+    """Refuses a figure to select by that no evaluation will give, before training starts.
 
     Raises:
-        lwt.errors.ConfigError: names the first key that differs.
+        lwt.errors.ConfigError: names it.
+    """
+    figures = set(task.finish(dict.fromkeys(sums, 1.0)))
+    if config.select not in figures and config.eval_decode:
+        figures.update(task.score(validation.references, validation.references, validation.groups))
+    if config.select not in figures:
+        raise errors.ConfigError(
+            f"select={config.select!r} is not an evaluation figure; {errors.suggest(config.select, figures)}"
+        )
+
+
+def keep_config(config, workdir):
+    """Writes ``workdir/config.json``; a workdir with checkpoints of another config is refused.
+
+    Without a checkpoint there is nothing to lose: a call that failed, or was wrong, is then started over by a right
+    one, which makes its own tokenizer.
+
+    Raises:
+        lwt.errors.ConfigError: names the first key that differs; or the workdir cannot be written.
     """
     path = os.path.join(workdir, "config.json")
     new = json.loads(json.dumps(config.to_dict()))
-    if os.path.exists(path):
-        old = read_config(workdir).to_dict()
-        flat_old, flat_new = trees.flatten(json.loads(json.dumps(old))), trees.flatten(new)
-        for key in sorted({*flat_old, *flat_new}):
-            if flat_old.get(key) != flat_new.get(key) and key.split("/")[0] not in MAY_CHANGE:
-                was, now = flat_old.get(key), flat_new.get(key)
-                raise errors.ConfigError(
-                    f"{workdir} holds a run with {key.replace('/', '.')}={was!r}, not {now!r}; "
-                    "give another --workdir, or the same config to go on"
-                )
+    old = json.loads(json.dumps(read_config(workdir).to_dict())) if os.path.exists(path) else new
+    difference = _difference(trees.flatten(old), trees.flatten(new))
+    begun = checkpoint.Checkpoints(os.path.join(workdir, "checkpoints")).last_step() is not None
+    if difference and begun:
+        raise errors.ConfigError(
+            f"{workdir} holds a run with {difference}; give another --workdir, or the same config to go on"
+        )
+    devices.wait_for_all("lwt config read")
     if jax.process_index() == 0:
-        os.makedirs(workdir, exist_ok=True)
-        temporary = f"{path}.tmp"
-        with open(temporary, "w") as file:
-            json.dump(new, file, indent=2)
-        os.replace(temporary, path)
+        try:
+            os.makedirs(workdir, exist_ok=True)
+            if difference:
+                pathlib.Path(workdir, pairs.TOKENIZER).unlink(missing_ok=True)
+            with open(f"{path}.tmp", "w") as file:
+                json.dump(new, file, indent=2)
+            os.replace(f"{path}.tmp", path)
+        except OSError as error:
+            raise errors.ConfigError(
+                f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, there or new"
+            ) from error
+    devices.wait_for_all("lwt config written")
+
+
+def _difference(old, new):
+    """The first key of two flat configs that may not change and did, in words; else empty."""
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key) and key.split("/")[0] not in MAY_CHANGE:
+            return f"{key.replace('/', '.')}={old.get(key)!r}, not {new.get(key)!r}"
+    return ""
 
 
 def read_config(workdir):
@@ -156,7 +204,7 @@ def make_model(config, vocabulary):
     """The linen module of ``config.model``."""
     section = dict(config.model)
     if isinstance(section.get("attention"), str):
-        section["attention"] = registry.class_of("lwt.attention", section["attention"], key="model.attention")
+        section["attention"] = registry.module("lwt.attention", section["attention"], key="model.attention").Attention
     return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision)
 
 
@@ -186,6 +234,8 @@ def initial_params(config, model, reparam, base):
     params = {**trees.with_prefix(base, "base"), **trees.with_prefix(adapter, "adapter")}
     constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}
     wanted = set()
+    if not config.optimizer.trainable:
+        raise errors.ConfigError("optimizer.trainable is empty; it should name the weights to train, such as ('.*',)")
     for pattern in config.optimizer.trainable:
         wanted.update(trees.matching(params, pattern, what="optimizer.trainable"))
     return trees.split(params, lambda name: name in wanted - constant)

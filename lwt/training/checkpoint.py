@@ -135,7 +135,7 @@ class Checkpoints:
         """The evaluation figures saved with `step`; empty if there were none, None for one that was not finite."""
         return manifest.read(self._path(step))["metrics"]
 
-    def restore(self, step="last", like=None):
+    def restore(self, step="last", like=None, *, check=None):
         """Reads a checkpoint whose every file has the checksum that it was written with.
 
         Args:
@@ -143,6 +143,7 @@ class Checkpoints:
                 was evaluated), or a number.
             like: the tree to restore, of arrays or `jax.ShapeDtypeStruct` with shardings; None for a flat dict of
                 all there is, on one device.
+            check: called with the data state before the arrays are looked at, to raise if they are something else's.
 
         Returns:
             ``(state, data_state, step)``; `state` has the structure of `like`.
@@ -154,6 +155,10 @@ class Checkpoints:
         self.wait()
         step, contents = self._find(step)
         path = self._path(step)
+        with _as_checkpoint_error(f"{path}: not restored"):
+            data_state = self._orbax.restore(path, args=ocp.args.Composite(data=ocp.args.JsonRestore())).data
+        if check is not None:
+            check(data_state)
         found = manifest.shapes(contents)
         wanted = found if like is None else named(like)
         _compare(path, wanted, found)
@@ -163,8 +168,7 @@ class Checkpoints:
             for name, leaf in wanted.items()
         }
         items = ocp.args.Composite(
-            state=ocp.args.StandardRestore({name: leaf for name, leaf in targets.items() if leaf.size}),
-            data=ocp.args.JsonRestore(),
+            state=ocp.args.StandardRestore({name: leaf for name, leaf in targets.items() if leaf.size})
         )
         with _as_checkpoint_error(f"{path}: not restored"):
             read = self._orbax.restore(path, args=items)
@@ -172,7 +176,7 @@ class Checkpoints:
         self._known.add(step)
         if like is not None:
             flat = jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in wanted])
-        return flat, read.data, step
+        return flat, data_state, step
 
     @functools.cached_property
     def _orbax(self):
@@ -252,7 +256,9 @@ class Checkpoints:
                 logging.warning("%s; going back to step %d", text, step)
             return step, contents
         if damage:
-            raise errors.CheckpointError(f"no checkpoint can be restored: {'; '.join(damage)}")
+            raise errors.CheckpointError(
+                f"no checkpoint can be restored: {'; '.join(damage)}; get it back, or remove {self.folder}"
+            )
         raise errors.CheckpointError(f"{self.folder}: there is no checkpoint; the steps there are: none")
 
 

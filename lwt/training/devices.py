@@ -8,6 +8,7 @@ import math
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from lwt import errors, trees
@@ -42,13 +43,34 @@ def by_rows(mesh):
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
+def check_rows(mesh, rows, *, what):
+    """Raises `lwt.errors.ConfigError` unless `rows` divide among the devices of the data axis."""
+    if rows % mesh.shape["data"]:
+        raise errors.ConfigError(f"{what}={rows} should be a multiple of the {mesh.shape['data']} devices of mesh.data")
+
+
+def wait_for_all(what):
+    """Returns when every process has come here; `what` names the place."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
+
+
 def shardings(mesh, tree, rules):
     """A sharding for every leaf: the first rule whose regex matches the end of the leaf's path.
 
     A rule is ``(regex, axis names for each dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension
     over the data axis (FSDP). Optimizer moments carry their weight's name in their path, so one rule shards both. A
     dimension that the axis does not divide stays whole.
+
+    Raises:
+        lwt.errors.ConfigError: no rule matches a leaf, or a rule names an axis that the mesh has not.
     """
+    for pattern, axes in rules:
+        for axis in axes:
+            if axis is not None and axis not in mesh.shape:
+                raise errors.ConfigError(
+                    f"sharding rule {pattern!r}: the mesh has no axis {axis!r}; {errors.suggest(axis, mesh.shape)}"
+                )
 
     def place(path, leaf):
         keys = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", "")))) for k in path]

@@ -25,11 +25,11 @@ class Evaluator:
         everywhere = devices.replicated(mesh)
         self._sums = jax.jit(lambda weights, batch: task.evaluate(apply_of(weights), batch), out_shardings=everywhere)
         self._generate = jax.jit(
-            lambda weights, batch, length: task.generate(apply_of(weights), batch, length=length),
-            static_argnames="length",
+            lambda weights, batch, **static: task.generate(apply_of(weights), batch, **static),
+            static_argnames=("length", "vocabulary"),
             out_shardings=everywhere,
         )
-        self._everywhere = everywhere
+        self._gather = jax.jit(lambda x: x, out_shardings=everywhere)
 
     def losses(self, weights, batches):
         """Loss, perplexity and token accuracy over all batches."""
@@ -48,8 +48,8 @@ class Evaluator:
         for batch in batches:
             length = min(max_length, batch["source"].shape[1] * 3 // 2 + 16)
             placed = devices.put_rows(batch, self._rows)
-            examples = jax.jit(lambda x: x, out_shardings=self._everywhere)(placed["example"])
-            rows = jax.device_get(self._generate(weights, placed, length=length))
+            examples = self._gather(placed["example"])
+            rows = jax.device_get(self._generate(weights, placed, length=length, vocabulary=tokenizer.pieces))
             for example, row in zip(jax.device_get(examples).tolist(), np.asarray(rows).tolist(), strict=True):
                 if example >= 0:
                     ids[example] = row

@@ -66,24 +66,16 @@ class Experiment:
         base = self._base()
         reparam = compose.build(self.config.reparam)
         trainable, frozen = build.initial_params(self.config, self.model, reparam, base)
+        identity = {"tokenizer": self.tokenizer.fingerprint, "base": adapters.fingerprint(base) if base else ""}
         with checkpoint.Checkpoints(
             os.path.join(self.workdir, "checkpoints"), select=self.config.select, mode=self.config.select_mode
         ) as checkpoints:
-            state, data_state, step = checkpoints.restore(which)
+            same = functools.partial(loop.check_identity, identity=identity, where=checkpoints.folder)
+            state, _, step = checkpoints.restore(which, check=same)
         found = trees.subtree(state, "trainable")
         difference = trees.differences(trainable, found)
         if difference:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
-        identity = {
-            "tokenizer": self.tokenizer.fingerprint,
-            "base": adapters.fingerprint(base) if base else "",
-        }
-        for name, value in data_state["identity"].items():
-            if identity[name] != value:
-                raise errors.CheckpointError(
-                    f"{self.workdir}: checkpoint {step} was trained with another {name} ({value[:12]}) than the one "
-                    f"found ({identity[name][:12]}); put back the {name} it was trained with"
-                )
         params = {**found, **frozen}
         weights = jax.jit(lambda p: linear.merge(build.expand(reparam, p, step)))(params)
         return weights, step
@@ -102,7 +94,9 @@ class Experiment:
 
     @functools.cached_property
     def _evaluator(self):
-        return evaluation.Evaluator(self.task, self.model, devices.make_mesh(self.config.mesh))
+        mesh = devices.make_mesh({"data": -1})  # whatever devices are here; the config's mesh is that of the training
+        devices.check_rows(mesh, self.config.data.eval_batch, what="data.eval_batch")
+        return evaluation.Evaluator(self.task, self.model, mesh)
 
     def evaluate(self, name=""):
         """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with the texts that were decoded.

@@ -3,6 +3,7 @@
 import collections.abc
 import contextlib
 import dataclasses
+import functools
 import signal
 import time
 
@@ -76,14 +77,24 @@ def train(run):
     state, figures = run.init(), {}
     if checkpoints.last_step() is not None:
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
-        state, data_state, _ = checkpoints.restore("last", like)
-        figures = check_identity(run, data_state)
+        same = functools.partial(check_identity, identity=run.identity, where=checkpoints.folder)
+        state, data_state, _ = checkpoints.restore("last", like, check=same)
+        figures = data_state["figures"]
         run.batches.restore(data_state["position"])
     start = int(state.step)
     log.resume(start)
     log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
     batches = pipeline.Prefetch(run.batches)
     clock = Clock(start)
+
+    def report():
+        nonlocal pending
+        if pending:
+            step, sums, bad_step = pending
+            pending = None
+            write_training(run, log, clock, step, sums)
+            if int(bad_step) != step_module.NEVER:
+                refuse_not_finite(run, state, checkpoints)
 
     def save(step, *, evaluated, wait):
         refuse_not_finite(run, state, checkpoints)
@@ -92,23 +103,25 @@ def train(run):
 
     # ---- The loop. A log line's figures are fetched after the next step is dispatched, so that the device never waits.
     pending = None
-    with Terminated() as terminated, contextlib.closing(batches):
+    with (
+        checkpoints,
+        contextlib.closing(log),
+        contextlib.closing(batches),
+        Terminated() as terminated,
+        Profiler(run) as profile,
+    ):
         for step in range(start + 1, run.steps + 1):
-            profile(run, step)
+            profile(step)
             state = run.step(state, run.frozen, devices.put_rows(next(batches), run.row_sharding))
             if jax.device_count() > 1 and jax.default_backend() == "cpu":
                 jax.block_until_ready(state.step)  # simulated devices deadlock when steps queue up
-            if pending:
-                write_training(run, log, clock, *pending)
-                pending = None
+            report()
             last = step == run.steps or terminated(step)
-            if step % run.log_every == 0 or last:
-                pending = (step, state.sums, state.bad_step)
+            if step % run.log_every == 0 or step == run.steps:  # a SIGTERM adds no row: the sums are saved as they are
+                pending = (step, state.sums, state.bad_step + 0)  # a copy: the next step takes the state's buffers
                 state = state.replace(sums=jax.tree.map(lambda x: x * 0, state.sums))
             if last or step % run.eval_every == 0 or step % run.save_every == 0:
-                if pending:
-                    write_training(run, log, clock, *pending)
-                    pending = None
+                report()
                 with clock.paused():
                     evaluated = step == run.steps or step % run.eval_every == 0
                     if evaluated:
@@ -120,23 +133,29 @@ def train(run):
             if last and step < run.steps:
                 log.say(f"SIGTERM: saved step {step}; the same command goes on from here")
                 break
-    if run.save_adapter:
-        run.save_adapter(state)
-    checkpoints.close()
-    log.close()
+        if run.save_adapter:
+            run.save_adapter(state)
     return figures
 
 
-def check_identity(run, data_state):
-    """Refuses to go on from a checkpoint of another tokenizer or base; returns the figures saved with it."""
-    saved = data_state.get("identity", {})
-    for name, value in run.identity.items():
-        if saved.get(name) != value:
+def check_identity(saved, identity, *, where):
+    """Refuses a checkpoint of another tokenizer or base.
+
+    Args:
+        saved: the checkpoint's data state.
+        identity: name -> fingerprint, as found now.
+        where: the folder to name.
+
+    Raises:
+        lwt.errors.CheckpointError: says which differs.
+    """
+    for name, value in identity.items():
+        before = saved.get("identity", {}).get(name)
+        if before != value:
             raise errors.CheckpointError(
-                f"{run.workdir}/checkpoints was written with another {name} ({saved.get(name)}) than this run's "
-                f"({value}); use another --workdir, or restore what it was trained with"
+                f"{where} was written with another {name} (fingerprint {before or 'none':.12}) than the one found "
+                f"({value or 'none':.12}); put back the {name} that it was trained with, or use another --workdir"
             )
-    return data_state.get("figures", {})
 
 
 def refuse_not_finite(run, state, checkpoints):
@@ -144,15 +163,17 @@ def refuse_not_finite(run, state, checkpoints):
     bad = int(state.bad_step)
     if bad != step_module.NEVER:
         names = [name for name, is_bad in zip(run.leaves, np.asarray(state.bad_leaves)) if is_bad]
-        checkpoints.close()
+        checkpoints.wait()
+        last = checkpoints.last_step()
         raise errors.NotFinite(
-            f"step {bad}: loss or gradient not finite, first in {', '.join(names[:5]) or 'the loss itself'}"
-            f"{f' and {len(names) - 5} more leaves' if len(names) > 5 else ''}; the last good checkpoint is step "
-            f"{checkpoints.last_step()}; lower optimizer.learning_rate or set optimizer.clip_norm"
+            f"step {bad}: loss, gradient or update not finite, first in {', '.join(names[:5]) or 'the loss itself'}"
+            f"{f' and {len(names) - 5} more leaves' if len(names) > 5 else ''}; "
+            f"{'there is no checkpoint yet' if last is None else f'the last good checkpoint is step {last}'}; "
+            "lower optimizer.learning_rate or set optimizer.clip_norm"
         )
 
 
-def write_training(run, log, clock, step, sums, bad_step):
+def write_training(run, log, clock, step, sums):
     """One row of training figures: means over the steps since the last row."""
     sums = {name: float(value) for name, value in jax.device_get(sums).items()}
     steps = max(sums.pop("steps"), 1.0)
@@ -212,9 +233,25 @@ class Terminated:
         return self._asked
 
 
-def profile(run, step):
-    """Starts and stops the profiler at the ends of ``profile_steps``; TensorBoard shows its trace from the workdir."""
-    if run.profile_steps and step == run.profile_steps[0]:
-        jax.profiler.start_trace(run.workdir)
-    if run.profile_steps and step == run.profile_steps[1] + 1:
-        jax.profiler.stop_trace()
+class Profiler:
+    """Traces the steps of ``profile_steps``, first to last; the trace lies in the workdir, for TensorBoard."""
+
+    def __init__(self, run):
+        self._run, self._tracing = run, False
+
+    def __enter__(self):
+        return self
+
+    def __call__(self, step):
+        """To be called ahead of every step."""
+        first, last = self._run.profile_steps or (0, 0)
+        if self._tracing and step > last:
+            self.__exit__()
+        elif not self._tracing and first <= step <= last:
+            jax.profiler.start_trace(self._run.workdir)
+            self._tracing = True
+
+    def __exit__(self, *_):
+        if self._tracing:
+            jax.profiler.stop_trace()
+            self._tracing = False

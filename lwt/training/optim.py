@@ -49,8 +49,11 @@ def schedule(section, learning_rate, *, steps):
         raise errors.ConfigError(f"optimizer.schedule.name={name!r}: {errors.suggest(name, SCHEDULES)}")
     try:
         shape = SCHEDULES[name](steps, **arguments)
-    except TypeError as error:
+        start = float(shape(0))
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise errors.ConfigError(f"optimizer.schedule ({name}): {error}") from error
+    if not 0 <= start < float("inf") or arguments.get("warmup", 0) < 0:
+        raise errors.ConfigError(f"optimizer.schedule={dict(section)}: warmup (and width) should be positive")
     return lambda count: learning_rate * shape(count)
 
 
@@ -74,8 +77,11 @@ def build(section, trainable, *, steps):
         trainable: flat dict of what is trained.
         steps: optimizer steps of the run, for schedules that end.
     """
-    if section.learning_rate <= 0:
-        raise errors.ConfigError(f"optimizer.learning_rate={section.learning_rate} should be positive")
+    if not 0 < section.learning_rate < float("inf"):
+        raise errors.ConfigError(f"optimizer.learning_rate={section.learning_rate} should be a positive number")
+    for key in ("weight_decay", "clip_norm"):
+        if not section[key] >= 0:
+            raise errors.ConfigError(f"optimizer.{key}={section[key]} should be 0 (none) or positive")
     rate = schedule(section.schedule, section.learning_rate, steps=steps)
     maker = _maker(section.name)
     takes_decay = "weight_decay" in inspect.signature(maker).parameters

@@ -18,8 +18,8 @@ class State:
         opt_state: optax state, for those alone.
         key: raw data of the run's one random key; every step folds its number in.
         sums: figures summed on the device since the last log line; never fetched in between.
-        bad_step: number of the first step whose loss or gradient was not finite, or `NEVER`.
-        bad_leaves: `[leaves]` bool, where the gradient of that step was not finite; leaves in sorted order.
+        bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
+        bad_leaves: `[leaves]` bool, where the gradient or update of that step was not finite; leaves in sorted order.
     """
 
     step: jax.Array
@@ -82,8 +82,10 @@ def make(loss, optimizer, *, accumulate=1):
         grads = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), grads)
         squares = jnp.stack([jnp.vdot(grads[name], grads[name]) for name in sorted(grads)])
         norm = jnp.sqrt(squares.sum())
-        good = jnp.isfinite(norm) & jnp.isfinite(sums["loss"])
         updates, opt_state = optimizer.update(grads, state.opt_state, state.trainable)
+        sizes = jnp.stack([jnp.vdot(updates[name], updates[name]) for name in sorted(updates)])
+        bad = ~jnp.isfinite(squares + sizes)
+        good = ~bad.any() & jnp.isfinite(sums["loss"])
         trainable = optax.apply_updates(state.trainable, updates)
         first_bad = ~good & (state.bad_step == NEVER)
         keep = lambda new, old: jnp.where(good, new, old)  # noqa: E731
@@ -95,7 +97,7 @@ def make(loss, optimizer, *, accumulate=1):
             key=state.key,
             sums={name: state.sums[name] + new_sums[name] for name in state.sums},
             bad_step=jnp.where(first_bad, state.step + 1, state.bad_step),
-            bad_leaves=jnp.where(first_bad, ~jnp.isfinite(squares), state.bad_leaves),
+            bad_leaves=jnp.where(first_bad, bad, state.bad_leaves),
         )
 
     return step

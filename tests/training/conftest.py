@@ -1,0 +1,82 @@
+"""Tiny runs, in this process and in others; everything is compiled once and kept for all tests of this folder."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from lwt.analysis import config_files
+
+ROOT = pathlib.Path(__file__).parents[2]
+TINY = "tests/training/tiny.py"
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """Folder of compiled programs."""
+    return str(tmp_path_factory.mktemp("compiled"))
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(cache):
+    options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """``tiny(changes) -> config``; changes by dotted key, a section as a whole is replaced."""
+
+    def tiny(changes=None):
+        config = config_files.load(f"{ROOT}/{TINY}")
+        with config.unlocked():
+            for key, value in (changes or {}).items():
+                *section, last = key.split(".")
+                place = config
+                for name in section:
+                    place = place[name]
+                if isinstance(value, dict):
+                    del place[last]
+                place[last] = value
+        return config
+
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def start(cache):
+    """``start(program, *arguments, **environment) -> Popen`` of train.py or eval.py."""
+
+    def start(*command, **environment):
+        own = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
+        return subprocess.Popen(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env={**os.environ, **own, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """``rows(workdir) -> [dict]`` of metrics.jsonl, without what a clock says."""
+
+    def rows(workdir):
+        clock = ("time", "train/tokens_per_second", "train/steps_per_second")
+        lines = (pathlib.Path(workdir) / "metrics.jsonl").read_text().splitlines()
+        return [{k: v for k, v in json.loads(line).items() if k not in clock} for line in lines]
+
+    return rows
