@@ -9,7 +9,7 @@ import time
 
 from lwt import errors
 from lwt.analysis import config_files, plots
-from lwt.training import command, experiment
+from lwt.training import command, experiment, memory
 
 FOLDER = "runs/quickstart"
 CONFIG = "configs/quickstart.py"
@@ -53,6 +53,7 @@ def main():
 
 
 if __name__ == "__main__":
+    memory.settle()
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the configs lie beside the package
     try:
         main()

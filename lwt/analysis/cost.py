@@ -140,6 +140,7 @@ def _loss(config, *, train, chunk=0):
 
 
 def main():
+    """The program: measures the config of the flags."""
     values = flags.FLAGS
     print(json.dumps(measure(values.config, rows=values.rows, row_length=values.row_length)))
 

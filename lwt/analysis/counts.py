@@ -120,6 +120,7 @@ that the config asks for (a corpus too small for it gives fewer pieces).
 
 
 def main():
+    """The program: counts, and writes the page."""
     line, rows = results.command_line(), []
     for row in ROWS:
         rows += measure(row, command=line)

@@ -124,7 +124,7 @@ def findings(by_title):
             beside = f" (the paper's LoRA {100 * paper[rank]:g} %)" if rank in paper else ""
             parts.append(f"rank {rank} {100 * accuracy:.1f} %{beside}")
         high = [rank for rank in points if points[rank] >= 0.95]
-        reached = f"95 % is reached from rank {min(high)} on." if high else "95 % is reached at no rank."
+        reached = f"95 % is first reached at rank {min(high)}." if high else "95 % is reached at no rank."
         lines.append(f"{title}: {', '.join(parts)}. {reached} {_elbow_text(points)}")
     lines.append(f"The paper's own figures: {_elbow_text(paper)}")
     return lines

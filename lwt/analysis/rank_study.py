@@ -173,9 +173,12 @@ def study(chosen, workdir):
 
 
 def main():
+    """The program: runs, then reports; exit code 1 if a run failed."""
     values = flags.FLAGS
     found = entries(values.config, values.base, seeds=values.seeds, more=values.arguments)
     chosen = choose(found, only=values.only, index=values.index)
+    if not values.report_only:
+        build.read_config(values.base)  # one error, not one for every run
     os.makedirs(values.workdir, exist_ok=True)
     # Runs that differ in their seed alone compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 
-def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=512):
+def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=128):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and,

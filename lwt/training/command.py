@@ -9,6 +9,7 @@ import sys
 from absl import app, flags
 
 from lwt import errors
+from lwt.training import memory
 
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run of several processes.")
 _PROCESSES = flags.DEFINE_integer("processes", 1, "How many processes there are.")
@@ -17,6 +18,7 @@ _PROCESS = flags.DEFINE_integer("process", 0, "The number of this process.")
 
 def run(main, *, required):
     """Parses the flags and calls ``main()``. What a user can mend ends as one line and exit code 2."""
+    memory.settle()
     app.define_help_flags()
     flags.mark_flags_as_required(required)
     try:

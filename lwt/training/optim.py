@@ -50,10 +50,12 @@ def schedule(section, learning_rate, *, steps):
     try:
         shape = SCHEDULES[name](steps, **arguments)
         start = float(shape(0))
-    except (TypeError, ValueError, ArithmeticError) as error:
+    except TypeError as error:
         raise errors.ConfigError(f"optimizer.schedule ({name}): {error}") from error
+    except (ValueError, ArithmeticError):
+        start = -1.0
     if not 0 <= start < float("inf") or arguments.get("warmup", 0) < 0:
-        raise errors.ConfigError(f"optimizer.schedule={dict(section)}: warmup (and width) should be positive")
+        raise errors.ConfigError(f"optimizer.schedule={dict(section)}: its numbers should be positive")
     return lambda count: learning_rate * shape(count)
 
 

@@ -2,7 +2,6 @@
 afterwards in the same workdir."""
 
 import gzip
-import json
 import os
 import pathlib
 import shutil
@@ -21,7 +20,7 @@ def runs(tiny, tmp_path_factory):
     """Two finished runs of different width, and with different tokenizers: ``runs/base`` and ``runs/wide``."""
     folder = tmp_path_factory.mktemp("runs")
     experiment.train(tiny({**SHORT, "save_every": 1}), f"{folder}/base")
-    experiment.train(tiny({**SHORT, "model.width": 36, "data.tokenizer.vocabulary": 96}), f"{folder}/wide")
+    experiment.train(tiny({**SHORT, "model.width": 36, "data.tokenizer.vocabulary": 64}), f"{folder}/wide")
     return folder
 
 
@@ -76,7 +75,10 @@ WRONG = {
     "optimizer.name": ("adamm", ["'adamm'", "'adam'"]),
     "optimizer.arguments": ({"b3": 0.9}, ["optimizer.arguments", "b3"]),
     "optimizer.schedule": ({"name": "nom"}, ["'nom'", "'noam'"]),
-    "optimizer.schedule ": ({"name": "noam", "width": 32, "warmup": 0}, ["optimizer.schedule", "zero"]),
+    "optimizer.schedule ": (
+        {"name": "noam", "width": 32, "warmup": 0},
+        ["optimizer.schedule=", "'warmup': 0", "positive"],
+    ),
     "optimizer.trainable": (("adaptr/.*",), ["'adaptr/.*'", "matches no weight"]),
     "optimizer.rate_rules": (((".*/kernel", 1.0),), ["optimizer.rate_rules", "end with"]),
     "model.name": ("seq2sq", ["'seq2sq'", "'seq2seq'"]),
@@ -84,7 +86,7 @@ WRONG = {
     "model.heads": (3, ["model.width=32", "model.heads=3"]),
     "model.dropout": (1.5, ["model.dropout=1.5", "[0, 1)"]),
     "model": ({"name": "seq2seq", "widht": 32}, ["model.widht", "'width'"]),
-    "task": ({"name": "translate", "metrics": ("blue",)}, ["'blue'", "'translation'"]),
+    "task": ({"name": "translate", "metrics": ("blue",)}, ["'blue'", "exact_match, translation"]),
     "task.name": ("translat", ["'translat'", "'translate'"]),
     "reparam": ({"name": "lora", "rank": 0}, ["reparam.rank is 0", "1 or more"]),
     "reparam ": ({"name": "lora", "targets": ".*/qery/.*"}, ["reparam.targets '.*/qery/.*'", "matches no weight"]),
@@ -104,14 +106,15 @@ def test_wrong_values_are_named_before_training_starts(tiny, tmp_path, monkeypat
     value, parts = WRONG[key]
     text = complaint(experiment.train, tiny({key.strip(): value}), f"{tmp_path}/run")
     assert all(part in text for part in parts), text
-    build.build(tiny(), f"{tmp_path}/run")  # the right call is not kept from it, by a config or a tokenizer left there
-    assert json.loads((tmp_path / "run/config.json").read_text())["data"]["tokenizer"]["vocabulary"] == 128
+    build.keep_config(tiny(), f"{tmp_path}/run")  # as a right call does: nothing that was left there keeps it from it
+    if key.strip() not in build.MAY_CHANGE:
+        assert [path.name for path in (tmp_path / "run").glob("*.*")] == ["config.json"]
 
 
 def test_a_failed_call_leaves_no_tokenizer_behind(tiny, tmp_path, runs):
-    wrong = tiny({"data.tokenizer.vocabulary": 96, "select": "bleu"})
+    wrong = tiny({"data.tokenizer.vocabulary": 64, "select": "bleu"})
     complaint(experiment.train, wrong, f"{tmp_path}/run")
-    experiment.train(tiny(SHORT), f"{tmp_path}/run")
+    build.build(tiny(), f"{tmp_path}/run")
     assert (tmp_path / "run/tokenizer.model").read_bytes() == (runs / "base/tokenizer.model").read_bytes()
 
 
@@ -148,7 +151,8 @@ def test_a_base_of_another_model(tiny, tmp_path, runs):
     assert "runs0/wide holds another model" in text and "instead of" in text
     wrong = tiny({**SHORT, "init_from": f"{runs}/base", "data.tokenizer.path": f"{runs}/wide/tokenizer.model"})
     assert "not the tokenizer of" in complaint(experiment.train, wrong, f"{tmp_path}/run")
-    experiment.train(tiny({**SHORT, "init_from": f"{runs}/base"}), f"{tmp_path}/run")
+    right = tiny({**SHORT, "init_from": f"{runs}/base"})
+    build.build(right, f"{tmp_path}/run", base=experiment.load(f"{runs}/base").weights)
 
 
 def test_the_tokenizer_of_another_run(tiny, base, runs):
@@ -181,7 +185,7 @@ def test_checkpoints_cut_short(tiny, base, caplog):
     "arguments, parts",
     [
         (["--checkpoint=99"], ["no checkpoint of step 99", "1, 2"]),
-        (["--split=nonsense"], ["'nonsense'", "'test'", "validation"]),
+        (["--split=nonsense"], ["'nonsense'", "test, train, validation"]),
     ],
 )
 def test_eval_ends_with_one_line(start, runs, arguments, parts):
