@@ -126,17 +126,11 @@ def vocabulary_of(config):
 def _loss(config, *, train, chunk=0):
     """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
     model, task = build.make_model(config, vocabulary_of(config)), build.make_task(config)
-    reparam = compose.build(config.reparam)
     if chunk:
         task = dataclasses.replace(task, chunk=chunk)
 
-    def loss(trainable, frozen, batch, seed):
-        dropout, adapter = jax.random.split(jax.random.wrap_key_data(seed))
-        weights = build.expand(reparam, {**trainable, **frozen}, 0, key=adapter if train else None)
-        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
-        return task.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None)[0]
-
-    return loss
+    whole = build.make_loss(model, task, compose.build(config.reparam), train=train)
+    return lambda trainable, frozen, batch, seed: whole(trainable, frozen, batch, 0, jax.random.wrap_key_data(seed))[0]
 
 
 def main():

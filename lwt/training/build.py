@@ -47,12 +47,7 @@ def build(config, workdir, *, base=None):
     devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
     batches = data.training(process=jax.process_index(), processes=jax.process_count())
 
-    def loss(trainable, frozen, batch, step_number, key):
-        dropout, adapter = jax.random.split(key)
-        weights = expand(reparam, {**trainable, **frozen}, step_number, key=adapter)
-        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
-        return task.loss(apply, batch, train=True, rngs={"dropout": dropout})
-
+    loss = make_loss(model, task, reparam)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
     sums = jax.eval_shape(lambda: loss(trainable, frozen, data.example(), 0, jax.random.key(0))[2])
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
@@ -211,6 +206,21 @@ def make_model(config, vocabulary):
 def make_task(config):
     """The task of ``config.task``."""
     return registry.make("lwt.tasks", config.task, key="task", dtype=config.precision)
+
+
+def make_loss(model, task, reparam, *, train=True):
+    """``(trainable, frozen, batch, step, key) -> (sum, count, sums)``: what the step differentiates.
+
+    Without `train` there is no dropout, in the model or in an adapter.
+    """
+
+    def loss(trainable, frozen, batch, at, key):
+        dropout, adapter = jax.random.split(key)
+        weights = expand(reparam, {**trainable, **frozen}, at, key=adapter if train else None)
+        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
+        return task.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None)
+
+    return loss
 
 
 def initial_params(config, model, reparam, base):

@@ -1,4 +1,4 @@
-"""A config of a run that takes a second: made-up data, 1+1 layers of width 32. Also for ``--config=tests/training/tiny.py``."""
+"""A run that takes a second: made-up data, 1+1 layers of width 32. Also for ``--config=tests/training/tiny.py``."""
 
 from configs import common
 

@@ -1,0 +1,140 @@
+"""A run that was stopped, however, and started again is the run that never stopped, bit for bit."""
+
+import json
+import pathlib
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.training import build, checkpoint, experiment
+
+# Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
+CHILD = """
+import os, random, runpy, sys, threading, time
+from lwt.training import checkpoint, loop
+
+moment, count, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def end():
+    if moment == "some time after row":
+        time.sleep(random.uniform(0, 0.3))
+    os.kill(os.getpid(), number)
+
+def at(place, name):
+    before = getattr(place, name)
+    def call(*args, **options):
+        global count
+        count -= 1
+        if count == 0:
+            threading.Thread(target=end).start() if moment == "some time after row" else end()
+        return before(*args, **options)
+    setattr(place, name, call)
+
+at(*{"sealing": (checkpoint.manifest, "_digest"), "pruning": (checkpoint.Checkpoints, "_prune"),
+     "saving": (checkpoint.manifest, "describe"), "stepping": (loop.devices, "put_rows")}.get(moment, (loop, "write_training")))
+sys.argv = sys.argv[4:]
+runpy.run_path("train.py", run_name="__main__")
+"""
+FILE = """import json
+import ml_collections
+
+def get_config():
+    return ml_collections.ConfigDict(json.loads({!r}))
+"""
+KILLS = (("sealing", 3), ("pruning", 2), ("saving", 2), ("some time after row", 1))
+LORA = {
+    "reparam": {"name": "lora", "rank": 4, "dropout": 0.1},
+    "optimizer.trainable": ("adapter/.*",),
+    "steps": 14,
+    "log_every": 3,
+    "save_every": 2,
+    "eval_every": 5,
+}
+
+
+def command(changes, workdir):
+    changed = [f"--config.{key}={value}" for key, value in changes.items()]
+    return ["--config=tests/training/tiny.py", f"--workdir={workdir}", *changed]
+
+
+def everything(workdir):
+    """All arrays of the last checkpoint, and the position in the data."""
+    state, data_state, step = checkpoint.Checkpoints(pathlib.Path(workdir) / "checkpoints").restore()
+    return {name: np.asarray(leaf) for name, leaf in state.items()}, data_state, step
+
+
+def assert_same(found, expected, rows):
+    (state, data_state, step), (state_, data_state_, step_) = everything(found), everything(expected)
+    assert step == step_ and data_state == data_state_ and list(state) == list(state_)
+    assert all(np.array_equal(state[name], state_[name]) for name in state)
+    assert rows(found) == rows(expected)
+
+
+def test_killed_again_and_again(tiny, start, rows, tmp_path):
+    """An adapter, with dropout in the model and in LoRA, killed at four moments: three around a save, one at random."""
+    experiment.train(tiny({"steps": 2}), f"{tmp_path}/base")
+    config = tiny({**LORA, "init_from": f"{tmp_path}/base"})
+    experiment.train(config, f"{tmp_path}/whole")
+    file = tmp_path / "adapter.py"
+    file.write_text(FILE.format(json.dumps(config.to_dict())))
+    arguments = ["train.py", f"--config={file}", f"--workdir={tmp_path}/killed"]
+    reached = []
+    for moment, count in KILLS:
+        process = start("-c", CHILD, moment, str(count), str(int(signal.SIGKILL)), *arguments)
+        said = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL or moment == "some time after row", said
+        reached.append(checkpoint.Checkpoints(tmp_path / "killed/checkpoints").last_step() or 0)
+    assert reached == sorted(reached) and 0 < reached[1] < reached[2] < 14, reached
+    experiment.train(config, f"{tmp_path}/killed")
+    assert_same(tmp_path / "killed", tmp_path / "whole", rows)
+    adapters = [(tmp_path / name / "adapter/adapter.safetensors").read_bytes() for name in ("killed", "whole")]
+    assert adapters[0] == adapters[1]
+
+
+def test_sigterm_saves_and_loses_no_step(tiny, start, rows, tmp_path):
+    changes = {"steps": 12, "log_every": 4, "save_every": 100, "eval_every": 100}
+    experiment.train(tiny(changes), tmp_path / "whole")
+    arguments = command(changes, tmp_path / "stopped")
+    process = start("-c", CHILD, "stepping", "6", str(int(signal.SIGTERM)), "train.py", *arguments)
+    said, complaints = process.communicate(timeout=300)
+    assert process.returncode == 0 and "Traceback" not in complaints, complaints
+    step = int(re.search(r"SIGTERM: saved step (\d+)", said)[1])
+    assert step == 6 == everything(tmp_path / "stopped")[2] and [row["step"] for row in rows(tmp_path / "stopped")] == [
+        4
+    ]
+    experiment.train(tiny(changes), tmp_path / "stopped")
+    assert_same(tmp_path / "stopped", tmp_path / "whole", rows)
+
+
+def test_another_config_is_refused_and_another_cadence_is_not(tiny, tmp_path):
+    config = tiny({"steps": 1})
+    experiment.train(config, tmp_path)
+    for key, value in (("optimizer.learning_rate", 1e-2), ("seed", 1), ("data.rows", 8), ("model.dropout", 0.0)):
+        with pytest.raises(errors.ConfigError, match=rf"holds a run with {re.escape(key)}=.*, not {value}"):
+            build.keep_config(tiny({"steps": 1, key: value}), tmp_path)
+    build.keep_config(tiny({"steps": 9, "log_every": 2, "select": "accuracy"}), tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["steps"] == 9
+
+
+@pytest.mark.parametrize("rate, cadence", [(1e30, "save_every"), (1e10, "save_every"), (1e10, "log_every")])
+def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
+    """The last checkpoint is good: at 1e30 there is none, at 1e10 that of the steps before."""
+    quiet = {"log_every": 100, "eval_every": 100, "save_every": 100}
+    config = tiny({**quiet, cadence: 1, "steps": 50, "optimizer.learning_rate": rate})
+    with pytest.raises(errors.NotFinite) as caught:
+        experiment.train(config, tmp_path)
+    step, leaf, end = re.fullmatch(
+        r"step (\d+): .* not finite, first in (base/[\w/]+).*; (.*); lower optimizer.learning_rate .*",
+        str(caught.value),
+    ).groups()
+    assert leaf.startswith(("base/embed", "base/encoder", "base/decoder"))
+    if rate == 1e30 or cadence == "log_every":
+        assert end == "there is no checkpoint yet" and (rate < 1e30 or step == "1")
+        build.keep_config(tiny({"optimizer.learning_rate": 1e-3}), tmp_path)  # may be tried again
+    else:
+        state, _, last = everything(tmp_path)
+        assert end == f"the last good checkpoint is step {last}" and last == int(step) - 1 >= 1
+        assert all(np.isfinite(leaf).all() for leaf in state.values())
