@@ -6,7 +6,7 @@
 
 data=multi30k  29,000 captions, a set-up that two CPU cores train in under 75 minutes: 8,000 pieces, dropout 0.2,
                label smoothing 0.1.
-data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,517 + 29,000 pairs of the two folders: two
+data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,517 + 29,000 pairs of two folders: two
                epochs, which two CPU cores train in under an hour. On a GPU give it --config.steps=40000.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
 

@@ -52,6 +52,22 @@ def tiny():
     return tiny
 
 
+@pytest.fixture
+def config_file(tmp_path):
+    """``config_file(config) -> path`` of a file for the flag ``--config``."""
+
+    def config_file(config):
+        path = tmp_path / "config_file.py"
+        text = json.dumps(config.to_dict())
+        path.write_text(
+            f"import json\nimport ml_collections\n\ndef get_config():\n"
+            f"    return ml_collections.ConfigDict(json.loads({text!r}))\n"
+        )
+        return path
+
+    return config_file
+
+
 @pytest.fixture(scope="session")
 def start(cache):
     """``start(program, *arguments, **environment) -> Popen`` of train.py or eval.py."""

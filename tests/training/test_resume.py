@@ -33,16 +33,15 @@ def at(place, name):
         return before(*args, **options)
     setattr(place, name, call)
 
-at(*{"sealing": (checkpoint.manifest, "_digest"), "pruning": (checkpoint.Checkpoints, "_prune"),
-     "saving": (checkpoint.manifest, "describe"), "stepping": (loop.devices, "put_rows")}.get(moment, (loop, "write_training")))
+at(*{
+    "stepping": (loop.devices, "put_rows"),
+    "saving": (checkpoint.manifest, "describe"),
+    "sealing": (checkpoint.manifest, "_digest"),
+    "pruning": (checkpoint.Checkpoints, "_prune"),
+    "some time after row": (loop, "write_training"),
+}[moment])
 sys.argv = sys.argv[4:]
 runpy.run_path("train.py", run_name="__main__")
-"""
-FILE = """import json
-import ml_collections
-
-def get_config():
-    return ml_collections.ConfigDict(json.loads({!r}))
 """
 KILLS = (("sealing", 3), ("pruning", 2), ("saving", 2), ("some time after row", 1))
 LORA = {
@@ -53,11 +52,6 @@ LORA = {
     "save_every": 2,
     "eval_every": 5,
 }
-
-
-def command(changes, workdir):
-    changed = [f"--config.{key}={value}" for key, value in changes.items()]
-    return ["--config=tests/training/tiny.py", f"--workdir={workdir}", *changed]
 
 
 def everything(workdir):
@@ -73,14 +67,12 @@ def assert_same(found, expected, rows):
     assert rows(found) == rows(expected)
 
 
-def test_killed_again_and_again(tiny, start, rows, tmp_path):
+def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
     """An adapter, with dropout in the model and in LoRA, killed at four moments: three around a save, one at random."""
     experiment.train(tiny({"steps": 2}), f"{tmp_path}/base")
     config = tiny({**LORA, "init_from": f"{tmp_path}/base"})
     experiment.train(config, f"{tmp_path}/whole")
-    file = tmp_path / "adapter.py"
-    file.write_text(FILE.format(json.dumps(config.to_dict())))
-    arguments = ["train.py", f"--config={file}", f"--workdir={tmp_path}/killed"]
+    arguments = ["train.py", f"--config={config_file(config)}", f"--workdir={tmp_path}/killed"]
     reached = []
     for moment, count in KILLS:
         process = start("-c", CHILD, moment, str(count), str(int(signal.SIGKILL)), *arguments)
@@ -94,10 +86,10 @@ def test_killed_again_and_again(tiny, start, rows, tmp_path):
     assert adapters[0] == adapters[1]
 
 
-def test_sigterm_saves_and_loses_no_step(tiny, start, rows, tmp_path):
+def test_sigterm_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_path):
     changes = {"steps": 12, "log_every": 4, "save_every": 100, "eval_every": 100}
     experiment.train(tiny(changes), tmp_path / "whole")
-    arguments = command(changes, tmp_path / "stopped")
+    arguments = [f"--config={config_file(tiny(changes))}", f"--workdir={tmp_path}/stopped"]
     process = start("-c", CHILD, "stepping", "6", str(int(signal.SIGTERM)), "train.py", *arguments)
     said, complaints = process.communicate(timeout=300)
     assert process.returncode == 0 and "Traceback" not in complaints, complaints
