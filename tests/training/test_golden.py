@@ -6,7 +6,7 @@ import pytest
 from lwt.data import pairs
 from lwt.training import build, devices, experiment
 
-LOSSES = (0.0, 0.0, 0.0)
+LOSSES = (5.32179578, 5.17608579, 5.20808919)
 
 
 def test_the_first_three_losses(tiny, tmp_path):
@@ -21,6 +21,7 @@ def test_the_first_three_losses(tiny, tmp_path):
         segments, positions = np.ones_like(ids), np.tile(np.arange(32, dtype=np.int32), (16, 1))
         segments[:, 24:] = 0
         batch = {key: segments if "segments" in key else positions if "positions" in key else ids for key in pairs.KEYS}
+        batch["targets"] = ids[:, ::-1].copy()
         state = run.step(state, run.frozen, devices.put_rows(batch, run.row_sharding))
         losses.append(float(state.sums["loss"]) - total)
         total += losses[-1]
