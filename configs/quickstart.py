@@ -41,7 +41,7 @@ def get_config(arg=""):
         config.init_from = args["base"]
         config.reparam = dict(name="lora", rank=16, scaling="one")
         config.optimizer.trainable = ("adapter/.*",)
-        config.steps, config.optimizer.learning_rate = 600, 5e-3
+        config.steps, config.optimizer.learning_rate = 1200, 5e-3
     config.log_every, config.eval_every, config.save_every = 100, 300, 300
     if args["smoke"]:
         common.smoke(config)
