@@ -1,6 +1,5 @@
 """The parts of a real lwt run, put together as `lwt.training.build` does, over the benchmark's batches."""
 
-import functools
 import itertools
 
 import jax
@@ -32,13 +31,7 @@ def trainer(batches, *, precision, reparam=None):
     reparametrization = compose.build(config.reparam)
     trainable, frozen = build.initial_params(config, model, reparametrization, None)
     count = trees.count(trainable)
-
-    def loss(trainable, frozen, batch, step_number, key):
-        dropout, adapter = jax.random.split(key)
-        weights = build.expand(reparametrization, {**trainable, **frozen}, step_number, key=adapter)
-        apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
-        return task.loss(apply, batch, train=True, rngs={"dropout": dropout})
-
+    loss = build.make_loss(model, task, reparametrization)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
     work = [
         (jax.device_put(packed), batch.counts) for packed, batch in zip(samples.pack_all(batches), batches, strict=True)

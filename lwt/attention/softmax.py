@@ -3,6 +3,7 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from lwt.layers import dropout, linear
 
@@ -32,7 +33,7 @@ class Attention(nn.Module):
     def _heads(self, x):
         return x.reshape(*x.shape[:-1], self.heads, self.width // self.heads)
 
-    def project(self, context):
+    def project(self, context: Float[Array, "b s d"]):
         """Keys and values `[b h s k]` of a context `[b s d]`, as the cache of calls that all attend to it.
 
         Heads come before positions: a step of decoding then reads each head's keys in one stretch, which makes it
@@ -46,7 +47,16 @@ class Attention(nn.Module):
         zeros = jnp.zeros((batch, self.heads, length, self.width // self.heads))
         return {"key": zeros, "value": zeros}
 
-    def __call__(self, x, context=None, mask=None, *, train=False, cache=None, index=None):
+    def __call__(
+        self,
+        x: Float[Array, "b t d"],
+        context: Float[Array, "b s d"] | None = None,
+        mask: Bool[Array, "#b #h #t s"] | None = None,
+        *,
+        train: bool = False,
+        cache: dict[str, Float[Array, "b _h s _k"]] | None = None,
+        index=None,
+    ):
         """Attends from x to the context (to x itself without one).
 
         Args:

@@ -1,9 +1,10 @@
 """Sinusoidal positions."""
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 
-def sinusoidal(positions, width):
+def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
     """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``.
 
     Computed from the positions, so that any length and any packing of rows will do.

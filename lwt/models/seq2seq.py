@@ -9,6 +9,7 @@ import functools
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from lwt import errors
 from lwt.attention import masks, softmax
@@ -170,7 +171,14 @@ class Seq2Seq(nn.Module):
             x = x * self.width**0.5
         return self.drop(x + position.sinusoidal(positions, self.width), train=train)
 
-    def encode(self, source, segments, positions, *, train=False):
+    def encode(
+        self,
+        source: Int[Array, "b s"],
+        segments: Int[Array, "b s"],
+        positions: Int[Array, "b s"],
+        *,
+        train: bool = False,
+    ) -> Float[Array, "b s d"]:
         """Source ids, segments and positions `[b s]` -> memory `[b s d]`."""
         x = self._embed(source, positions, train=train)
         return self.encoder(x, masks.segments(segments, segments), train=train)
@@ -187,7 +195,7 @@ class Seq2Seq(nn.Module):
         """The table `[v d]` whose product with hidden states gives the logits."""
         return self.embed.table()
 
-    def logits(self, hidden):
+    def logits(self, hidden: Float[Array, "*n d"]) -> Float[Array, "*n v"]:
         """Hidden states `[... d]` -> logits `[... v]`."""
         return linear.linear(hidden, self.output_table().T, dtype=self.dtype)
 
@@ -195,7 +203,7 @@ class Seq2Seq(nn.Module):
         """Logits `[b t v]`."""
         return self.logits(self.hidden_states(batch, train=train))
 
-    def start(self, memory, source_segments, length):
+    def start(self, memory: Float[Array, "b s d"], source_segments: Int[Array, "b s"], length: int):
         """The decode cache for `length` steps: "self" changes with every step, "cross" is fixed.
 
         Args:
@@ -215,7 +223,7 @@ class Seq2Seq(nn.Module):
             },
         }
 
-    def step(self, tokens, cache):
+    def step(self, tokens: Int[Array, "b"], cache: dict):  # noqa: F821
         """One step of decoding: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]

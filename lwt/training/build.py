@@ -49,7 +49,7 @@ def build(config, workdir, *, base=None):
 
     loss = make_loss(model, task, reparam)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
-    sums = jax.eval_shape(lambda: loss(trainable, frozen, data.example(), 0, jax.random.key(0))[2])
+    sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
     places = devices.shardings(mesh, jax.eval_shape(init, trainable), config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, config.sharding))

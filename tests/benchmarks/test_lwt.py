@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
@@ -34,7 +35,7 @@ def test_the_loss_without_dropout(pairs):
     config = lwt_train.get_config(precision="float32")
     own, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
     apply = functools.partial(own.apply, {"params": trees.unflatten(samples.weights())})
-    total, count, _ = task.loss(apply, samples.pack(batch), train=False)
+    total, count, _ = task.loss(apply, jax.device_put(samples.pack(batch)), train=False)
     assert int(count) == batch.counts["tokens"]
     assert abs(float(total / count) - wanted) < 1e-5 * wanted
 
