@@ -18,15 +18,15 @@ from lwt.analysis import plots, results
 from lwt.training import command, experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
-DECODINGS = {"greedy": {"beams": 1}, "beam search, 4 beams": {"beams": 4}}
 
 
-def evaluate(workdir, config, names):
-    """Rows for `results.json` and the evaluations' figures, for every set and way of decoding."""
+def evaluate(workdir, config, names, *, beams):
+    """Rows for `results.json` and the evaluations' figures, for every set and number of beams."""
     rows, pages = [], {}
     trained = last_row(workdir)
-    for decoding, settings in DECODINGS.items():
-        found = experiment.load(workdir, decoding=settings)
+    for width in beams:
+        found = experiment.load(workdir, decoding={"beams": width})
+        decoding = found.task.decoding()
         for name in names:
             begin = time.perf_counter()
             figures = found.report(data=name)
@@ -60,7 +60,7 @@ def last_row(workdir):
         return json.loads(file.readlines()[-1])
 
 
-def page(workdir, config, rows, pages):
+def page(workdir, config, rows, pages, *, beams):
     """The Markdown page."""
     scores = [row for row in rows if row["metric"] in METRICS]
     table = results.markdown(
@@ -87,32 +87,35 @@ def page(workdir, config, rows, pages):
         table,
         f"sacreBLEU signature: `{first['bleu_signature']}`. Rows for programs: [results.json](results.json).",
         "",
+        "The training loss is that of training: with dropout, and label smoothing if there is any.",
+        "",
         "![loss](loss.png)",
         "![BLEU on the validation set](bleu.png)",
         "",
         f"## Best and worst translations of {first_name}",
         "",
-        (pathlib.Path(workdir) / "eval" / extremes_name(first_name)).read_text(),
+        (pathlib.Path(workdir) / "eval" / extremes_name(first_name, beams[0])).read_text(),
     ]
     return "\n".join(lines)
 
 
-def extremes_name(name):
-    """The file of best and worst outputs that the first evaluation of a set wrote."""
-    return experiment.file_stem(name, next(iter(DECODINGS.values()))) + ".md"
+def extremes_name(name, width):
+    """The file of best and worst outputs that an evaluation of a set wrote."""
+    return experiment.file_stem(name, {"beams": width}) + ".md"
 
 
 def main():
     """Evaluates, and writes the page."""
     values = flags.FLAGS
-    rows, pages = evaluate(values.workdir, values.config, values.data)
+    beams = [int(width) for width in values.beams]
+    rows, pages = evaluate(values.workdir, values.config, values.data, beams=beams)
     out = pathlib.Path(values.out)
     results.write(out / "results.json", rows)
     name = os.path.basename(os.path.normpath(values.workdir))
     plots.learning_curves({name: values.workdir}, out / "loss.png", title="Loss")
     label = "BLEU on the validation set, greedy"
     plots.learning_curves({name: values.workdir}, out / "bleu.png", figure="bleu", label=label, title="BLEU")
-    (out / "README.md").write_text(page(values.workdir, values.config, rows, pages))
+    (out / "README.md").write_text(page(values.workdir, values.config, rows, pages, beams=beams))
     print(f"wrote {out}/README.md, results.json, loss.png, bleu.png")
 
 
@@ -120,5 +123,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "Workdir of the trained run.")
     flags.DEFINE_string("config", None, "The config that it was trained with, as given to train.py.")
     flags.DEFINE_list("data", None, "Test sets, KIND:NAME@SPLIT, separated by commas.")
+    flags.DEFINE_list("beams", ["1", "4"], "Numbers of beams, separated by commas; 1 is greedy decoding.")
     flags.DEFINE_string("out", None, "Folder of the page.")
     command.run(main, required=["workdir", "config", "data", "out"])
