@@ -13,7 +13,7 @@ def settle():
     """Keeps freed memory in the process, and lays it on huge pages; does nothing where there is no glibc.
 
     A step on a CPU takes and frees hundreds of megabytes. By default glibc gives them back to the system each time and
-    takes them page by page again: a sixth of a training step's processor time at the translator's size. Huge pages
+    takes them page by page again: about a sixth of a training step's processor time in one comparison. Huge pages
     can only be asked for before a process starts, so the program is started once more, in place, with
     `GLIBC_TUNABLES` set (unless the user has set it). To be called first of all, before jax is imported.
     """
