@@ -5,13 +5,15 @@ import functools
 import jax
 import jax.numpy as jnp
 
+GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
-def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=128):
+
+def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=256):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and,
     when a gradient is wanted, computes it in the same pass: three products, where rematerialisation has four. Only
-    `[chunk v]` logits exist at a time. A frozen table gets no gradient at all.
+    `[v chunk]` logits exist at a time. A frozen table gets no gradient at all.
 
     Args:
         hidden: `[b t d]`.
@@ -46,48 +48,58 @@ def _loss(hidden, table, targets, weights, smoothing, dtype):
 
 
 def _walk(hidden, table, targets, weights, smoothing, dtype, *, want_hidden, want_table):
-    """Sums, and the gradients that are wanted, chunk by chunk; hidden `[m n d]`, targets and weights `[m n]`."""
-    vocabulary = table.shape[0]
+    """Sums, and the gradients that are wanted, chunk by chunk; hidden `[m n d]`, targets and weights `[m n]`.
+
+    The logits are `[v n]`, so that each of the three products has its sum along the last axis of the left and the
+    first axis of the right factor: the layout that every backend has fast code for.
+    """
+    v, d = table.shape
     operand = table.astype(dtype)
-    mean_row = table.mean(0, keepdims=True)
+    # [g d v/g]: the long sum over v of d_hidden, in parts that can go to different cores; transposed once, not per chunk
+    groups = GROUPS if v % GROUPS == 0 else 1
+    columns = jnp.swapaxes(operand.reshape(groups, v // groups, d), 1, 2)
+    columns = jax.lax.optimization_barrier(columns) if want_hidden else None
+    mean_row = table.mean(0)
 
     def one(carry, chunk):
         (loss, nll, correct), d_table = carry
         h, y, w = chunk
         h_operand = h.astype(dtype)
-        logits = jax.lax.dot_general(h_operand, operand, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
-        top = logits.max(-1, keepdims=True)
-        exp = jnp.exp(logits - top)
-        total = exp.sum(-1, keepdims=True)
-        log_total = (jnp.log(total) + top)[:, 0]
-        at_target = jnp.take_along_axis(logits, y[:, None], 1)[:, 0]
+        logits = jax.lax.dot_general(operand, h_operand, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        top = logits.max(0)
+        total = jnp.exp(logits - top).sum(0)
+        log_total = jnp.log(total) + top
+        at_target = jnp.take_along_axis(logits, y[None], 0)[0]
         nats = log_total - at_target
-        smooth = log_total - (h @ mean_row.T)[:, 0]
+        smooth = log_total - h @ mean_row
         sums = (
             loss + (w * ((1 - smoothing) * nats + smoothing * smooth)).sum(),
             nll + (w * nats).sum(),
-            correct + (w * (at_target >= top[:, 0])).sum(),
+            correct + (w * (at_target >= top)).sum(),
         )
         d_hidden = None
         if want_hidden or want_table:
-            d_logits = (exp * (w[:, None] / total)).astype(dtype)  # the softmax part; the target's part is sparse
+            d_logits = (jnp.exp(logits - top) * (w / total)).astype(dtype)  # the softmax's part; the target's is sparse
         if want_hidden:
-            d_hidden = jnp.dot(d_logits, operand, preferred_element_type=jnp.float32)
-            d_hidden -= w[:, None] * ((1 - smoothing) * table[y] + smoothing * mean_row)
+            parts = d_logits.reshape(groups, v // groups, -1)
+            d_hidden = jax.lax.dot_general(
+                columns, parts, (((2,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            ).sum(0)
         if want_table:
-            d_table += jax.lax.dot_general(
-                d_logits, h_operand, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32
-            )
+            d_table += jnp.dot(d_logits, h_operand, preferred_element_type=jnp.float32)
         return (sums, d_table), d_hidden
 
     zero = jnp.zeros((), jnp.float32)
     start = ((zero, zero, zero), jnp.zeros(table.shape, jnp.float32) if want_table else None)
     (sums, d_table), d_hidden = jax.lax.scan(one, start, (hidden, targets, weights))
+    if want_hidden:
+        target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
+        d_hidden = jnp.swapaxes(d_hidden, 1, 2) - weights[..., None] * target_row
     if want_table:
-        weighted = (weights[..., None] * hidden).reshape(-1, hidden.shape[-1])
+        weighted = (weights[..., None] * hidden).reshape(-1, d)
         d_table = d_table.at[targets.reshape(-1)].add(-(1 - smoothing) * weighted)
         if smoothing:
-            d_table -= smoothing / vocabulary * weighted.sum(0, keepdims=True)
+            d_table -= smoothing / v * weighted.sum(0, keepdims=True)
     return sums, (d_hidden, d_table)
 
 

@@ -7,7 +7,7 @@ import pathlib
 import time
 
 import jax
-import tensorboardX
+
 from absl import logging
 
 ROWS = "metrics.jsonl"
@@ -94,6 +94,8 @@ class Log:
 
     def _open(self):
         if self._rows is None:
+            import tensorboardX  # here, for it takes torch along (180 MB) wherever that is installed
+
             self._workdir.mkdir(parents=True, exist_ok=True)
             self._rows = open(self._workdir / ROWS, "a", encoding="utf-8")
             self._board = tensorboardX.SummaryWriter(str(self._workdir), purge_step=self._later)
