@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # of glibc's mallopt
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # of glibc's mallopt
 TUNABLES = "glibc.malloc.hugetlb=1"
 
 
@@ -23,5 +23,5 @@ def settle():
         os.environ["GLIBC_TUNABLES"] = TUNABLES
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     libc = ctypes.CDLL(None)
-    for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 1 << 28)):
+    for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 1 << 28), (M_ARENA_MAX, 1)):
         libc.mallopt(option, value)
