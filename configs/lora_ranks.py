@@ -31,12 +31,12 @@ def get_config(arg=""):
     config.init_from = args["base"]
     config.data.train, config.data.validation, config.data.test = DATA, f"{DATA}@validation", f"{DATA}@test"
     config.data.fields = ("source", "target")
-    config.data.rows, config.data.row_length = 32, 64
+    config.data.rows, config.data.row_length = 8, 64
     config.model = dict(
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
         dropout=0.0, attention_dropout=0.0,
     )  # fmt: skip
-    config.task = dict(name="translate", metrics=("exact_match",))
+    config.task = dict(name="translate", metrics=("exact_match",), chunk=128)
     config.precision = "bfloat16"
     config.reparam = reparam(method, rank, args["scaling"])
     config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}.get(method, ("adapter/.*",))
