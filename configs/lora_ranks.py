@@ -16,7 +16,7 @@ rate and no length; ours are below.
 from configs import common
 
 RANKS = (4, 8, 16, 32)
-RATES = {"full": 5e-4, "bitfit": 5e-3, "lora_plus": 1e-3, "singlora": 2e-3}
+RATES = {"full": 5e-4, "bitfit": 5e-3, "lora_plus": 3e-3, "singlora": 6e-3}
 DATA = "generated:arithmetic"
 
 
@@ -42,7 +42,7 @@ def get_config(arg=""):
     config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}.get(method, ("adapter/.*",))
     if method == "lora_plus":
         config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
-    config.optimizer.learning_rate = args["rate"] or RATES.get(method, 4e-3)
+    config.optimizer.learning_rate = args["rate"] or RATES.get(method, 1.2e-2)
     config.optimizer.schedule = dict(name="cosine", warmup=100)
     config.optimizer.arguments = dict(b1=0.9, b2=0.98, eps=1e-9)
     config.optimizer.clip_norm = 1.0
