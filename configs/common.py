@@ -12,23 +12,34 @@ def base():
     """A config with every key there is. Locked by the caller's ``get_config``."""
     config = ml_collections.ConfigDict()
     config.seed = 0
-    config.steps = 1000  # optimizer steps of the whole run
+    config.steps = 1000  # optimizer steps of the whole run ...
+    config.epochs = 0.0  # ... or, if this is not 0, its length in passes over the training data
     config.init_from = ""  # workdir of the run whose weights (and tokenizer) this one starts from
     config.init_checkpoint = "best"
+    config.init_skip = ()  # regexes of weights that are not taken over but made anew: ("head/.*",) for another task
 
     config.model = ml_collections.ConfigDict({"name": "seq2seq"})  # lwt/models/NAME.py
     config.reparam = ml_collections.ConfigDict({"name": "none"})  # lwt/reparam/NAME.py
     config.task = ml_collections.ConfigDict({"name": "translate"})  # lwt/tasks/NAME.py
 
     config.data = ml_collections.ConfigDict()
+    config.data.kind = "pairs"  # lwt/data/KIND.py: "pairs" of texts, "labelled" texts, "masked" running text
     config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"
     config.data.validation = ""
     config.data.test = ""
-    config.data.fields = ("de", "en")  # source and target field of a record
+    config.data.fields = (
+        "de",
+        "en",
+    )  # source and target field of a record; of labelled data, one or two texts, or () to find them
+    config.data.label = "label"  # labelled: the field that is to be predicted
+    config.data.leak_free = False  # labelled: leave training records out whose text is in validation or test
+    config.data.masking = "paper"  # masked: "paper", "code", or the shares {rate, mask, random, keep}
+    config.data.join = 0  # masked: tokens of a segment that lines are joined to; 0: a segment is a line
     config.data.max_train_records = 0  # 0: all
     config.data.max_malformed = 0.01  # share of malformed records above which the run fails
     config.data.clean = ml_collections.ConfigDict()
     config.data.clean.lowercase = True
+    config.data.clean.strip_accents = False
     config.data.clean.remove_urls = True
     config.data.clean.remove_html = True
     config.data.clean.unicode = "NFKC"  # "" leaves the text alone
@@ -40,7 +51,7 @@ def base():
     config.data.tokenizer.split_digits = False
     config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or takes that of init_from
     config.data.rows = 64  # rows of a training batch ...
-    config.data.row_length = 64  # ... and tokens of a row; sentence pairs are packed into the rows
+    config.data.row_length = 64  # ... and tokens of a row: pairs are packed into rows; other texts have one each
     config.data.eval_batch = 128  # sentences of an evaluation batch
 
     config.optimizer = ml_collections.ConfigDict()
@@ -60,8 +71,8 @@ def base():
     config.mesh = ml_collections.ConfigDict({"data": -1})  # axis -> devices; -1: all that are left
 
     config.log_every = 50
-    config.eval_every = 500
-    config.save_every = 500
+    config.eval_every = 500  # 0: every epoch
+    config.save_every = 500  # 0: every epoch
     config.eval_decode = True  # decode the validation set too, at every evaluation
     config.keep_last = 2
     config.select = "loss"  # the evaluation figure that "best" means ...
@@ -91,7 +102,7 @@ def parse(arg, defaults):
 
 def smoke(config):
     """The same set-up, shrunk so that two steps run in seconds: what CI runs of every config."""
-    config.steps = 2
+    config.steps, config.epochs = 2, 0.0
     config.log_every = config.eval_every = config.save_every = 1
     config.data.max_train_records = 200
     config.data.tokenizer.vocabulary = 320

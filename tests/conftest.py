@@ -8,13 +8,13 @@ os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can de
 
 import jaxtyping
 
-# Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear`, whose pytree nodes pass through
-# jax.tree.map with leaves that are no arrays (shapes, labels, None).
+# Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized`, whose
+# pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
 LWT = pathlib.Path(__file__).parent.parent / "lwt"
 CHECKED = [
     f"lwt.{path.parent.name}.{path.stem}"
     for folder in ("attention", "layers", "models")
     for path in sorted((LWT / folder).glob("[a-z]*.py"))
-    if path.stem != "linear"
+    if path.stem not in ("linear", "quantized")
 ]
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")

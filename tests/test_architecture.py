@@ -26,7 +26,11 @@ FLOORS = {  # a file imports from lower floors, and from its own folder
     )
     for name in names.split()
 }
-SHARED = {"lwt.layers.linear", "lwt.layers.dropout"}  # what the siblings of `layers` may use of it
+SHARED = {
+    "lwt.layers.linear",
+    "lwt.layers.quantized",
+    "lwt.layers.dropout",
+}  # what the siblings of `layers` may use of it
 
 
 def imports(path):

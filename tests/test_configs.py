@@ -7,6 +7,8 @@ import pathlib
 import jax
 import pytest
 
+from configs import embbert_pretrain
+from lwt import errors
 from lwt.analysis import config_files
 from lwt.training import build, checkpoint, experiment, loop
 
@@ -96,6 +98,87 @@ def test_other_methods(method, translator, weights, tmp_path):
     config.eval_decode, config.select, config.select_mode = False, "loss", "min"
     figures = loop.train(build.build(config, str(tmp_path), base=weights))
     assert figures["loss"] > 0 and steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
+
+
+NOVELS = "".join(f"chapter {i} said that the {w} was {w}er than any {w} of the year {i}.\n" + "\n" * (i % 9 == 8)
+                 for i, w in enumerate("cold old bold warm long dark young slow great small".split() * 12))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def novels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("novels")
+    for split in ("train", "validation"):
+        (folder / f"{split}.txt").write_text(NOVELS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A set of texts in two classes, without splits."""
+    folder = tmp_path_factory.mktemp("labelled")
+    rows = [
+        {"text": line, "label": "even" if i % 2 == 0 else "odd"} for i, line in enumerate(NOVELS.split("\n")) if line
+    ]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def encoder(spec, *, rows=8):
+    config = config_files.load(f"{ROOT}/configs/{spec},vocabulary=200,smoke=true")
+    config.data.tokenizer.vocabulary, config.data.rows, config.data.eval_batch = 200, rows, 8
+    return config
+
+
+@pytest.fixture(scope="module")
+def pretrained(novels, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("pretrained")
+    cycle(encoder(f"embbert_pretrain.py:model=embbert,data=folder:{novels}"), workdir)
+    return workdir
+
+
+def test_embbert_pretrain(pretrained):
+    figures, *_ = experiment.load(str(pretrained), checkpoint="last").evaluate()
+    assert figures["mlm_loss"] > 0 and 0 <= figures["nsp_accuracy"] <= 1
+    with pytest.raises(errors.ConfigError, match="gives no answers"):
+        experiment.load(str(pretrained)).predict(["a text"])
+
+
+@pytest.mark.parametrize("model", sorted({*embbert_pretrain.MODELS} - {"embbert", "embedder"}))
+def test_other_encoders(model, novels, tmp_path):
+    config = encoder(f"embbert_pretrain.py:model={model},data=folder:{novels}")
+    assert loop.train(build.build(config, str(tmp_path)))["loss"] > 0 and steps_of(tmp_path)[2] == [1, 2]
+
+
+def test_embbert_finetune(pretrained, labelled, tmp_path):
+    config = encoder(f"embbert_finetune.py:base={pretrained},data=folder:{labelled}")
+    cycle(config, tmp_path)
+    found = experiment.load(str(tmp_path), checkpoint="last")
+    figures = found.report()
+    assert figures["records"] == 12 and -1 <= figures["mcc"] <= 1
+    written = (tmp_path / "eval").glob("*.tsv")
+    assert len(next(written).read_text().splitlines()) == 13
+    assert {*found.predict(["a cold text", "an old one"])} <= {"even", "odd"}
+    body = {
+        name: w for name, w in experiment.load(str(pretrained), checkpoint="last").weights.items() if "head" not in name
+    }
+    untrained = build.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
+    assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
+
+
+def test_epochs_are_steps(labelled, tmp_path):
+    config = encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled}")
+    config.steps, config.epochs, config.eval_every, config.save_every = 1, 2.0, 0, 0
+    experiment.train(config, str(tmp_path))
+    records = 120 - 12 - 11  # a tenth to the test, a tenth of the rest to validation
+    epoch = round(records / 8)
+    assert steps_of(tmp_path)[1:] == ([epoch, 2 * epoch], [epoch, 2 * epoch])
+
+
+def test_classes_for_a_task_of_numbers(labelled, tmp_path):
+    config = encoder(f"embbert_finetune.py:data=folder:{labelled},task=stsb")
+    config.task = dict(name="regress")
+    with pytest.raises(errors.ConfigError, match="the labels are the 2 classes even, odd.*should be 'classify'"):
+        build.build(config, str(tmp_path))
 
 
 def test_quickstart(tmp_path):

@@ -31,7 +31,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from lwt import errors, trees
-from lwt.data import pairs, tokenizer
+from lwt.data import masked, pairs, tokenizer
 from lwt.reparam import compose
 from lwt.training import build, command, optim
 
@@ -72,7 +72,7 @@ def measure(config, *, rows=0, row_length=0):
     if rows < 1 or row_length < 1:
         raise errors.ConfigError(f"a batch of {rows} rows of {row_length} positions: both should be at least 1")
     trainable, frozen = shapes(config)
-    batch = {key: jax.ShapeDtypeStruct((rows, row_length), jnp.int32) for key in pairs.KEYS}
+    batch = batch_of(config, rows, row_length)
     seed = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))
     loss = functools.partial(_loss, config)
     compiled = lambda f: jax.jit(f).lower(trainable, frozen, batch, seed).compile()  # noqa: E731
@@ -115,18 +115,34 @@ def shapes(config, *, vocabulary=0):
 
 def vocabulary_of(config):
     """Rows of the table: those of the tokenizer that the run would take over (from ``init_from`` or
-    ``data.tokenizer.path``), if it is there; else ``data.tokenizer.vocabulary`` padded to a multiple of 64."""
-    section = config.data.tokenizer
+    ``data.tokenizer.path``), if it is there; else ``data.tokenizer.vocabulary``, for pairs as a multiple of 64."""
+    section, of_pairs = config.data.tokenizer, config.data.kind == "pairs"
     path = section.path or os.path.join(config.init_from, pairs.TOKENIZER)
     if (section.path or config.init_from) and os.path.exists(path):
-        return tokenizer.Tokenizer(path).vocabulary
-    return -(-section.vocabulary // 64) * 64
+        return tokenizer.Tokenizer(path, specials=tokenizer.SEQ2SEQ if of_pairs else tokenizer.ENCODER).vocabulary
+    return -(-section.vocabulary // 64) * 64 if of_pairs else section.vocabulary
+
+
+def batch_of(config, rows, row_length):
+    """A training batch of `jax.ShapeDtypeStruct`: the names, shapes and types that the config's kind of data has."""
+    whole, kind = (rows, row_length), config.data.kind
+    if kind == "pairs":
+        shapes = dict.fromkeys(pairs.KEYS, whole)
+    elif kind == "labelled":
+        shapes = {"ids": whole, "segments": whole, "label": (rows,)}
+    else:
+        places = (rows, masked.Masking.of(config.data.masking).count(row_length))
+        shapes = {"ids": whole, "segments": whole, "next_sentence": (rows,)}
+        shapes |= dict.fromkeys(("masked_positions", "masked_targets", "masked_weights"), places)
+    numbers = {"masked_weights"} | ({"label"} if config.task.name == "regress" else set())
+    dtype = lambda name: jnp.float32 if name in numbers else jnp.int32  # noqa: E731
+    return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
 
 
 def _loss(config, *, train, chunk=0):
     """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
     model, task = build.make_model(config, vocabulary_of(config)), build.make_task(config)
-    if chunk:
+    if chunk and hasattr(task, "chunk"):
         task = dataclasses.replace(task, chunk=chunk)
 
     whole = build.make_loss(model, task, compose.build(config.reparam), train=train)

@@ -14,6 +14,17 @@ from lwt.analysis import config_files, cost, results
 from lwt.training import command
 
 PAPER_VOCABULARY = 50_048
+ENCODERS = {  # "EmbBERT-Q", Table 2
+    "embbert": 357_000,
+    "bert_2mb": 289_000,
+    "mamba_2mb": 220_000,
+    "embedder": 293_000,
+    "embedder_conv": 298_000,
+    "bert_ne": 0,
+    "bert_ea": 0,
+    "bert_ne_ea": 0,
+    "bert_tiny": 4_400_000,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +62,11 @@ ROWS = (
     _lora("lora", 32, paper={"trainable": 288_000}),
     *(_lora(method, 16) for method in ("lora_plus", "rslora", "pissa", "olora", "dora", "singlora")),
     *(Row("configs/lora_ranks.py", f"method={method}", PAPER_VOCABULARY) for method in ("full", "bitfit")),
+    *(
+        Row("configs/embbert_pretrain.py", f"model={model}", paper={"model": paper} if paper else {})
+        for model, paper in ENCODERS.items()
+    ),
+    Row("configs/embbert_finetune.py", "model=embbert,task=sst2"),
     Row("configs/quickstart.py", "stage=base"),
     Row("configs/quickstart.py", "stage=adapt"),
 )

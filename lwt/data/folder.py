@@ -1,8 +1,10 @@
-"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv`` or ``.parquet``, each of the first three also as ``.gz``.
+"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``.
 
-A folder is looked for under ``$LWT_DATA``, then as a path. A ``.csv`` or ``.tsv`` starts with a line of field names
-and holds text only; quotes mean something in a ``.csv`` alone. A record that cannot be used is left out, reported with
-file and line, and counted.
+A folder is looked for under ``$LWT_DATA``, then as a path; a path may also name one file. A ``.csv`` or ``.tsv`` starts
+with a line of field names and holds text only; quotes mean something in a ``.csv`` alone. Every line of a ``.txt`` is a
+record with the fields ``text`` and ``document``, of which a blank line starts another. A file ``labels.txt`` names the
+classes of the field ``label``, one a line. A record that cannot be used is left out, reported with file and line, and
+counted.
 """
 
 import collections.abc
@@ -20,7 +22,9 @@ from lwt import errors
 from lwt.data import sources
 
 LOG = logging.getLogger(__name__)
-FORMATS = (".jsonl", ".csv", ".tsv", ".parquet")
+RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
+FORMATS = (*RECORDS, ".txt")
+LABELS = "labels.txt"
 SHOWN = 3  # malformed records quoted in an error or a warning
 KEPT = 1000  # messages kept: a file of another format must not fill the memory with complaints
 
@@ -45,7 +49,8 @@ class Malformed(ValueError):
 def read(name, split, *, fields, max_malformed):
     """Loads one split of a folder; see `lwt.data.sources.load`."""
     path = _find(name, split)
-    reader = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}[_format(path)]
+    readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".txt": _txt, ".parquet": _parquet}
+    reader = readers[_format(path)]
     columns, messages, bad, total = {}, [], 0, 0
     for line, span, record in reader(path):  # span: the lines that the record takes, so that none is lost unnoticed
         total += span
@@ -81,7 +86,16 @@ def read(name, split, *, fields, max_malformed):
         fields=tuple(columns),
         fingerprint=sources.digest(content, fields, *columns),
         malformed=tuple(messages),
+        classes=_classes(path.parent / LABELS) if "label" in columns else (),
     )
+
+
+def splits(name):
+    """The splits of a folder that hold records (running text is asked for by name)."""
+    folder = _folder(name)
+    if folder.is_file():
+        return ["train"]
+    return [split for split, path in _files(folder) if _format(path) in RECORDS]
 
 
 def _check(record, columns, fields):
@@ -119,6 +133,21 @@ def _jsonl(path):
         except (ValueError, RecursionError) as error:
             record = Malformed(f"bad JSON: {error}")
         yield number, 1, record
+
+
+def _txt(path):
+    document = None
+    for number, line in _lines(path):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            yield number, 1, Malformed(f"bad UTF-8 at byte {error.start}")
+            continue
+        if not text:
+            document = None
+            continue
+        document = document or f"{path}:{number}"
+        yield number, 1, {"text": text, "document": document}
 
 
 def _csv(path):
@@ -190,22 +219,48 @@ def _format(path):
 
 
 def _find(name, split):
-    root = os.environ.get("LWT_DATA")
-    places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        if root and not pathlib.Path(root).is_dir():
-            raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")
-        there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
-        hint = (
-            f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
-        )
-        raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
-    files = sorted(p for p in folder.iterdir() if _format(p) in FORMATS and p.suffixes[-2:] != [".parquet", ".gz"])
-    splits = {path: path.name[: path.name.rindex(_format(path))] for path in files}
-    found = [path for path in files if splits[path] == split]
+    folder = _folder(name)
+    if folder.is_file():
+        return folder
+    found = [path for there, path in _files(folder) if there == split]
     if len(found) > 1:
         raise errors.DataError(f"{folder} holds split {split!r} more than once: {', '.join(p.name for p in found)}")
     if not found:
-        raise errors.DataError(f"{folder} has no split {split!r}; {errors.suggest(split, splits.values())}")
+        there = [split for split, _ in _files(folder)]
+        raise errors.DataError(f"{folder} has no split {split!r}; {errors.suggest(split, there)}")
     return found[0]
+
+
+def _files(folder):
+    """[(split, path)] of the files of a known format."""
+    paths = (p for p in sorted(folder.iterdir()) if _format(p) in FORMATS and p.name != LABELS)
+    return [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
+
+
+def _folder(name):
+    """The folder, or the file, of that name."""
+    root = os.environ.get("LWT_DATA")
+    places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
+    for place in places:
+        if place.is_dir() or (place.is_file() and _format(place) in FORMATS):
+            return place
+    if root and not pathlib.Path(root).is_dir():
+        raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")
+    there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
+    hint = f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
+    raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
+
+
+def _classes(path):
+    """The lines of ``labels.txt``, if there is one."""
+    if not path.is_file():
+        return ()
+    try:
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
+    except UnicodeDecodeError as error:
+        raise errors.DataError(f"{path}: bad UTF-8 at byte {error.start}") from error
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice or len(names) < 2:
+        what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
+        raise errors.DataError(f"{path}: {what}; it should name every class once, one a line, at least two")
+    return names

@@ -6,7 +6,6 @@ import itertools
 import logging
 import os
 import pathlib
-import shutil
 
 import numpy as np
 
@@ -72,6 +71,18 @@ class Pairs:
                 "data.tokenizer.path), to use that of init_from"
             )
 
+    outputs = 0  # of a classifier: there is none
+
+    @property
+    def test(self):
+        """The name of the test set."""
+        return self._section.test
+
+    def named(self, split):
+        """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
+        configured = {"": self.test, "test": self.test, "validation": self._section.validation}
+        return configured.get(split) or f"{self.test.split('@')[0]}@{split}"
+
     @property
     def max_length(self):
         """Longest row of an evaluation, end mark included."""
@@ -104,7 +115,7 @@ class Pairs:
             self._train_source.name,
             batches.pairs,
             left_out,
-            shape["rows"] / section.rows,
+            shape["batches"],
             batches.pairs * section.rows / shape["rows"],
             100 * shape["target_share"],
         )
@@ -173,11 +184,7 @@ class Pairs:
     def _make_tokenizer(self, path, base):
         given = self._section.tokenizer.path or (base and os.path.join(base, TOKENIZER))
         if given:
-            tokenizer.Tokenizer(given)  # complains if it is missing or damaged
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"{path.name}.{os.getpid()}.part")
-            shutil.copyfile(given, part)
-            part.replace(path)
+            tokenizer.copy(given, path)
             return
         LOG.info("training a tokenizer on %s", self._train_source.name)
         source, fields = self._train_source, self._section.fields

@@ -60,7 +60,7 @@ class PackedPairs:
         processes=1,
         window=WINDOW,
     ):
-        self._mine = _share(rows, process, processes)
+        self._mine = share(rows, process, processes)
         self.source, self.target, self.seed = source, target, seed
         self.rows, self.row_length = rows, row_length
         longest, shortest = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
@@ -115,12 +115,13 @@ class PackedPairs:
         self._order = self._current = None
 
     def measure(self, epoch=0):
-        """Packs a whole epoch: its rows, and the share of real tokens on each side."""
+        """Packs a whole epoch: its rows and batches, and the share of real tokens on each side."""
         order = self._permutation(epoch)
         rows = sum(len(self._pack(order, epoch, window)[1]) - 1 for window in range(self._windows))
         real = [int((side.lengths[self._keep] + 1).sum()) for side in (self.source, self.target)]
         places = rows * self.row_length
-        return {"rows": rows, "source_share": real[0] / places, "target_share": real[1] / places}
+        shares = {"source_share": real[0] / places, "target_share": real[1] / places}
+        return {"rows": rows, "batches": rows / self.rows} | shares
 
     def _advance(self):
         self._row, self._window, self._current = 0, self._window + 1, None
@@ -188,7 +189,7 @@ def padded_batches(source, target, *, batch, multiple=16, max_length=256, proces
         max_length: longest row, end mark included; a longer side is cut, and counted.
         process, processes: this process makes its contiguous share of the rows of every batch.
     """
-    mine = _share(batch, process, processes)
+    mine = share(batch, process, processes)
     longest = source.lengths + 1
     cut = int((longest > max_length).sum())
     if target is not None:
@@ -202,7 +203,12 @@ def padded_batches(source, target, *, batch, multiple=16, max_length=256, proces
     return PaddedBatches(source, target, batch, tuple(plan), cut, mine)
 
 
-def _share(rows, process, processes):
+def share(rows, process, processes):
+    """The rows of a batch that a process makes, a range.
+
+    Raises:
+        lwt.errors.ConfigError: they cannot be shared evenly.
+    """
     if rows % processes:
         raise errors.ConfigError(f"a batch of {rows} rows cannot be shared evenly among {processes} processes")
     return range(rows // processes * process, rows // processes * (process + 1))

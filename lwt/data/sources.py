@@ -2,7 +2,8 @@
 
 A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``, and several are joined by ``+``::
 
-    folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .parquet (or .gz)
+    folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .txt, .parquet
+    folder:/home/me/letters.txt                            one file of such a format
     tfds:wmt17_translate/de-en                             a TensorFlow Datasets builder
     generated:arithmetic,tasks=add_1|add_2                 made up here
     folder:mt_de_en_train+folder:multi30k_de_en@train      one after the other
@@ -10,6 +11,8 @@ A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``, and several are joined b
 ``KIND`` is the file ``lwt/data/KIND.py``; the file is its registration. It has one function
 
     read(name, split, *, fields, max_malformed) -> Source
+
+and may have another, ``splits(name) -> [str]``.
 """
 
 import bisect
@@ -36,6 +39,7 @@ class Source:
         fields: the names that every record has.
         fingerprint: hash of the content (or of what fixes it), for caches.
         malformed: a message with file and line for each record that was left out (the first 1000 of them).
+        classes: the names that the classes of the field ``label`` have, in their order, where the source tells them.
     """
 
     name: str
@@ -43,13 +47,14 @@ class Source:
     fields: tuple
     fingerprint: str
     malformed: tuple = ()
+    classes: tuple = ()
 
     def __len__(self):
         return len(self.records)
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            return self._view(np.arange(len(self))[index])
+            return self.pick(np.arange(len(self))[index])
         if not 0 <= index < len(self.records):
             raise IndexError(f"{self.name} has {len(self)} records, asked for {index}")
         return self.records[index]
@@ -65,9 +70,10 @@ class Source:
         """`count` records drawn without replacement, in their order here; all of them if `count` is 0 or too many."""
         if not 0 < count < len(self):
             return self
-        return self._view(np.sort(np.random.default_rng(seed).permutation(len(self))[:count]))
+        return self.pick(np.sort(np.random.default_rng(seed).permutation(len(self))[:count]))
 
-    def _view(self, indices):
+    def pick(self, indices):
+        """The records of `indices` ([n] array of int), in that order."""
         fingerprint = digest(self.fingerprint, hashlib.sha256(indices.astype(np.int64)).hexdigest())
         return dataclasses.replace(self, records=_Picked(self.records, indices), fingerprint=fingerprint)
 
@@ -82,6 +88,12 @@ class _Picked(collections.abc.Sequence):
 
     def __getitem__(self, index):
         return self.records[int(self.indices[index])]
+
+    def __getitems__(self, indices):
+        picked = self.indices[np.asarray(indices, np.int64)].tolist()
+        if hasattr(self.records, "__getitems__"):
+            return self.records.__getitems__(picked)
+        return [self.records[i] for i in picked]
 
 
 class _Joined(collections.abc.Sequence):
@@ -110,11 +122,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
         lwt.errors.DataError: a kind, name, split or field that is not there (the message says what is), an empty
             split, a damaged file, or too many malformed records (the message quotes the first).
     """
-    # Only a '+' ahead of another KIND: joins; paths and slices of splits ("train+test") keep theirs.
-    parts = [
-        _load_one(part, split, fields=tuple(fields or ()), max_malformed=max_malformed)
-        for part in re.split(r"\+(?=[a-z_]+:)", name)
-    ]
+    parts = [_load_one(part, split, fields=tuple(fields or ()), max_malformed=max_malformed) for part in parts_of(name)]
     if len(parts) == 1:
         return parts[0]
     common = tuple(f for f in parts[0].fields if all(f in part.fields for part in parts))
@@ -126,19 +134,44 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
         fields=common,
         fingerprint=digest(*(part.fingerprint for part in parts)),
         malformed=tuple(message for part in parts for message in part.malformed),
+        classes=parts[0].classes if all(part.classes == parts[0].classes for part in parts) else (),
     )
 
 
+def splits(name):
+    """The splits of ``KIND:NAME``: those of all parts, if several are joined; none if a part names its own.
+
+    Raises:
+        lwt.errors.DataError: a kind or name that is not there.
+    """
+    found = []
+    for part in parts_of(name):
+        module, rest, own = _resolve(part)
+        found.append([] if own else module.splits(rest) if hasattr(module, "splits") else ["train"])
+    return [split for split in found[0] if all(split in others for others in found)]
+
+
+def parts_of(name):
+    """``"a:x+b:y"`` -> ``["a:x", "b:y"]``."""
+    # Only a '+' ahead of another KIND: joins; paths and slices of splits ("train+test") keep theirs.
+    return re.split(r"\+(?=[a-z_]+:)", name)
+
+
 def _load_one(name, split, *, fields, max_malformed):
+    module, rest, own = _resolve(name)
+    return module.read(rest, own or split, fields=fields, max_malformed=max_malformed)
+
+
+def _resolve(name):
+    """(module of the kind, NAME, SPLIT or "")."""
     kind, colon, rest = name.partition(":")
     if not colon or not rest:
         raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT with KIND one of {kinds()}")
     if kind not in kinds():
         raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds())}")
     head, at, tail = rest.rpartition("@")
-    if at and "/" not in tail:  # an '@' further up belongs to a path
-        rest, split = head, tail
-    return importlib.import_module(f"lwt.data.{kind}").read(rest, split, fields=fields, max_malformed=max_malformed)
+    own = at and "/" not in tail  # an '@' further up belongs to a path
+    return importlib.import_module(f"lwt.data.{kind}"), head if own else rest, tail if own else ""
 
 
 def kinds():

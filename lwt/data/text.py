@@ -1,7 +1,8 @@
 """Cleaning of text, as "Implementing Transformers" describes its data, every part switchable.
 
 The paper: Unicode normalised, URLs and HTML removed, lower-cased, alphanumerics and core punctuation kept. (Its
-limits of 5-64 tokens are applied where pairs are chosen, in `lwt.data.pipeline`.)
+limits of 5-64 tokens are applied where pairs are chosen, in `lwt.data.pipeline`.) Text encoders of the BERT family
+read lower-cased text without accents.
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ class Cleaner:
 
     Attributes:
         lowercase: lower-case everything.
+        strip_accents: drop accents and other marks above and below letters, é -> e (ø and ß are letters, and stay).
         remove_urls: drop http, https, ftp and www addresses.
         remove_html: drop tags (and what is between script and style tags), replace entities by their characters.
         unicode: the normal form, after which invisible characters are dropped too; "" leaves the text alone.
@@ -39,6 +41,7 @@ class Cleaner:
     remove_html: bool = True
     unicode: str = "NFKC"
     characters: str = ""
+    strip_accents: bool = False
 
     def __post_init__(self):
         if self.unicode not in FORMS:
@@ -60,6 +63,9 @@ class Cleaner:
             text = INVISIBLE.sub("", unicodedata.normalize(self.unicode, text))
         if self.lowercase:
             text = text.lower()
+        if self.strip_accents and not text.isascii():
+            letters = (c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+            text = unicodedata.normalize(self.unicode or "NFC", "".join(letters))
         if self.characters:
             text = _keep(self.characters).sub(lambda match: match["keep"] or " ", text)
         return " ".join(text.split())

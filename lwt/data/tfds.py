@@ -40,9 +40,7 @@ class Records(collections.abc.Sequence):
 def read(name, split, *, fields, max_malformed):
     """Opens one split of ``NAME`` or ``NAME/CONFIG``; slices such as ``train[:1000]`` work. See `sources.load`."""
     del max_malformed  # checked when TFDS prepared the data
-    builder = _builder(name)
-    if not builder.is_prepared():
-        _prepare(builder, name)
+    builder = _prepared(name)
     if builder.info.splits and split.partition("[")[0] not in builder.info.splits and "+" not in split:
         raise errors.DataError(f"tfds:{name} has no split {split!r}; {errors.suggest(split, builder.info.splits)}")
     try:
@@ -63,7 +61,20 @@ def read(name, split, *, fields, max_malformed):
         records=records,
         fields=there,
         fingerprint=sources.digest(builder.info.full_name, builder.info.dataset_size, split, len(records)),
+        classes=tuple(getattr(builder.info.features["label"], "names", None) or ()) if "label" in there else (),
     )
+
+
+def splits(name):
+    """The splits of a builder, which is prepared if need be."""
+    return sorted(_prepared(name).info.splits)
+
+
+def _prepared(name):
+    builder = _builder(name)
+    if not builder.is_prepared():
+        _prepare(builder, name)
+    return builder
 
 
 def _builder(name):

@@ -1,9 +1,14 @@
-"""SentencePiece BPE, one vocabulary for both languages. Ids: pad 0, unknown 1, begin 2, end 3, pieces from 4."""
+"""SentencePiece BPE, in two numberings of the special ids.
+
+Sequence to sequence, one vocabulary for both languages: pad 0, unknown 1, begin 2, end 3, pieces from 4. Text encoders:
+[PAD] 0, [UNK] 1, [CLS] 2, [MASK] 3, [SEP] 4, pieces from 5.
+"""
 
 import hashlib
 import io
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import sentencepiece
@@ -11,19 +16,29 @@ import sentencepiece
 from lwt import errors
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+CLS, MASK, SEP = 2, 3, 4
+SEQ2SEQ = ("<pad>", "<unk>", "<s>", "</s>")
+ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[MASK]", "[SEP]")
+ENCODER_OPTIONS = {
+    **{"pad_piece": "[PAD]", "unk_piece": "[UNK]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "eos_id": SEP},
+    "control_symbols": ["[MASK]"],  # takes the number that is free, 3
+    "max_sentence_length": 1 << 16,  # bytes of a text; SentencePiece would leave out those beyond 4192
+}
 # In every vocabulary, however rare in the corpus: adapters are trained on prompts such as "add 2: 8 13 2 5".
 ALWAYS = "0123456789abcdefghijklmnopqrstuvwxyz.,:;!?'\"-"
 COVERAGE = 0.9999  # of the corpus' characters; the rarest (stray scripts in web text) become unknown
 MOST_SENTENCES = 4_000_000  # a larger corpus is sampled
 
 
-def train(texts, path, *, vocabulary, split_digits=False, seed=0):
+def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digits=False, seed=0):
     """Trains a BPE model on cleaned texts and writes it to `path`, atomically. The same input gives the same bytes.
 
     Args:
-        texts: an iterable of str, both languages.
+        texts: an iterable of str, of both languages if there are two.
         path: where the ``.model`` goes.
-        vocabulary: ids wanted, the four special ones included. A corpus too small for so many gives fewer.
+        vocabulary: ids wanted, the special ones included.
+        specials: `SEQ2SEQ` or `ENCODER`.
+        exact: fail if the corpus is too small for so many ids; else there are fewer.
         split_digits: every digit is a piece of its own.
         seed: of the sample, where the corpus is larger than `MOST_SENTENCES`.
 
@@ -31,9 +46,11 @@ def train(texts, path, *, vocabulary, split_digits=False, seed=0):
         The `Tokenizer`.
 
     Raises:
-        lwt.errors.DataError: no text, or a vocabulary smaller than the characters alone.
+        lwt.errors.DataError: no text, a vocabulary smaller than the characters alone, or one that is too large and
+            `exact`.
     """
     model = io.BytesIO()
+    encoder = {} if specials == SEQ2SEQ else ENCODER_OPTIONS
     sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -41,16 +58,13 @@ def train(texts, path, *, vocabulary, split_digits=False, seed=0):
             model_writer=model,
             model_type="bpe",
             vocab_size=vocabulary,
-            hard_vocab_limit=False,  # a small corpus: as many pieces as it yields
+            hard_vocab_limit=exact,  # without it, a small corpus gives as many pieces as it yields
             character_coverage=COVERAGE,
             required_chars=ALWAYS,
             byte_fallback=False,
             split_digits=split_digits,
             normalization_rule_name="identity",  # the cleaner has done it
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
+            **{"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS} | encoder,
             num_threads=2,
             input_sentence_size=MOST_SENTENCES,
             shuffle_input_sentence=True,
@@ -61,13 +75,28 @@ def train(texts, path, *, vocabulary, split_digits=False, seed=0):
             raise errors.DataError(
                 f"data.tokenizer.vocabulary {vocabulary} is smaller than the characters of the text ({error}); raise it"
             ) from error
+        if "too high" in str(error):
+            most = str(error).rpartition("<=")[2].strip(" .\n")
+            raise errors.DataError(
+                f"data.tokenizer.vocabulary {vocabulary} is more than the text yields; it should be at most {most}"
+            ) from error
         raise errors.DataError(f"no tokenizer can be trained: the text is empty or unusable ({error})") from error
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(model.getvalue())
     part.replace(path)
-    return Tokenizer(path)
+    return Tokenizer(path, specials=specials)
+
+
+def copy(given, path, *, specials=SEQ2SEQ):
+    """Copies the tokenizer `given` to `path`, atomically; raises as `Tokenizer` does if it is missing or damaged."""
+    Tokenizer(given, specials=specials)
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    shutil.copyfile(given, part)
+    part.replace(path)
 
 
 class Tokenizer:
@@ -75,14 +104,15 @@ class Tokenizer:
 
     Attributes:
         pieces: ids that mean something.
-        vocabulary: `pieces` padded up to a multiple of 64, the size of the model's table.
+        first: the first id that is no special one.
+        vocabulary: the size of the model's table: `pieces`, in `SEQ2SEQ` padded up to a multiple of 64.
         fingerprint: SHA-256 of the file.
 
     Raises:
         lwt.errors.DataError: the file is missing, damaged, or numbers its special ids otherwise.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, *, specials=SEQ2SEQ):
         try:
             model = pathlib.Path(path).read_bytes()
         except OSError as error:
@@ -92,19 +122,23 @@ class Tokenizer:
         except RuntimeError as error:
             raise errors.DataError(f"tokenizer {path} is damaged or no SentencePiece model") from error
         p = self._processor
-        if (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id()) != (PAD, UNK, BOS, EOS):
+        named = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
+        if specials == SEQ2SEQ and named != (PAD, UNK, BOS, EOS):
             raise errors.DataError(f"tokenizer {path}: pad, unknown, begin and end should be the ids 0, 1, 2, 3")
+        found = tuple(p.id_to_piece(i) for i in range(min(len(specials), p.get_piece_size())))
+        if specials == ENCODER and found != ENCODER:
+            raise errors.DataError(f"tokenizer {path}: ids 0 to 4 should be {', '.join(ENCODER)}; they are {found}")
         self.path = pathlib.Path(path)
-        self.pieces = self._processor.get_piece_size()
-        self.vocabulary = -(-self.pieces // 64) * 64
+        self.pieces, self.first = p.get_piece_size(), len(specials)
+        self.vocabulary = self.pieces if specials == ENCODER else -(-self.pieces // 64) * 64
         self.fingerprint = hashlib.sha256(model).hexdigest()
 
     def encode(self, texts):
-        """[str] -> [[id]], without begin and end marks."""
+        """[str] -> [[id]], without special marks."""
         return self._processor.encode(list(texts))
 
     def decode(self, rows):
         """[ids] -> [str]; lists or arrays; special ids and those beyond `pieces` give nothing."""
         rows = [np.asarray(row, dtype=np.int64).tolist() for row in rows]
-        kept = [[i for i in row if EOS < i < self.pieces or i == UNK] for row in rows]
+        kept = [[i for i in row if self.first <= i < self.pieces or i == UNK] for row in rows]
         return self._processor.decode(kept) if kept else []

@@ -1,8 +1,8 @@
 """Where an activation meets a weight: ``linear(x, w)``, the only such place in lwt.
 
 A weight is an array `[in, out]`, or a small pytree node that knows how to be multiplied. Models never ask which
-kind they hold; ``dense(w)`` turns any of them into an array. A new kind of weight (quantized, factorised) is one
-class here with a ``shape`` and three methods: ``matmul``, ``take`` and ``dense``.
+kind they hold; ``dense(w)`` turns any of them into an array. A new kind of weight is one class that is a `Node`: the
+low-rank ones are here, `layers/quantized.py` has the integers.
 """
 
 import functools
@@ -51,8 +51,14 @@ def _matmul_bwd(dtype, saved, dy):
 matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
 
 
+class Node:
+    """A structured weight: a pytree with a ``shape``, whose first leaf has that shape too (linen checks it), and with
+    ``matmul(x [n in], dtype) -> [n out]`` and ``take(ids [...]) -> [... d]``, both in float32, and ``dense()``.
+    """
+
+
 @flax.struct.dataclass
-class LowRank:
+class LowRank(Node):
     """``W + scale · a @ b``, multiplied as ``x@W + scale · (x@a)@b``: no `[in out]` gradient is formed for a frozen W.
 
     Attributes:
@@ -92,7 +98,7 @@ class LowRank:
 
 
 @flax.struct.dataclass
-class ColumnScaled:
+class ColumnScaled(Node):
     """``W · m``: every output column of `base` times its own factor (DoRA's magnitude over norm).
 
     Attributes:
@@ -118,12 +124,9 @@ class ColumnScaled:
         return dense(self.base) * self.scale[None]
 
 
-NODES = (LowRank, ColumnScaled)
-
-
 def is_node(w):
     """True for a structured weight: use as ``is_leaf`` in `jax.tree.map`."""
-    return isinstance(w, NODES)
+    return isinstance(w, Node)
 
 
 def _multiply(x, w, dtype):

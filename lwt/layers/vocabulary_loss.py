@@ -8,78 +8,100 @@ import jax.numpy as jnp
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
 
-def vocabulary_loss(hidden, table, targets, weights, *, smoothing=0.0, dtype=jnp.float32, chunk=256):
-    """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T)`` against `targets`.
+def vocabulary_loss(hidden, table, targets, weights, *, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=256):
+    """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T + bias)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and,
     when a gradient is wanted, computes it in the same pass: three products, where rematerialisation has four. Only
-    `[v chunk]` logits exist at a time. A frozen table gets no gradient at all.
+    `[v chunk]` logits exist at a time. A frozen table or bias gets no gradient at all.
 
     Args:
         hidden: `[b t d]`.
         table: `[v d]`, the tied embedding or output kernel (transposed).
         targets: `[b t]` int.
         weights: `[b t]`, 0 for padding.
+        bias: `[v]`, or None.
         smoothing: ε.
         dtype: operands of the products; sums are float32.
         chunk: positions at a time, about. The walk is along t, so that b can stay sharded over devices.
 
     Returns:
-        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden` and
-        `table`.
+        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden`,
+        `table` and `bias`.
     """
     b, t, d = hidden.shape
-    step = max((s for s in range(1, t + 1) if t % s == 0 and s * b <= max(chunk, b)), default=1)
+    step = chunk_length(t, max(1, chunk // b))
+    count = -(-t // step)
 
-    def chunks(x):  # [b t ...] -> [t/step, b·step, ...], batch major inside a chunk
-        x = x.reshape(b, t // step, step, *x.shape[2:])
-        return jnp.moveaxis(x, 1, 0).reshape(t // step, b * step, *x.shape[3:])
+    def chunks(x):  # [b t ...] -> [count, b·step, ...], batch major inside a chunk
+        if t < count * step:
+            x = jnp.pad(x, ((0, 0), (0, count * step - t), *((0, 0) for _ in x.shape[2:])))
+        x = x.reshape(b, count, step, *x.shape[2:])
+        return jnp.moveaxis(x, 1, 0).reshape(count, b * step, *x.shape[3:])
 
     weights = jnp.asarray(weights, jnp.float32)
-    loss, nll, correct = _loss(
-        chunks(hidden), jnp.asarray(table), chunks(targets), chunks(weights), float(smoothing), jnp.dtype(dtype).name
-    )
+    bias = None if bias is None else jnp.asarray(bias)
+    rows = chunks(hidden), jnp.asarray(table), bias, chunks(targets), chunks(weights)
+    loss, nll, correct = _loss(*rows, float(smoothing), jnp.dtype(dtype).name)
     return {"loss": loss, "nll": nll, "correct": correct, "tokens": weights.sum()}
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def _loss(hidden, table, targets, weights, smoothing, dtype):
-    return _walk(hidden, table, targets, weights, smoothing, dtype, want_hidden=False, want_table=False)[0]
+def chunk_length(t, most):
+    """How many of t positions make a chunk, `most` at most: the greatest divisor of t, if it is more than half of what
+    may be; else the length of equal parts, of which the last is padded."""
+    most = min(t, most)
+    divisor = max((s for s in range(1, most + 1) if t % s == 0), default=1)
+    return divisor if 2 * divisor > most else -(-t // -(-t // most))
 
 
-def _walk(hidden, table, targets, weights, smoothing, dtype, *, want_hidden, want_table):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _loss(hidden, table, bias, targets, weights, smoothing, dtype):
+    return _walk(hidden, table, bias, targets, weights, smoothing, dtype, want=(False, False, False))[0]
+
+
+def _walk(hidden, table, bias, targets, weights, smoothing, dtype, *, want):
     """Sums, and the gradients that are wanted, chunk by chunk; hidden `[m n d]`, targets and weights `[m n]`.
+
+    `want` tells which gradients: those of hidden, table, bias.
 
     The logits are `[v n]`, so that each of the three products has its sum along the last axis of the left and the
     first axis of the right factor: the layout that every backend has fast code for.
     """
     v, d = table.shape
-    operand = table.astype(dtype)
-    # [g d v/g]: the long sum over v of d_hidden, in parts that can go to different cores; transposed once, not per chunk
+    want_hidden, want_table, want_bias = want
+    # The barrier: XLA's CPU backend would fold a transposition of the table into the first product, and then refuse it.
+    operand = jax.lax.optimization_barrier(table.astype(dtype))
+    # [g d v/g]: the long sum over v of d_hidden, in parts for different cores; transposed once, not per chunk
     groups = GROUPS if v % GROUPS == 0 else 1
     columns = jnp.swapaxes(operand.reshape(groups, v // groups, d), 1, 2)
     columns = jax.lax.optimization_barrier(columns) if want_hidden else None
-    mean_row = table.mean(0)
+    mean_row, mean_bias = table.mean(0), 0.0 if bias is None else bias.mean()
 
     def one(carry, chunk):
-        (loss, nll, correct), d_table = carry
+        (loss, nll, correct), d_table, d_bias = carry
         h, y, w = chunk
         h_operand = h.astype(dtype)
         logits = jax.lax.dot_general(operand, h_operand, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        if bias is not None:
+            logits += bias[:, None]
         top = logits.max(0)
         total = jnp.exp(logits - top).sum(0)
         log_total = jnp.log(total) + top
         at_target = jnp.take_along_axis(logits, y[None], 0)[0]
         nats = log_total - at_target
-        smooth = log_total - h @ mean_row
+        smooth = log_total - h @ mean_row - mean_bias
         sums = (
             loss + (w * ((1 - smoothing) * nats + smoothing * smooth)).sum(),
             nll + (w * nats).sum(),
             correct + (w * (at_target >= top)).sum(),
         )
         d_hidden = None
+        if any(want):
+            d_logits = jnp.exp(logits - top) * (w / total)  # the softmax's part; the target's is sparse
+        if want_bias:
+            d_bias += d_logits.sum(1)
         if want_hidden or want_table:
-            d_logits = (jnp.exp(logits - top) * (w / total)).astype(dtype)  # the softmax's part; the target's is sparse
+            d_logits = d_logits.astype(dtype)
         if want_hidden:
             parts = d_logits.reshape(groups, v // groups, -1)
             d_hidden = jax.lax.dot_general(
@@ -87,11 +109,13 @@ def _walk(hidden, table, targets, weights, smoothing, dtype, *, want_hidden, wan
             ).sum(0)
         if want_table:
             d_table += jnp.dot(d_logits, h_operand, preferred_element_type=jnp.float32)
-        return (sums, d_table), d_hidden
+        return (sums, d_table, d_bias), d_hidden
 
     zero = jnp.zeros((), jnp.float32)
-    start = ((zero, zero, zero), jnp.zeros(table.shape, jnp.float32) if want_table else None)
-    (sums, d_table), d_hidden = jax.lax.scan(one, start, (hidden, targets, weights))
+    d_table = jnp.zeros(table.shape, jnp.float32) if want_table else None
+    d_bias = jnp.zeros(v, jnp.float32) if want_bias else None
+    start = ((zero, zero, zero), d_table, d_bias)
+    (sums, d_table, d_bias), d_hidden = jax.lax.scan(one, start, (hidden, targets, weights))
     if want_hidden:
         target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
         d_hidden = jnp.swapaxes(d_hidden, 1, 2) - weights[..., None] * target_row
@@ -100,29 +124,25 @@ def _walk(hidden, table, targets, weights, smoothing, dtype, *, want_hidden, wan
         d_table = d_table.at[targets.reshape(-1)].add(-(1 - smoothing) * weighted)
         if smoothing:
             d_table -= smoothing / v * weighted.sum(0, keepdims=True)
-    return sums, (d_hidden, d_table)
+    if want_bias:
+        d_bias = d_bias.at[targets.reshape(-1)].add(-(1 - smoothing) * weights.reshape(-1))
+        if smoothing:
+            d_bias -= smoothing / v * weights.sum()
+    return sums, (d_hidden, d_table, d_bias)
 
 
-def _forward(hidden, table, targets, weights, smoothing, dtype):
-    sums, gradients = _walk(
-        hidden.value,
-        table.value,
-        targets.value,
-        weights.value,
-        smoothing,
-        dtype,
-        want_hidden=hidden.perturbed,
-        want_table=table.perturbed,
-    )
-    return sums, gradients
+def _forward(hidden, table, bias, targets, weights, smoothing, dtype):
+    want = hidden.perturbed, table.perturbed, bias is not None and bias.perturbed
+    values = hidden.value, table.value, None if bias is None else bias.value, targets.value, weights.value
+    return _walk(*values, smoothing, dtype, want=want)
 
 
 def _backward(smoothing, dtype, gradients, cotangents):
     d_loss = cotangents[0]
     if isinstance(d_loss, jax.custom_derivatives.SymbolicZero):
-        return None, None, None, None
-    d_hidden, d_table = (None if g is None else d_loss * g for g in gradients)
-    return d_hidden, d_table, None, None
+        return None, None, None, None, None
+    d_hidden, d_table, d_bias = (None if g is None else d_loss * g for g in gradients)
+    return d_hidden, d_table, d_bias, None, None
 
 
 _loss.defvjp(_forward, _backward, symbolic_zeros=True)

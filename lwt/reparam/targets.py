@@ -34,8 +34,8 @@ def select(base, pattern, *, key="reparam.targets"):
 
 
 def is_embedding(name):
-    """True for a table of embeddings, whose rows are looked up and not multiplied."""
-    return name.rsplit("/", 1)[-1].endswith("embedding")
+    """True for a table of embeddings, whose rows are looked up: ``...embedding``, or a leaf right below ``embed``."""
+    return re.fullmatch(r"(.*/)?(\w*embedding|embed/\w+)", name) is not None
 
 
 def label(leaf):

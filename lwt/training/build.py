@@ -9,19 +9,20 @@ import jax
 import ml_collections
 
 from lwt import errors, registry, trees
-from lwt.data import pairs
+from lwt.data import labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 from lwt.training import checkpoint, devices, evaluation, loop, optim, step
 
 MAY_CHANGE = (  # in a run that is gone on with
-    *("steps", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
+    *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
     *("profile_steps", "mesh", "sharding"),
 )
 POSITIVE = (
-    *("steps", "log_every", "eval_every", "save_every", "keep_last"),
+    *("steps", "log_every", "keep_last"),
     *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
 )
+KINDS = {"pairs": pairs.Pairs, "labelled": labelled.Labelled, "masked": masked.Masked}  # of data
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
@@ -38,14 +39,17 @@ def build(config, workdir, *, base=None):
     """
     check(config)
     keep_config(config, workdir)
-    data = pairs.Pairs(config.data, workdir, base=config.init_from, seed=config.seed)
-    model, task = make_model(config, data.tokenizer.vocabulary), make_task(config)
+    data = make_data(config, workdir)
+    if hasattr(data, "labels"):
+        check_labels(config.task.name, data.labels)
+    model, task = make_model(config, data.tokenizer.vocabulary, outputs=data.outputs), make_task(config)
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
     mesh = devices.make_mesh(config.mesh)
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
     devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
     batches = data.training(process=jax.process_index(), processes=jax.process_count())
+    config = in_steps(config, batches)
 
     loss = make_loss(model, task, reparam)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
@@ -106,6 +110,9 @@ def check(config):
         value = config[section[0]][last] if section else config[last]
         if value < 1:
             raise errors.ConfigError(f"{key}={value} should be at least 1")
+    for key in ("epochs", "eval_every", "save_every"):
+        if config[key] < 0:
+            raise errors.ConfigError(f"{key}={config[key]} should not be negative")
     window = tuple(config.profile_steps)
     if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
         raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
@@ -117,6 +124,31 @@ def check(config):
         )
 
 
+def check_labels(task, labels):
+    """Refuses numbers for a task of classes, and classes for one of numbers.
+
+    Raises:
+        lwt.errors.ConfigError: says which task fits.
+    """
+    wanted = "regress" if labels.regression else "classify"
+    if task in ("regress", "classify") and task != wanted:
+        kind = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
+        raise errors.ConfigError(f"task.name={task!r}: the labels are {kind}; it should be {wanted!r}")
+
+
+def in_steps(config, batches):
+    """The config with its durations in optimizer steps, where they are given in epochs."""
+    durations = [key for key in ("eval_every", "save_every") if not config[key]]
+    if not (config.epochs or durations):
+        return config
+    epoch = batches.measure()["batches"]
+    config = config.copy_and_resolve_references()
+    with config.unlocked():
+        config.update({key: max(1, round(epoch)) for key in durations})
+        config.steps = max(1, round(config.epochs * epoch)) if config.epochs else config.steps
+    return config
+
+
 def check_select(config, task, sums, validation):
     """Refuses a figure to select by that no evaluation will give, before training starts.
 
@@ -124,7 +156,7 @@ def check_select(config, task, sums, validation):
         lwt.errors.ConfigError: names it.
     """
     figures = set(task.finish(dict.fromkeys(sums, 1.0)))
-    if config.select not in figures and config.eval_decode:
+    if config.select not in figures and config.eval_decode and hasattr(task, "score"):
         figures.update(task.score(validation.references, validation.references, validation.groups))
     if config.select not in figures:
         raise errors.ConfigError(
@@ -155,7 +187,8 @@ def keep_config(config, workdir):
         try:
             os.makedirs(workdir, exist_ok=True)
             if difference:
-                pathlib.Path(workdir, pairs.TOKENIZER).unlink(missing_ok=True)
+                for made in (pairs.TOKENIZER, labelled.SPLITS, labelled.LABELS):
+                    pathlib.Path(workdir, made).unlink(missing_ok=True)
             with open(f"{path}.tmp", "w") as file:
                 json.dump(new, file, indent=2)
             os.replace(f"{path}.tmp", path)
@@ -195,12 +228,29 @@ def read_config(workdir):
         ) from error
 
 
-def make_model(config, vocabulary):
-    """The linen module of ``config.model``."""
-    section = dict(config.model)
+def make_data(config, workdir, *, make=True):
+    """The data of ``config.data``, by its kind; without `make`, those of a run that there is.
+
+    Raises:
+        lwt.errors.ConfigError: no such kind.
+    """
+    kind = config.data.kind
+    if kind not in KINDS:
+        raise errors.ConfigError(f"data.kind={kind!r}: {errors.suggest(kind, KINDS)}")
+    return KINDS[kind](config.data, workdir, base=config.init_from, seed=config.seed, make=make)
+
+
+def make_model(config, vocabulary, *, outputs=0):
+    """The linen module of ``config.model``.
+
+    Args:
+        vocabulary: rows of its table.
+        outputs: of its classifier, where the data tells; 0: the model's own default.
+    """
+    section, more = dict(config.model), {"outputs": outputs} if outputs else {}
     if isinstance(section.get("attention"), str):
         section["attention"] = registry.module("lwt.attention", section["attention"], key="model.attention").Attention
-    return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision)
+    return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
 
 
 def make_task(config):
@@ -235,8 +285,9 @@ def initial_params(config, model, reparam, base):
     """
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     fresh = jax.eval_shape(lambda: init_weights(model, key))
-    if base is None:
-        base = jax.jit(lambda: init_weights(model, key))()
+    if base is None or config.init_skip:
+        made = jax.jit(lambda: init_weights(model, key))()
+        base = made if base is None else _without_skipped(config.init_skip, base, made)
     difference = trees.differences(fresh, base)
     if difference:
         raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
@@ -249,6 +300,13 @@ def initial_params(config, model, reparam, base):
     for pattern in config.optimizer.trainable:
         wanted.update(trees.matching(params, pattern, what="optimizer.trainable"))
     return trees.split(params, lambda name: name in wanted - constant)
+
+
+def _without_skipped(patterns, base, made):
+    """`base`, but for the weights that match a pattern: those come from `made`."""
+    skipped = {name for pattern in patterns for name in trees.matching(base | made, pattern, what="init_skip")}
+    kept, _ = trees.split(base, lambda name: name not in skipped)
+    return kept | trees.split(made, lambda name: name in skipped)[0]
 
 
 def init_weights(model, key):

@@ -10,10 +10,10 @@ from lwt.training import devices
 
 
 class Evaluator:
-    """Figures and decoded text of a model on a set of pairs.
+    """Figures of a model on a set of records, and what it says of each.
 
     Args:
-        task: makes losses and text from batches; see `lwt/tasks/`.
+        task: makes losses from batches, and texts (`generate`) or numbers (`predict`), or neither; see `lwt/tasks/`.
         model: a linen module.
         mesh: where batches are sharded by rows.
     """
@@ -28,6 +28,9 @@ class Evaluator:
             lambda weights, batch, **static: task.generate(apply_of(weights), batch, **static),
             static_argnames=("length", "vocabulary"),
             out_shardings=everywhere,
+        )
+        self._predict = jax.jit(
+            lambda weights, batch: (task.predict(apply_of(weights), batch), batch["example"]), out_shardings=everywhere
         )
         self._gather = jax.jit(lambda x: x, out_shardings=everywhere)
 
@@ -55,11 +58,34 @@ class Evaluator:
                     ids[example] = row
         return tokenizer.decode(ids)
 
+    def predictions(self, weights, batches, count):
+        """What `predict` gives for `count` records, `[count]` or `[count outputs]`, in the records' order."""
+        found = None
+        for batch in batches:
+            values, examples = jax.device_get(self._predict(weights, devices.put_rows(batch, self._rows)))
+            if found is None:
+                found = np.zeros((count, *values.shape[1:]), values.dtype)
+            found[examples[examples >= 0]] = values[examples >= 0]
+        return found
+
+    def outputs(self, weights, data, evaluation):
+        """The texts that are decoded, or the predictions, for all records; None for a task that has neither."""
+        batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
+        if hasattr(self._task, "generate"):
+            count = len(evaluation.sources)
+            return self.texts(weights, batches, data.tokenizer, count, max_length=data.max_length)
+        return self.predictions(weights, batches, len(evaluation.sources)) if hasattr(self._task, "predict") else None
+
     def figures(self, weights, data, evaluation, *, generate=True):
-        """``(figures, decoded texts or None)`` of an evaluation set (`lwt.data.pairs.Evaluation`)."""
-        batches = list(data.batches(evaluation, process=jax.process_index(), processes=jax.process_count()))
-        figures, texts = self.losses(weights, batches), None
-        if generate:
-            texts = self.texts(weights, batches, data.tokenizer, len(evaluation.sources), max_length=data.max_length)
-            figures |= self._task.score(texts, evaluation.references, evaluation.groups)
-        return figures, texts
+        """``(figures, outputs or None)`` of an evaluation set of the run's data.
+
+        Predictions are scored for all figures at once, the loss too; without `generate`, and for tasks that have none,
+        figures are made from the sums over batches.
+        """
+        outputs = self.outputs(weights, data, evaluation) if generate else None
+        predicted = outputs is not None and hasattr(self._task, "predict")
+        batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
+        figures = {} if predicted else self.losses(weights, batches)
+        if outputs is not None:
+            figures |= self._task.score(outputs, evaluation.references, evaluation.groups)
+        return figures, outputs

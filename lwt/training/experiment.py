@@ -10,7 +10,6 @@ import time
 import jax
 
 from lwt import errors, trees
-from lwt.data import pairs
 from lwt.layers import linear
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
@@ -55,9 +54,9 @@ class Experiment:
         self.config = build.read_config(workdir)
         self.config.task.update(decoding)
         self._decoding = decoding
-        self._data = pairs.Pairs(self.config.data, self.workdir, make=False)
+        self._data = build.make_data(self.config, self.workdir, make=False)
         self.tokenizer = self._data.tokenizer
-        self.model = build.make_model(self.config, self.tokenizer.vocabulary)
+        self.model = build.make_model(self.config, self.tokenizer.vocabulary, outputs=self._data.outputs)
         self.task = build.make_task(self.config)
         self.weights, self.step = self._restore(which)
 
@@ -99,17 +98,18 @@ class Experiment:
         return evaluation.Evaluator(self.task, self.model, mesh)
 
     def evaluate(self, name=""):
-        """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with the texts that were decoded.
+        """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with what was said of each record.
 
         Returns:
-            ``(figures, sources, hypotheses, references)``.
+            ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
         """
-        found = self._data.evaluation(name or self.config.data.test)
-        figures, texts = self._evaluator.figures(self.weights, self._data, found)
-        return figures, found.sources, texts, found.references
+        found = self._data.evaluation(name or self._data.test)
+        figures, outputs = self._evaluator.figures(self.weights, self._data, found)
+        return figures, found.sources, outputs, found.references
 
     def report(self, *, split="", data=""):
-        """Evaluates; writes ``eval/NAME.json`` (figures, for programs) and ``eval/NAME.md`` (best and worst outputs).
+        """Evaluates; writes ``eval/NAME.json`` (figures, for programs) and a file of outputs to read, if there are any:
+        ``eval/NAME.md`` (best and worst translations) or ``eval/NAME.tsv`` (every label and prediction).
 
         Args:
             split: another split of the run's test set; "validation" and "test" are those of the config.
@@ -118,33 +118,40 @@ class Experiment:
         Returns:
             The figures, with what they were measured on.
         """
-        configured = {
-            "": self.config.data.test,
-            "test": self.config.data.test,
-            "validation": self.config.data.validation,
-        }
-        name = data or configured.get(split) or f"{self.config.data.test.split('@')[0]}@{split}"
+        name = data or self._data.named(split)
         begin = time.perf_counter()
-        figures, sources, hypotheses, references = self.evaluate(name)
+        figures, sources, outputs, references = self.evaluate(name)
         figures = {"data": name, "records": len(sources), "checkpoint": self.step} | figures
-        figures |= {"seconds": round(time.perf_counter() - begin, 2), "decoding": self.task.decoding()}
+        figures["seconds"] = round(time.perf_counter() - begin, 2)
+        if hasattr(self.task, "decoding"):
+            figures["decoding"] = self.task.decoding()
         if jax.process_index() == 0:
-            stem = file_stem(name, self._decoding)
-            folder = os.path.join(self.workdir, "eval")
-            os.makedirs(folder, exist_ok=True)
-            with open(os.path.join(folder, f"{stem}.json"), "w") as file:
+            stem = os.path.join(self.workdir, "eval", file_stem(name, self._decoding))
+            os.makedirs(os.path.dirname(stem), exist_ok=True)
+            with open(f"{stem}.json", "w") as file:
                 json.dump(figures, file, indent=2)
-            with open(os.path.join(folder, f"{stem}.md"), "w") as file:
-                file.write(translation.extremes(sources, hypotheses, references, lowercase=self.task.lowercase))
+            if hasattr(self.task, "generate"):
+                with open(f"{stem}.md", "w") as file:
+                    file.write(translation.extremes(sources, outputs, references, lowercase=self.task.lowercase))
+            elif outputs is not None:
+                answers, wanted = self._data.answers(outputs), self._data.answers(references)
+                with open(f"{stem}.tsv", "w") as file:
+                    file.write("label\tprediction\ttext\n")
+                    for label, answer, source in zip(wanted, answers, sources, strict=True):
+                        file.write("\t".join([label, answer, " ".join(source.split())]) + "\n")
         return figures
 
     def predict(self, texts):
-        """Decodes source texts, one result a text, in order."""
+        """One result a text, in order: what is decoded, or the class or number, as a text.
+
+        Raises:
+            lwt.errors.ConfigError: the run's task gives no answers (pre-training).
+        """
+        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
         found = self._data.from_texts(list(texts))
-        batches = self._data.batches(found)
-        return self._evaluator.texts(
-            self.weights, batches, self.tokenizer, len(found.sources), max_length=self._data.max_length
-        )
+        outputs = self._evaluator.outputs(self.weights, self._data, found)
+        return outputs if hasattr(self.task, "generate") else self._data.answers(outputs)
 
     def predict_file(self, path, *, output=sys.stdout):
         """Answers the lines of a UTF-8 file (or of standard input, ``-``), one line each, in order.

@@ -7,7 +7,6 @@ import pathlib
 import time
 
 import jax
-
 from absl import logging
 
 ROWS = "metrics.jsonl"

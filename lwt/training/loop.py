@@ -183,7 +183,7 @@ def write_training(run, log, clock, step, sums):
     row = {f"train/{name}": value for name, value in run.finish(sums).items() if name != "tokens"}
     row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
     row |= {"train/tokens_per_second": tokens / seconds, "train/steps_per_second": steps / seconds}
-    row["train/real_share"] = (tokens + sums.get("source_tokens", tokens)) / (steps * run.positions)
+    row["train/real_share"] = (tokens + sums.get("source_tokens", 0.0)) / (steps * run.positions)
     log.write(step, row)
 
 

@@ -115,6 +115,19 @@ def test_fields_asked_for_are_needed_and_others_kept_where_all_have_them(folder)
     assert list(source) == [{"x": "u", "y": 2, "task": "t"}, {"x": "v", "y": "", "task": ""}]
 
 
+def test_classes_are_named_by_labels_txt(folder):
+    (folder / "train.jsonl").write_bytes(b'{"text": "x", "label": 1}\n')
+    (folder / "other.jsonl").write_bytes(b'{"text": "x"}\n')
+    assert sources.load("folder:pairs").classes == ()
+    (folder / "labels.txt").write_text("no\n yes \n\n")
+    assert sources.load("folder:pairs").classes == ("no", "yes") == sources.load("folder:pairs")[:1].classes
+    assert sources.load("folder:pairs@other").classes == () and sources.splits("folder:pairs") == ["other", "train"]
+    for text, words in (("no\nyes\nno\n", "'no' is there twice"), ("no\n", "1 names")):
+        (folder / "labels.txt").write_text(text)
+        with pytest.raises(errors.DataError, match=f"labels.txt: {words}; it should name every class once"):
+            sources.load("folder:pairs")
+
+
 def test_fingerprint_follows_the_content(folder):
     (folder / "train.jsonl").write_bytes(jsonl(ROWS))
     first = sources.load("folder:pairs").fingerprint

@@ -37,6 +37,8 @@ def test_everything_on(given, wanted):
         ({"remove_urls": False}, "www.a.b", "www.a.b"),
         ({"remove_html": False}, "<b>x</b> &amp;", "<b>x</b> &amp;"),
         ({"unicode": ""}, "ﬁn\u00ad", "ﬁn\u00ad"),
+        ({"strip_accents": True}, "ÉTÉ À l'İle, Škoda ñ 한 søster straße", "ete a l'ile, skoda n 한 søster straße"),
+        ({"strip_accents": True, "lowercase": False, "unicode": ""}, "Ge\u0301nie É", "Genie E"),
         ({"characters": r"[\w\s.,!?]"}, "rock*roll, 5 € “so”!", "rock roll, 5 so !"),
     ],
 )

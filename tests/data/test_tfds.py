@@ -52,6 +52,7 @@ def prepared(tmp_path, monkeypatch):
 
 
 def test_a_prepared_builder_is_read_by_index(prepared):
+    assert sources.splits("tfds:toy_pairs") == ["train", "valid"] and sources.splits("tfds:toy_pairs@valid") == []
     source = sources.load("tfds:toy_pairs")
     assert len(source) == 30 and set(source.fields) == {"de", "en", "label"}
     found = {source[i]["label"]: (source[i]["de"], source[i]["en"]) for i in range(len(source))}
@@ -95,6 +96,8 @@ def test_real_builders_under_tfds_s_mock(tmp_path, monkeypatch, name, fields):
         source = sources.load(f"tfds:{name}")
         records = list(source)
     assert len(records) == 4 and set(source.fields) == fields
+    named = {"glue/sst2": ("negative", "positive"), "imdb_reviews": ("neg", "pos"), "wmt17_translate/de-en": ()}
+    assert source.classes == named.get(name, source.classes)
     assert all(type(record["label"]) is int for record in records if "label" in record)
     for field in fields & {"de", "en", "sentence", "text"}:
         assert all(isinstance(record[field], str) for record in records)

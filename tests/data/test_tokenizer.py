@@ -66,3 +66,35 @@ def test_what_can_be_wrong(tokens, tmp_path):
     (tmp_path / "cut.model").write_bytes(tokens.path.read_bytes()[:500])
     with pytest.raises(errors.DataError, match="cut.model is damaged"):
         tokenizer.Tokenizer(tmp_path / "cut.model")
+
+
+def test_special_ids_of_text_encoders(tmp_path):
+    tokens = tokenizer.train(corpus(), tmp_path / "e.model", vocabulary=110, specials=tokenizer.ENCODER, exact=True)
+    assert tokens.pieces == tokens.vocabulary == 110 and tokens.first == 5
+    assert [tokens._processor.id_to_piece(i) for i in range(5)] == ["[PAD]", "[UNK]", "[CLS]", "[MASK]", "[SEP]"]
+    (row,) = tokens.encode(["[CLS] ein [MASK]"])
+    assert not {tokenizer.CLS, tokenizer.MASK, tokenizer.SEP, tokenizer.PAD} & set(row)  # text cannot make them
+    marked = [tokenizer.CLS, *tokens.encode(["ein hund"])[0], tokenizer.MASK, tokenizer.SEP, tokenizer.PAD]
+    assert tokens.decode([marked]) == ["ein hund"]
+    again = tokenizer.train(corpus(), tmp_path / "a.model", vocabulary=110, specials=tokenizer.ENCODER, exact=True)
+    assert again.fingerprint == tokens.fingerprint
+
+
+def test_the_two_numberings_are_not_mixed_up(tokens, tmp_path):
+    tokenizer.train(corpus(), tmp_path / "e.model", vocabulary=110, specials=tokenizer.ENCODER)
+    with pytest.raises(errors.DataError, match="begin and end should be the ids 0, 1, 2, 3"):
+        tokenizer.copy(tmp_path / "e.model", tmp_path / "copy.model")
+    with pytest.raises(errors.DataError, match=r"ids 0 to 4 should be \[PAD\], \[UNK\], \[CLS\], \[MASK\], \[SEP\]"):
+        tokenizer.Tokenizer(tokens.path, specials=tokenizer.ENCODER)
+    tokenizer.copy(tokens.path, tmp_path / "new" / "copy.model")
+    assert tokenizer.Tokenizer(tmp_path / "new" / "copy.model").fingerprint == tokens.fingerprint
+
+
+def test_an_exact_size_that_the_text_does_not_yield(tmp_path):
+    args = {"specials": tokenizer.ENCODER, "exact": True}
+    with pytest.raises(
+        errors.DataError, match=r"vocabulary 8000 is more than the text yields; it .* at most \d+$"
+    ) as e:
+        tokenizer.train(corpus(), tmp_path / "x.model", vocabulary=8000, **args)
+    most = int(str(e.value).rpartition(" ")[2])
+    assert tokenizer.train(corpus(), tmp_path / "y.model", vocabulary=most, **args).pieces == most

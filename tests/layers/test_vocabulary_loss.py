@@ -31,6 +31,26 @@ def test_value_and_gradients_equal_optax(smoothing, chunk):
         np.testing.assert_allclose(ours_g, theirs_g, atol=3e-6)
 
 
+def test_chunks_of_a_prime_number_of_positions():
+    lengths = {(t, most): vocabulary_loss.chunk_length(t, most) for t in (1, 11, 43, 64) for most in (1, 4, 8, 100)}
+    assert [lengths[64, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 64]
+    assert [lengths[43, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 43]  # 11 and 6 chunks, of 44 and 48 places
+    assert [lengths[11, most] for most in (1, 4, 8, 100)] == [1, 4, 6, 11] and lengths[1, 4] == 1
+    hidden, table, targets, weights = problem(t=11)
+    loss = lambda chunk: lambda h, e: vocabulary_loss.vocabulary_loss(h, e, targets, weights, chunk=chunk)["loss"]  # noqa: E731
+    assert float(loss(16)(hidden, table)) == pytest.approx(float(reference(hidden, table, targets, weights, 0.0)))
+    for padded, whole in zip(*(jax.grad(loss(chunk), (0, 1))(hidden, table) for chunk in (16, 44))):
+        np.testing.assert_allclose(padded, whole, atol=3e-6)
+
+
+def test_a_transposed_kernel_in_one_chunk_of_bfloat16():
+    """As the output layer of a text encoder is evaluated; XLA's CPU backend once refused the product."""
+    hidden, table, targets, weights = problem(v=64)
+    loss = lambda h, kernel: vocabulary_loss.vocabulary_loss(h, kernel.T, targets, weights, dtype="bfloat16")["nll"]  # noqa: E731
+    expected = reference(hidden, table, targets, weights, 0.0)
+    assert float(jax.jit(loss)(hidden, jnp.asarray(table.T))) == pytest.approx(float(expected), rel=1e-2)
+
+
 def test_sums_besides_the_loss():
     hidden, table, targets, weights = problem()
     sums = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, smoothing=0.1)
@@ -55,6 +75,48 @@ def test_never_the_whole_array_of_logits():
     loss = lambda h, e: vocabulary_loss.vocabulary_loss(h, e, targets, weights, chunk=64)["loss"]  # noqa: E731
     compiled = jax.jit(jax.grad(loss, (0, 1))).lower(hidden, table).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < b * t * v * 4 / 2
+
+
+def with_bias(smoothing, dtype):
+    """Our loss and the plain one of (hidden, table, bias), both with operands of `dtype` in the product."""
+    _, _, targets, weights = problem()
+
+    def ours(hidden, table, bias):
+        more = {"bias": bias, "smoothing": smoothing, "dtype": dtype, "chunk": 8}
+        return vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, **more)["loss"]
+
+    def plain(hidden, table, bias):
+        rounded = (x.astype(dtype).astype("float32") for x in (hidden, table))
+        logits = jnp.einsum("btd,vd->btv", *rounded) + bias
+        labels = optax.smooth_labels(jax.nn.one_hot(targets, len(bias)), smoothing)
+        return (optax.softmax_cross_entropy(logits, labels) * weights).sum()
+
+    return ours, plain
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_bias_equals_the_plain_formula(smoothing, dtype):
+    hidden, table, targets, weights = problem()
+    inputs = jnp.asarray(hidden), jnp.asarray(table), jnp.asarray(np.random.default_rng(1).normal(size=40), "float32")
+    ours, plain = with_bias(smoothing, dtype)
+    coarse = dtype == "bfloat16"  # 8 bits of mantissa in the operands of the gradients' products too
+    np.testing.assert_allclose(ours(*inputs), plain(*inputs), rtol=2e-3 if coarse and smoothing else 1e-6)
+    every, together = (jax.jit(jax.grad(f, (0, 1, 2)))(*inputs) for f in (plain, ours))
+    for argument, (wanted, found) in enumerate(zip(every, together)):
+        atol = 2**-7 * float(jnp.abs(wanted).max()) if coarse and argument < 2 else 5e-6
+        np.testing.assert_allclose(found, wanted, atol=atol)
+        alone = jax.jit(jax.grad(ours, argument))(*inputs)  # the other two are frozen
+        np.testing.assert_allclose(alone, found, rtol=1e-5, atol=1e-6)
+    sums = vocabulary_loss.vocabulary_loss(*inputs[:2], targets, weights, bias=inputs[2], dtype=dtype)
+    np.testing.assert_allclose(sums["nll"], with_bias(0.0, dtype)[1](*inputs), rtol=1e-6)
+
+
+def test_a_bias_of_zeros_is_no_bias():
+    hidden, table, targets, weights = problem()
+    without = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, smoothing=0.1)
+    zeros = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, bias=np.zeros(40, "f4"), smoothing=0.1)
+    assert {k: float(v) for k, v in without.items()} == {k: float(v) for k, v in zeros.items()}
 
 
 def _equations(jaxpr):

@@ -22,7 +22,10 @@ def test_build_from_a_config_dict():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "lorra"}, r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, singlora"),
+        (
+            {"name": "lorra"},
+            r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, quantize, singlora",
+        ),
         ({"name": "lora_plus"}, "reparam.name is 'lora_plus'"),
         ({"rank": 4}, "reparam has no name"),
         ({"name": "lora", "rnak": 4}, "reparam.rnak is unknown to 'lora'; did you mean 'rank'"),

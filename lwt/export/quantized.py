@@ -1,0 +1,181 @@
+"""One file that holds a quantized model: integers, scales, and everything else, heads included.
+
+The file is in the safetensors format (a length, a JSON header, the arrays; no code is run by reading it), so that
+other tools open it too. A weight NAME that is no node is the array ``NAME``, in float16 or float32. A quantized one is
+
+    NAME/values     int8; "fp8": the bits of float8 e4m3 as uint8; "int4": uint8 ``[ceil(size / 2)]``, two a byte of the
+                    flattened weight, offset by 8, the first in the low half
+    NAME/scales     as in `layers/quantized.py`
+    NAME/outliers   float16 ``[m]``, if there are any
+    NAME/gaps       uint8: how many places of the flattened weight are passed over before the next outlier;
+                    255: so many, and no outlier yet
+
+and the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape]), ``info`` (the caller's JSON), and
+``sha256`` of these and of all arrays.
+"""
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from lwt import errors
+from lwt.layers import linear, quantized
+
+KIND = "lwt quantized weights, 1"
+REST = ("float16", "float32")
+
+
+def write(path, weights, *, rest="float32", info=None):
+    """Writes the artefact; it appears whole or not at all.
+
+    Args:
+        path: of the file.
+        weights: flat dict of arrays and `quantized.Quantized` nodes, as `reparam/quantize.py` makes it.
+        rest: type of what is no node: biases, norms, scalars.
+        info: anything JSON can hold, such as the model's config and labels; read it with `read_info`.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        lwt.errors.ConfigError: another kind of node is among the weights, or `rest` is no type of an artefact.
+        lwt.errors.NotFinite: a weight is not a number, or too large for float16.
+    """
+    arrays, nodes = {}, {}
+    for name, w in weights.items():
+        if isinstance(w, quantized.Quantized):
+            nodes[name] = [w.format, w.block, w.axis, list(w.shape)]
+            arrays.update(_pack(name, w))
+        elif linear.is_node(w):
+            raise errors.ConfigError(
+                f"{name!r} is a {type(w).__name__}, which an artefact cannot hold; merge it and quantize what comes out"
+            )
+        else:
+            with np.errstate(over="ignore"):  # an overflow is reported below, by name
+                arrays[name] = np.asarray(w).astype(_rest(rest))
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise errors.NotFinite(f"{name!r} is not finite in {array.dtype}")
+    meta = {"kind": KIND, "nodes": _json(nodes), "info": _json(info)}
+    meta["sha256"] = _digest(meta, arrays)
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(safetensors.numpy.save(arrays, metadata=meta))
+    os.replace(new, path)
+    return size(path)
+
+
+def load(path):
+    """The weights of an artefact: a flat dict of float32 arrays and `quantized.Quantized` nodes.
+
+    The model gives the same logits with them, bit for bit, as with ``as_stored`` of what was written.
+
+    Raises:
+        lwt.errors.CheckpointError: there is no such file, or it is damaged or something else.
+    """
+    meta, arrays = _read(path)
+    weights, nodes = {}, json.loads(meta["nodes"])
+    for name, (format, block, axis, shape) in nodes.items():
+        parts = {part: arrays.pop(f"{name}/{part}", None) for part in ("values", "scales", "outliers", "gaps")}
+        positions = None if parts["gaps"] is None else jnp.asarray(_positions(parts["gaps"]))
+        outliers = None if positions is None else jnp.asarray(parts["outliers"])
+        values = jnp.asarray(_unpack(parts["values"], format, shape))
+        scales = jnp.asarray(parts["scales"])
+        weights[name] = quantized.Quantized(values, scales, outliers, positions, format=format, block=block, axis=axis)
+    return {**weights, **{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}}
+
+
+def read_info(path):
+    """What the caller of `write` wanted to be remembered."""
+    return json.loads(_read(path)[0]["info"])
+
+
+def size(path):
+    """Bytes of the artefact on disk: the figure to quote."""
+    return os.path.getsize(path)
+
+
+def as_stored(weights, *, rest="float32"):
+    """The weights as an artefact keeps them: what is no node is rounded to `rest`, and back to float32."""
+    return {n: w if linear.is_node(w) else jnp.asarray(w).astype(rest).astype(jnp.float32) for n, w in weights.items()}
+
+
+def _rest(rest):
+    if rest not in REST:
+        raise errors.ConfigError(f"rest is {rest!r}; {errors.suggest(rest, REST)}")
+    return rest
+
+
+def _pack(name, w):
+    """The arrays of a node."""
+    values = np.asarray(w.values)
+    if w.format == "int4":
+        flat = (values.reshape(-1) + 8).astype(np.uint8)
+        low, high = np.pad(flat, (0, flat.size % 2)).reshape(-1, 2).T
+        values = low | high << 4
+    packed = {f"{name}/values": values.view(np.uint8) if w.format == "fp8" else values}
+    packed[f"{name}/scales"] = np.asarray(w.scales)
+    if w.outliers is not None:
+        positions = np.asarray(w.positions)
+        used = positions < math.prod(w.shape)
+        packed[f"{name}/outliers"], packed[f"{name}/gaps"] = np.asarray(w.outliers)[used], _gaps(positions[used])
+    return packed
+
+
+def _unpack(values, format, shape):
+    if format == "fp8":
+        return values.view(quantized.FORMATS[format][0])
+    if format == "int4":
+        flat = np.stack([values & 15, values >> 4], axis=1).reshape(-1)[: math.prod(shape)]
+        return (flat.astype(np.int8) - np.int8(8)).reshape(shape)
+    return values
+
+
+def _gaps(positions):
+    """Ascending places -> bytes; see above."""
+    full, last = np.divmod(np.diff(positions, prepend=-1) - 1, 255)
+    gaps = np.full(len(positions) + full.sum(), 255, np.uint8)
+    gaps[np.cumsum(full + 1) - 1] = last
+    return gaps
+
+
+def _positions(gaps):
+    """The inverse of `_gaps`."""
+    here = gaps < 255
+    return (np.cumsum(gaps.astype(np.int32) + here)[here] - 1).astype(np.int32)
+
+
+def _read(path):
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            meta = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except OSError as error:
+        raise errors.CheckpointError(f"no artefact in {path}: {error.strerror or error}") from error
+    except safetensors.SafetensorError as error:
+        raise errors.CheckpointError(f"{path} is damaged, or no artefact: {error}") from error
+    if meta.get("kind") != KIND:
+        raise errors.CheckpointError(f"{path} is of kind {meta.get('kind')!r}; it should be {KIND!r}")
+    if _digest(meta, arrays) != meta.get("sha256"):
+        raise errors.CheckpointError(f"{path} is damaged: another checksum")
+    return meta, arrays
+
+
+def _digest(meta, arrays):
+    digest = hashlib.sha256("\n".join(meta.get(key, "") for key in ("kind", "nodes", "info")).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _json(value):
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,103 @@
+"""Depthwise causal convolution along the positions."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt import errors
+from lwt.layers import linear
+
+
+@jax.custom_vjp
+def causal(x: Float[Array, "b t d"], kernel: Float[Array, "k d"]) -> Float[Array, "b t d"]:
+    """``y[t] = Σ_i kernel[i] · x[t - (k-1) + i]``, every channel by itself, zeros before the first position.
+
+    Written as k shifted products in one fused loop: on a CPU, XLA has fast code neither for a convolution with as many
+    groups as channels nor for its gradients. The gradient of x is the same loop, mirrored. That of the kernel would be
+    k passes over x; it is one product a channel instead, see `_kernel_gradient`.
+
+    Args:
+        x: `[b t d]`.
+        kernel: `[k d]`, the tap of the present position last (PyTorch's order).
+    """
+    return _taps(x, kernel, before=kernel.shape[0] - 1)
+
+
+@functools.partial(jax.jit, static_argnames="before")  # one compilation, also outside of a compiled step
+def _taps(x, kernel, *, before):
+    """``Σ_i kernel[i] · padded[t + i]`` where `before` zeros stand before x, and as many after it as k needs."""
+    k, t = kernel.shape[0], x.shape[1]
+    padded = jnp.pad(x, ((0, 0), (before, k - 1 - before), (0, 0)))
+    # the padding is written once: fused into the loop, it would be a comparison for every tap of every element
+    padded = jax.lax.optimization_barrier(padded)
+    return sum(padded[:, i : i + t] * kernel[None, None, i] for i in range(k))
+
+
+def _forward(x, kernel):
+    return causal(x, kernel), (x, kernel)
+
+
+def _backward(saved, dy):
+    x, kernel = saved
+    return _taps(dy, kernel[::-1], before=0), _kernel_gradient(x, dy, k=kernel.shape[0])
+
+
+@functools.partial(jax.jit, static_argnames="k")
+def _kernel_gradient(x, dy, *, k):
+    """``d[i] = Σ_t dy[t] · x[t - (k-1) + i]``, `[k d]`, by matrix products.
+
+    Positions are cut into pieces of m ≥ k. A piece of dy meets its own piece of x and the one before, which makes an
+    `[m 2m]` product a channel, summed over pieces and rows; d[i] is the sum of one of its diagonals. Diagonals become
+    columns when the rows of 2m are read as rows of 2m + 1.
+    """
+    b, t, d = x.shape
+    m = max(k, 32)
+    pieces = -(-t // m)
+    fill = ((0, 0), (0, pieces * m - t), (0, 0))
+    dy, x = (jnp.pad(a, fill).reshape(b, pieces, m, d) for a in (dy, x))
+    before = jnp.pad(x, ((0, 0), (1, 0), (0, 0), (0, 0)))[:, :-1]
+    products = jnp.einsum("bpmd,bpnd->dmn", dy, jnp.concatenate([before, x], axis=2))
+    rows = jnp.pad(products.reshape(d, 2 * m * m), ((0, 0), (0, m))).reshape(d, m, 2 * m + 1)
+    return rows.sum(1)[:, m - k + 1 : m + 1].T
+
+
+causal.defvjp(_forward, _backward)
+
+
+class DepthwiseConv(nn.Module):
+    """Causal convolution with its own kernel for every channel: output t sees the inputs t-k+1..t.
+
+    Computed in float32, whatever the precision of the products: it is elementwise, and short of memory speed, not of
+    arithmetic.
+
+    Attributes:
+        kernel_size: k.
+        expansion: α; every channel of the input becomes α neighbouring ones of the output (d -> d·α), as in PyTorch's
+            ``Conv1d(d, d·α, k, groups=d)``.
+        use_bias: whether there is a bias.
+    """
+
+    kernel_size: int
+    expansion: int = 1
+    use_bias: bool = True
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t _e"]:
+        if self.kernel_size < 1 or self.expansion < 1:
+            raise errors.ConfigError(
+                f"model.kernel_size={self.kernel_size} and the expansion {self.expansion} of the channels should be "
+                "whole numbers of at least 1"
+            )
+        width = x.shape[-1] * self.expansion
+        bound = self.kernel_size**-0.5  # PyTorch's initial values; a channel has k inputs
+        uniform = lambda key, shape: jax.random.uniform(key, shape, jnp.float32, -bound, bound)  # noqa: E731
+        kernel = linear.dense(self.param("kernel", uniform, (self.kernel_size, width)))
+        if self.expansion > 1:
+            x = jnp.repeat(x, self.expansion, axis=-1)
+        y = causal(x.astype(jnp.float32), kernel)
+        if self.use_bias:
+            y = y + self.param("bias", nn.initializers.zeros_init(), (width,))[None, None]
+        return y

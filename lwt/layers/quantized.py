@@ -1,0 +1,141 @@
+"""Weights stored as small numbers with a scale for every block of them, and multiplied as they are stored."""
+
+import math
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+from lwt.layers import linear
+
+FORMATS = {  # name -> (type of the stored values, the largest of them)
+    "int8": (jnp.int8, 127),
+    "int4": (jnp.int8, 7),  # one to a byte in memory, two to a byte in a file
+    "fp8": (jnp.float8_e4m3fn, 448),
+}
+UNROLLED = 8  # blocks multiplied one by one; a weight of more is dequantized before its product
+
+
+@flax.struct.dataclass
+class Quantized(linear.Node):
+    """``w[i, o] = values[i, o] · scales[i // block, o]``, but for the outliers, which are kept in float16.
+
+    Blocks run along one axis: the input axis of a kernel, so that a product is ``Σ_blocks scales · (x @ values)``.
+
+    Attributes:
+        values: the weight's shape; int8 (of ±127, or ±7) or float8_e4m3fn. First, for linen's check of the shape.
+        scales: the weight's shape with `axis` shortened to the number of blocks; float16 or float32.
+        outliers: `[m]` float16, or None; `values` is 0 in their places.
+        positions: `[m]` int32, ascending: places in the flattened weight; its size marks one that is not used.
+        format: a key of `FORMATS`.
+        block: entries that share a scale; the last block may be shorter.
+        axis: the axis that blocks run along, 0 or -1.
+    """
+
+    values: jax.Array
+    scales: jax.Array
+    outliers: jax.Array | None = None
+    positions: jax.Array | None = None
+    format: str = flax.struct.field(pytree_node=False, default="int8")
+    block: int = flax.struct.field(pytree_node=False, default=64)
+    axis: int = flax.struct.field(pytree_node=False, default=0)
+
+    @property
+    def shape(self):
+        return self.values.shape
+
+    def matmul(self, x, dtype):
+        starts = range(0, self.shape[0], self.block)
+        if self.outliers is not None or self.axis != 0 or len(starts) > UNROLLED:
+            return linear.matmul(x, self.dense(), dtype)
+        y = 0
+        for i, start in enumerate(starts):  # 2-D products; integers up to 127 are exact in bfloat16 too
+            own = slice(start, start + self.block)
+            y += linear.matmul(x[:, own], self.values[own], dtype) * self.scales[i].astype(jnp.float32)[None]
+        return y
+
+    def take(self, ids):
+        if self.outliers is not None:
+            return jnp.take(self.dense(), ids, axis=0, mode="clip")
+        at = ids // self.block if self.axis == 0 else ids
+        rows, scales = (jnp.take(part, i, axis=0, mode="clip") for part, i in ((self.values, ids), (self.scales, at)))
+        if self.axis != 0:
+            scales = _spread(scales, self.shape[1], self.block, -1)
+        return rows.astype(jnp.float32) * scales.astype(jnp.float32)
+
+    def dense(self):
+        scales = _spread(self.scales, self.shape[self.axis], self.block, self.axis)
+        w = self.values.astype(jnp.float32) * scales.astype(jnp.float32)
+        return w if self.outliers is None else _put(w, self.positions, self.outliers)
+
+
+def quantize(w, *, format="int8", block=64, axis=0, outliers=0.0, threshold=0.0, scale_dtype=jnp.float16):
+    """Rounds a weight of any shape to a `Quantized`, symmetric about zero: ``scale = max |w| / largest`` in a block.
+
+    Scales are rounded up to `scale_dtype` before they are used, so that nothing is clipped: of integers, every entry
+    that is no outlier keeps ``|w - dense| <= scale / 2``. No gradient flows.
+
+    Args:
+        w: array of at least one axis.
+        format: "int8", "int4", or "fp8" (e4m3: four bits of exponent, three of mantissa).
+        block: entries of a block; 0 is the whole axis: one scale for every output of a kernel.
+        axis: the axis that blocks run along, 0 or -1; with -1 and ``block=0`` there is one scale for every row.
+        outliers: at most this share of the entries, the largest, is kept in float16 (EmbBERT-Q, section 3.1.3).
+        threshold: only entries above it in magnitude count as outliers (6 in EmbBERT-Q).
+        scale_dtype: type of the scales.
+    """
+    w = jax.lax.stop_gradient(jnp.asarray(w, jnp.float32))
+    dtype, top = FORMATS[format]
+    length = w.shape[axis]
+    block = min(block, length) or length
+    kept = positions = None
+    if outliers:
+        kept, positions = _largest(w, math.ceil(outliers * w.size), threshold)
+        w = _put(w, positions, jnp.zeros_like(kept))
+    scales = _round_up(_block_max(jnp.abs(w), block, axis) / top, scale_dtype)
+    units = w / _spread(jnp.where(scales > 0, scales, 1).astype(jnp.float32), length, block, axis)
+    units = jnp.clip(units if dtype != jnp.int8 else jnp.round(units), -top, top)
+    return Quantized(units.astype(dtype), scales, kept, positions, format=format, block=block, axis=axis)
+
+
+def straight_through(w, **options):
+    """The rounded weight as an array that passes its gradient on to `w`, for training with rounded weights.
+
+    The value is exactly that of ``quantize(w, **options).dense()``; the gradient is the identity's (Bengio et al.
+    2013, arXiv 1308.3432).
+    """
+    return quantize(w, **options).dense() + (w - jax.lax.stop_gradient(w))
+
+
+def _spread(scales, length, block, axis):
+    """A scale for every entry along `axis` (or one for all, to broadcast)."""
+    if scales.shape[axis] == 1:
+        return scales
+    return jax.lax.slice_in_dim(jnp.repeat(scales, block, axis=axis), 0, length, axis=axis)
+
+
+def _block_max(w, block, axis):
+    """The maximum of every block along `axis`, of values that are not negative."""
+    axis %= w.ndim
+    blocks = -(-w.shape[axis] // block)
+    w = jnp.pad(w, [(0, blocks * block - n if i == axis else 0) for i, n in enumerate(w.shape)])
+    return w.reshape(*w.shape[:axis], blocks, block, *w.shape[axis + 1 :]).max(axis=axis + 1)
+
+
+def _round_up(x, dtype):
+    """`x` in a narrower type, never below `x`."""
+    narrow = x.astype(dtype)
+    return jnp.where(narrow.astype(x.dtype) < x, jnp.nextafter(narrow, jnp.asarray(jnp.inf, dtype)), narrow)
+
+
+def _largest(w, count, threshold):
+    """The `count` largest entries in float16 and their places, ascending; those up to `threshold` give theirs up."""
+    flat = w.reshape(-1)
+    sizes, positions = jax.lax.top_k(jnp.abs(flat), count)
+    positions = jnp.sort(jnp.where(sizes > threshold, positions, flat.size))
+    return flat.at[positions].get(mode="fill", fill_value=0).astype(jnp.float16), positions
+
+
+def _put(w, positions, values):
+    """`w` with other values at flat `positions`; those beyond its end are passed over."""
+    return w.reshape(-1).at[positions].set(values.astype(w.dtype), mode="drop").reshape(w.shape)

@@ -1,0 +1,102 @@
+"""Embeddings of texts: token + position + segment, in full width or factorised."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from lwt import errors
+from lwt.layers import linear
+
+KINDS = ("full", "nano")
+
+
+class FullEmbed(nn.Module):
+    """``token[id] + position[t] + segment[s]``, all of width d: d·(v + l + segments) weights (EmbBERT-Q, equation 1).
+
+    Attributes:
+        vocabulary: v.
+        max_length: l, the longest text.
+        width: d.
+        segments: rows of the segment table. 3: padding, first, second text, as the paper's code has it. 2: first and
+            second, as its formulas (and BERT) have it; padding, which nothing reads, then takes the first row.
+        std: standard deviation of the initial tables; 1 in the paper's code, 0.02 in BERT.
+    """
+
+    vocabulary: int
+    max_length: int
+    width: int
+    segments: int = 3
+    std: float = 1.0
+
+    @nn.compact
+    def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
+        _check_length(ids.shape[1], self.max_length)
+        table = nn.initializers.normal(self.std)
+        token = self.param("token", table, (self.vocabulary, self.width))
+        position = self.param("position", table, (self.max_length, self.width))
+        segment = self.param("segment", table, (self.segments, self.width))
+        positions = linear.take(position, jnp.arange(ids.shape[1]))[None]
+        return linear.take(token, ids) + positions + _segment_rows(segment, segments)
+
+
+class NanoEmbed(nn.Module):
+    """``token[id] W + position[t] U + segment[s]``: tables of width r, each with an expander r -> d.
+
+    r·(v + l + 2d) + segments·d weights (EmbBERT-Q, section 3.2.1: NanoBERT's Nano Embedder, with learned positions).
+
+    Attributes:
+        reduced: r, the paper's r_d.
+        use_bias: whether the expanders have biases; in the paper they do not.
+        dtype: operands of the expanders' products.
+        vocabulary, max_length, width, segments, std: as in `FullEmbed`; the segment table has the full width.
+    """
+
+    vocabulary: int
+    max_length: int
+    width: int
+    reduced: int
+    segments: int = 3
+    std: float = 1.0
+    use_bias: bool = False
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
+        _check_length(ids.shape[1], self.max_length)
+        table = nn.initializers.normal(self.std)
+        token = self.param("token", table, (self.vocabulary, self.reduced))
+        position = self.param("position", table, (self.max_length, self.reduced))
+        segment = self.param("segment", table, (self.segments, self.width))
+        expand = lambda name: linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)  # noqa: E731
+        tokens = expand("token_expander")(linear.take(token, ids))
+        positions = expand("position_expander")(linear.take(position, jnp.arange(ids.shape[1])))
+        return tokens + positions[None] + _segment_rows(segment, segments)
+
+
+def make(kind, *, vocabulary, max_length, width, reduced=16, segments=3, std=1.0, use_bias=False, dtype="float32"):
+    """The embedder ``"full"`` or ``"nano"``.
+
+    Raises:
+        lwt.errors.ConfigError: another kind, or segment rows other than 2 or 3.
+    """
+    if kind not in KINDS:
+        raise errors.ConfigError(f"model.embedding={kind!r}: {errors.suggest(kind, KINDS)}")
+    if segments not in (2, 3):
+        raise errors.ConfigError(f"model.segments={segments} should be 2 (first, second) or 3 (padding, first, second)")
+    common = dict(vocabulary=vocabulary, max_length=max_length, width=width, segments=segments, std=std)
+    if kind == "full":
+        return FullEmbed(**common)
+    return NanoEmbed(**common, reduced=reduced, use_bias=use_bias, dtype=dtype)
+
+
+def _check_length(t, max_length):
+    if t > max_length:
+        raise errors.ConfigError(f"a row of {t} tokens is longer than model.max_length={max_length}; one should change")
+
+
+def _segment_rows(table, segments):
+    """Rows of a table of two or three, as a product: its gradient is no scatter of all positions into so few rows."""
+    count = table.shape[0]
+    rows = segments if count == 3 else jnp.maximum(segments - 1, 0)
+    return linear.linear(jax.nn.one_hot(rows, count), table)

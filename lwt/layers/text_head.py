@@ -1,0 +1,158 @@
+"""What a text encoder does with its hidden states: the heads, and the calls that all text models share."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt import errors
+from lwt.layers import dropout, linear
+
+HEADS = ("none", "pretrain", "classify")
+POOLS = ("first", "rms")
+
+
+class Output(nn.Module):
+    """``x @ kernel + bias`` whose weights can be had as a table, for losses that never form all logits.
+
+    Attributes:
+        width: d.
+        features: outputs.
+        dtype: operands of the product.
+    """
+
+    width: int
+    features: int
+    dtype: str = "float32"
+
+    def setup(self):
+        self.kernel = self.param("kernel", nn.initializers.xavier_uniform(), (self.width, self.features))
+        self.bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+
+    def __call__(self, x):
+        y = linear.linear(x, self.kernel, dtype=self.dtype)
+        return y + jnp.expand_dims(self.bias, range(y.ndim - 1))
+
+    def table(self):
+        """``(table [features d], bias [features])``."""
+        return linear.dense(self.kernel).T, self.bias
+
+
+class Heads(nn.Module):
+    """The layers of one kind of head; all parameters below ``head/``.
+
+    "pretrain" has ``masked_lm`` (d -> v, not tied to the embedding) and ``next_sentence`` (d -> 2), "classify" has
+    ``classifier`` (d -> outputs), "none" has nothing.
+    """
+
+    kind: str
+    width: int
+    vocabulary: int
+    outputs: int
+    dtype: str = "float32"
+
+    def setup(self):
+        if self.kind == "pretrain":
+            self.masked_lm = Output(self.width, self.vocabulary, dtype=self.dtype)
+            self.next_sentence = Output(self.width, 2)
+        elif self.kind == "classify":
+            self.classifier = Output(self.width, self.outputs)
+
+
+class TextModel(nn.Module):
+    """Base of the text encoders. A batch holds `ids` and `segments`, both `[b t]` int32; segment 0 is padding.
+
+    A model adds ``hidden_states(batch, *, train=False) -> [b t d]``.
+
+    Attributes:
+        vocabulary: v.
+        max_length: l, the longest text.
+        width: d.
+        head: "none", "pretrain" or "classify"; see `Heads`.
+        outputs: of the classifier: classes, or 1 for a regression.
+        pool: what the classifier reads: "first", the state at position 0, or "rms", the root of the mean square over
+            the positions that are no padding.
+        head_dropout: rate on what the classifier reads.
+        dtype: operands of the products ("float32" or "bfloat16").
+    """
+
+    vocabulary: int
+    max_length: int = 256
+    width: int = 128
+    head: str = "none"
+    outputs: int = 2
+    pool: str = "first"
+    head_dropout: float = 0.0
+    dtype: str = "float32"
+
+    @nn.nowrap
+    def example(self):
+        """A smallest batch, to make weights with."""
+        return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
+
+    def setup(self):
+        for key, choices in (("head", HEADS), ("pool", POOLS)):
+            if getattr(self, key) not in choices:
+                raise errors.ConfigError(
+                    f"model.{key}={getattr(self, key)!r}: {errors.suggest(getattr(self, key), choices)}"
+                )
+        self.require_positive("vocabulary", "max_length", "width", "outputs")
+        self.require_rates("head_dropout")
+        self.head_layers = Heads(self.head, self.width, self.vocabulary, self.outputs, dtype=self.dtype, name="head")
+        self.drop = dropout.Dropout(self.head_dropout)
+
+    @nn.nowrap
+    def require_positive(self, *keys):
+        """Raises a ConfigError for the first of these fields that is below 1."""
+        for key in keys:
+            if getattr(self, key) < 1:
+                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be at least 1")
+
+    @nn.nowrap
+    def require_rates(self, *keys):
+        """Raises a ConfigError for the first of these fields that is no dropout rate."""
+        for key in keys:
+            if not 0 <= getattr(self, key) < 1:
+                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be in [0, 1)")
+
+    def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b d"]:
+        """Hidden states `[b t d]` -> one vector a text `[b d]`, as `pool` says.
+
+        Without a batch it is not known what is padding, and the state at position 0 is returned.
+        """
+        if self.pool == "first" or batch is None:
+            return hidden[:, 0]
+        real = (batch["segments"] > 0)[..., None]
+        mean = jnp.where(real, jnp.square(hidden), 0).sum(1) / jnp.maximum(real.sum(1), 1)
+        return jnp.sqrt(mean + 1e-12)  # the gradient of the root has to stay finite in a row that is all padding
+
+    def output_layer(self):
+        """``(table [v d], bias [v])`` of the masked-LM head.
+
+        Raises:
+            lwt.errors.ConfigError: the model has another head.
+        """
+        self._require_pretraining()
+        return self.head_layers.masked_lm.table()
+
+    def next_sentence(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b 2"]:
+        """Hidden states -> logits `[b 2]`, random or contiguous, from `pooled`: without a batch, from position 0.
+
+        Raises:
+            lwt.errors.ConfigError: the model has another head.
+        """
+        self._require_pretraining()
+        return self.head_layers.next_sentence(self.pooled(hidden, batch))
+
+    def _require_pretraining(self):
+        if self.head != "pretrain":
+            raise errors.ConfigError(f"model.head={self.head!r} should be 'pretrain' for this task")
+
+    def __call__(self, batch, *, train=False):
+        """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":
+        ``([b t v], [b 2])``."""
+        hidden = self.hidden_states(batch, train=train)
+        if self.head == "classify":
+            return self.head_layers.classifier(self.drop(self.pooled(hidden, batch), train=train))
+        if self.head == "pretrain":
+            return self.head_layers.masked_lm(hidden), self.next_sentence(hidden, batch)
+        return hidden

@@ -1,0 +1,110 @@
+"""Accuracy, Matthews correlation, precision, recall and F1, from counts that add up over batches.
+
+All of these figures need three numbers of every class k and no more of the confusion matrix: how often k was answered,
+how often it was right to answer k, and how often both. So c classes cost 3c sums, not c².
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lwt import errors
+from lwt.metrics import exact
+
+
+@functools.partial(jax.jit, static_argnames="classes")
+def sums(predictions, labels, *, classes, weights=None):
+    """Counts over a batch.
+
+    Args:
+        predictions: `[b]` class ids.
+        labels: `[b]` class ids; one outside of 0..classes-1 (say -1) is of a class that the model does not know: the
+            answer is wrong, whatever it is.
+        classes: c.
+        weights: `[b]`, 0 for filler rows; None counts every row.
+
+    Returns:
+        Float32 scalars ``{"examples", "correct"}`` and, for every class k, ``"hits/k"``, ``"predicted/k"``,
+        ``"labelled/k"``.
+    """
+    weights = jnp.ones(len(labels)) if weights is None else jnp.asarray(weights, jnp.float32)
+    predicted, labelled = (weights[:, None] * jax.nn.one_hot(ids, classes) for ids in (predictions, labels))
+    counts = {
+        "hits": (predicted * jax.nn.one_hot(labels, classes)).sum(0),
+        "predicted": predicted.sum(0),
+        "labelled": labelled.sum(0),
+    }
+    flat = {f"{name}/{k}": count[k] for name, count in counts.items() for k in range(classes)}
+    return {"examples": weights.sum(), "correct": counts["hits"].sum()} | flat
+
+
+def finish(sums):
+    """Counts -> figures, shares from 0 to 1 (``mcc`` from -1 to 1), the same as scikit-learn's.
+
+    A quotient without a denominator counts as 0. Macro and weighted means are over the classes that were answered or
+    labelled at least once; labels of unknown classes make one class more, which is never answered.
+
+    Returns:
+        ``accuracy``, ``examples``; with the counts of the classes also ``mcc`` (Gorodkin 2004, the R_K statistic; for
+        two classes Matthews' coefficient), ``precision_macro``, ``recall_macro``, ``f1_macro``, and the same with
+        ``_weighted`` (by labels); for two classes also ``precision``, ``recall`` and ``f1`` of class 1, as GLUE has it.
+
+    Raises:
+        lwt.errors.DataError: there are no examples.
+    """
+    examples = float(sums["examples"])
+    if not examples > 0:
+        raise errors.DataError("no record was classified: the split is empty")
+    figures = {"accuracy": float(sums["correct"]) / examples, "examples": int(examples)}
+    classes = sum(name.startswith("hits/") for name in sums)
+    if not classes:
+        return figures
+    hits, predicted, labelled = (
+        np.array([float(sums[f"{name}/{k}"]) for k in range(classes)] + [0.0])
+        for name in ("hits", "predicted", "labelled")
+    )
+    labelled[-1] = examples - labelled.sum()  # the unknown
+    each = {
+        "precision": _ratio(hits, predicted),
+        "recall": _ratio(hits, labelled),
+        "f1": _ratio(2 * hits, predicted + labelled),
+    }
+    occurs = predicted + labelled > 0
+    figures["mcc"] = _matthews(hits, predicted, labelled, examples)
+    for name, values in each.items():
+        figures[f"{name}_macro"] = float(_ratio(values[occurs].sum(), occurs.sum()))
+        figures[f"{name}_weighted"] = float(values @ labelled) / examples
+        if classes == 2:
+            figures[name] = float(values[1])
+    return figures
+
+
+def score(predictions, labels, *, classes=None, groups=None):
+    """Figures of one list of answers; see `sums` and `finish`.
+
+    Args:
+        classes: c; None takes the highest id there is, and two at least.
+        groups: the kind of each record, or None; adds ``accuracy/GROUP``.
+    """
+    exact.check_lengths(predictions, labels, groups)
+    predictions, labels = np.asarray(predictions, np.int32), np.asarray(labels, np.int32)
+    if classes is None:
+        classes = 1 + int(max(1, predictions.max(initial=0), labels.max(initial=0)))
+    figures = finish(jax.device_get(sums(predictions, labels, classes=classes)))
+    right = predictions == labels
+    for group in sorted(set(() if groups is None else groups)):
+        figures[f"accuracy/{group}"] = float(right[[name == group for name in groups]].mean())
+    return figures
+
+
+def _ratio(a, b):
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+def _matthews(hits, predicted, labelled, examples):
+    together = hits.sum() * examples - predicted @ labelled
+    spread = (examples**2 - predicted @ predicted) * (examples**2 - labelled @ labelled)
+    return float(together / np.sqrt(spread)) if spread > 0 else 0.0

@@ -1,0 +1,166 @@
+"""BERT, its small sizes, and the paper's steps from it to EmbBERT: Nano Embedder (NE) and efficient attention (EA).
+
+Source: "EmbBERT-Q", sections 4.1 and 6 and appendix B; Devlin et al. 2019. Weights, at the sizes of the authors' code:
+
+    BERT(2MB)     the defaults, v=2048                                                            288,720
+    BERT+NE       width=90, hidden=180, embedding="nano", v=8192                                  269,898
+    BERT+EA       width=84, hidden=168, layers=3, heads=1, and the EA settings, v=2048            322,560
+    BERT+NE+EA    width=128, hidden=89, layers=4, heads=1, embedding="nano", EA settings, v=8192  364,772
+    BERT-Tiny     width=128, hidden=512, activation="gelu", segments=2, max_length=512,
+                  embedding_norm=True, pooler=True, v=30522                                       4,385,920
+
+The EA settings are ``attention="efficient", activation="silu", norm="rms", norm_place="inline", dropout=0.0``.
+BERT-Tiny is the published one; the paper's Table 2 prints v=32768 and α=2 for it.
+
+Known deviations: padding is masked in attention, which the code of BERT(2MB) and BERT+NE does not do; there is no
+dropout inside of the feed-forward network, where PyTorch's encoder layer has one.
+"""
+
+import collections.abc
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from lwt import errors
+from lwt.attention import softmax
+from lwt.layers import dropout, linear, mlp, norm, text_embed, text_head
+
+ACTIVATIONS = {"relu": nn.relu, "silu": nn.silu, "gelu": functools.partial(jax.nn.gelu, approximate=False)}
+PLACES = ("post", "inline")
+
+
+class Block(nn.Module):
+    """Self-attention and feed-forward, each with a residual and a norm.
+
+    "post": ``x = Norm(x + Dropout(f(x)))``, as in BERT. "inline": ``x = Norm(x); x = x + Dropout(f(x))``, as in the
+    code of the EA models: the residual starts from the normalised x, unlike pre-norm.
+
+    Attributes:
+        attention: makes an attention module; feed_forward: makes the feed-forward module.
+        norm: "layer" or "rms"; norm_epsilon: its ε; norm_place: "post" or "inline".
+        dropout: rate on both sublayers' outputs.
+    """
+
+    attention: collections.abc.Callable
+    feed_forward: collections.abc.Callable
+    norm: str = "layer"
+    norm_epsilon: float = 1e-5
+    norm_place: str = "post"
+    dropout: float = 0.1
+
+    def setup(self):
+        self.self_attention = self.attention()
+        self.mlp = self.feed_forward()
+        self.self_attention_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
+        self.mlp_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
+        self.drop = dropout.Dropout(self.dropout)
+
+    def __call__(self, x: Float[Array, "b t d"], mask: Bool[Array, "b 1 1 t"], *, train: bool = False):
+        """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
+        attend = lambda y: self.self_attention(y, None, mask, train=train)  # noqa: E731
+        for sublayer, normalise in ((attend, self.self_attention_norm), (self.mlp, self.mlp_norm)):
+            if self.norm_place == "inline":
+                x = normalise(x)
+            x = x + self.drop(sublayer(x), train=train)
+            if self.norm_place == "post":
+                x = normalise(x)
+        return x
+
+
+class Bert(text_head.TextModel):
+    """The encoder; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
+
+    Attributes:
+        heads: h; hidden: width f of the feed-forward network, α·d in the paper; layers: N.
+        embedding: "full" or "nano"; reduced: the nano tables' width r_d.
+        segments: 3 rows in the paper's code (padding, first, second), 2 in BERT.
+        attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
+        activation: "relu", "silu" or "gelu" (the exact one).
+        norm, norm_epsilon, norm_place: see `Block`.
+        dropout: rate on the sublayers' outputs, and on the embeddings if they are normalised.
+        attention_dropout: rate on the attention weights.
+        embedding_norm: a norm (with dropout) after the embeddings, as in BERT.
+        embedding_std: standard deviation of the initial tables.
+        pooler: ``tanh(W x + b)`` of position 0 in front of the heads, as in BERT; part of the body.
+    """
+
+    width: int = 80
+    heads: int = 2
+    hidden: int = 160
+    layers: int = 2
+    embedding: str = "full"
+    reduced: int = 16
+    segments: int = 3
+    attention: collections.abc.Callable = softmax.Attention
+    activation: str = "relu"
+    norm: str = "layer"
+    norm_epsilon: float = 1e-5
+    norm_place: str = "post"
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    embedding_norm: bool = False
+    embedding_std: float = 1.0
+    pooler: bool = False
+
+    def setup(self):
+        super().setup()
+        self._check()
+        self.embed = text_embed.make(
+            self.embedding,
+            vocabulary=self.vocabulary,
+            max_length=self.max_length,
+            width=self.width,
+            reduced=self.reduced,
+            segments=self.segments,
+            std=self.embedding_std,
+            dtype=self.dtype,
+        )
+        if self.embedding_norm:
+            self.embed_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
+            self.embed_drop = dropout.Dropout(self.dropout)
+        attention = functools.partial(
+            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
+        )
+        feed_forward = functools.partial(
+            mlp.MLP, hidden=self.hidden, activation=ACTIVATIONS[self.activation], dtype=self.dtype
+        )
+        keys = ("norm", "norm_epsilon", "norm_place", "dropout")
+        block = functools.partial(Block, attention, feed_forward, **{key: getattr(self, key) for key in keys})
+        self.block = [block() for _ in range(self.layers)]
+        if self.pooler:
+            self.pool_layer = linear.Linear(self.width, dtype=self.dtype, name="pooler")
+
+    def _check(self):
+        self.require_positive("heads", "hidden", "layers", "reduced")
+        self.require_rates("dropout", "attention_dropout")
+        for key, choices in (("activation", ACTIVATIONS), ("norm_place", PLACES)):
+            if getattr(self, key) not in choices:
+                raise errors.ConfigError(
+                    f"model.{key}={getattr(self, key)!r}: {errors.suggest(getattr(self, key), choices)}"
+                )
+        if self.width % self.heads:
+            raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
+        if self.pooler and self.pool != "first":
+            raise errors.ConfigError(
+                f"model.pool={self.pool!r} should be 'first' with model.pooler: it reads position 0"
+            )
+
+    def hidden_states(self, batch, *, train=False):
+        """The last block's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        x = self.embed(batch["ids"], batch["segments"])
+        if self.embedding_norm:
+            x = self.embed_drop(self.embed_norm(x), train=train)
+        mask = (batch["segments"] > 0)[:, None, None, :]
+        for block in self.block:
+            x = block(x, mask, train=train)
+        if self.is_initializing():
+            self.pooled(x)  # a pooler's weights are part of the body, whatever the head reads
+        return x
+
+    def pooled(self, hidden, batch=None):
+        """As in the base, through the pooler if there is one."""
+        x = super().pooled(hidden, batch)
+        return jnp.tanh(self.pool_layer(x)) if self.pooler else x

@@ -1,0 +1,143 @@
+"""EmbBERT: a Nano Embedder and efficient encoders of attention minus convolution.
+
+Source: "EmbBERT-Q: Breaking Memory Barriers in Embedded NLP", section 3.1. At the paper's size (v=8192, l=256, d=128,
+r=16, α=1, k=32, N=4) the defaults, which are those of the authors' code, give 357,248 weights: the paper's "357 K".
+
+The paper's reading, by its formulas (sections 3.1 and 3.2), is ``use_bias=False, norm="layer", segments=2``: without
+biases, with two vectors a norm and two segment rows; it has 353,536 weights, and the λ vectors, which the paper does
+not count. Both readings have neither a residual around an encoder nor a norm after the last one.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from lwt import errors, trees
+from lwt.attention import efficient
+from lwt.layers import conv, linear, norm, text_embed, text_head
+
+PATHS = ("attention", "conv")
+
+
+class Difference(nn.Module):
+    """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from a learned pair of vectors q, k `[d]` for each path.
+
+    Attributes:
+        collapsed: hold the two λ themselves, as scalars, and not their vectors; see `collapse`.
+    """
+
+    collapsed: bool = False
+
+    @nn.compact
+    def __call__(self, a: Float[Array, "b t d"], c: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+        if self.collapsed:
+            weight = {path: self.param(path, nn.initializers.ones_init(), ()) for path in PATHS}
+        else:
+            vector = lambda name: self.param(name, nn.initializers.normal(0.1), a.shape[-1:])  # noqa: E731
+            weight = {path: _weight(vector(f"{path}_query"), vector(f"{path}_key")) for path in PATHS}
+        return weight["attention"] * a - weight["conv"] * c
+
+
+def _weight(query, key):
+    return jnp.exp((query * key).sum())
+
+
+class EfficientEncoder(nn.Module):
+    """``x = Norm(x)``, then ``λ_a · Attention(x) - λ_c · W SiLU(Conv(x))``; no residual (section 3.1.2).
+
+    Attributes:
+        kernel_size: k; expansion: α; norm: "rms" or "layer"; use_bias: of attention, convolution and contraction.
+        attention_dropout: rate on the attention weights.
+        collapsed: see `Difference`.
+        dtype: operands of the products.
+    """
+
+    kernel_size: int = 32
+    expansion: int = 1
+    norm: str = "rms"
+    use_bias: bool = True
+    attention_dropout: float = 0.1
+    collapsed: bool = False
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b t d"], mask: Bool[Array, "b 1 1 t"], *, train: bool = False):
+        """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
+        width = x.shape[-1]
+        x = norm.make(self.norm, epsilon=1e-6, name="norm")(x)
+        attended = efficient.Attention(
+            width, dropout=self.attention_dropout, use_bias=self.use_bias, dtype=self.dtype, name="attention"
+        )(x, None, mask, train=train)
+        convolved = conv.DepthwiseConv(self.kernel_size, self.expansion, self.use_bias, name="conv")(x)
+        contracted = linear.Linear(width, use_bias=self.use_bias, dtype=self.dtype, name="contract")(nn.silu(convolved))
+        return Difference(self.collapsed, name="difference")(attended, contracted)
+
+
+class Embbert(text_head.TextModel):
+    """The encoder; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
+
+    Attributes:
+        reduced: r_d, width of the token and position tables.
+        layers: N.
+        expansion: α; kernel_size: k.
+        norm, use_bias, segments: the readings above.
+        attention_dropout: rate on the attention weights, the only dropout of the paper's code.
+        embedding_std: standard deviation of the initial tables.
+        collapsed: for inference: two scalars λ a block in place of four vectors; `collapse` makes such weights.
+    """
+
+    reduced: int = 16
+    layers: int = 4
+    expansion: int = 1
+    kernel_size: int = 32
+    norm: str = "rms"
+    use_bias: bool = True
+    segments: int = 3
+    attention_dropout: float = 0.1
+    embedding_std: float = 1.0
+    collapsed: bool = False
+
+    def setup(self):
+        super().setup()
+        self.require_positive("reduced", "layers", "expansion", "kernel_size")
+        self.require_rates("attention_dropout")
+        self.embed = text_embed.make(
+            "nano",
+            vocabulary=self.vocabulary,
+            max_length=self.max_length,
+            width=self.width,
+            reduced=self.reduced,
+            segments=self.segments,
+            std=self.embedding_std,
+            dtype=self.dtype,
+        )
+        keys = ("kernel_size", "expansion", "norm", "use_bias", "attention_dropout", "collapsed", "dtype")
+        self.block = [EfficientEncoder(**{key: getattr(self, key) for key in keys}) for _ in range(self.layers)]
+
+    def hidden_states(self, batch, *, train=False):
+        """The last encoder's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        x = self.embed(batch["ids"], batch["segments"])
+        mask = (batch["segments"] > 0)[:, None, None, :]
+        for block in self.block:
+            x = block(x, mask, train=train)
+        return x
+
+
+def collapse(params):
+    """Weights for ``Embbert(collapsed=True)``: each block's four vectors become the two λ that they stand for.
+
+    Args:
+        params: the tree of an `Embbert` with vectors; it is left as it is.
+
+    Raises:
+        lwt.errors.ConfigError: the tree has no λ vectors.
+    """
+    flat = trees.flatten(params)
+    ends = tuple(f"/difference/{path}_query" for path in PATHS)
+    stems = [name.removesuffix("_query") for name in flat if name.endswith(ends)]
+    if not stems:
+        raise errors.ConfigError(
+            "there are no weights block_*/difference/*_query to collapse: is it a trained Embbert?"
+        )
+    scalars = {stem: _weight(flat.pop(f"{stem}_query"), flat.pop(f"{stem}_key")) for stem in stems}
+    return trees.unflatten(flat | scalars)

@@ -1,0 +1,69 @@
+"""The two baselines without an encoder: Embedder, and Embedder + Conv.
+
+Source: "EmbBERT-Q", section 4.1 and Table 2, which prints 293 K and 298 K weights (v=8192, l=256, d=320, r=32, k=16).
+
+The tables, expanders and three segment rows of the published code are 291,776 weights, 297,216 with the convolution:
+3d = 960 fewer than the counts that round to the printed ones. The defaults here meet those, 292,736 and 298,176, by
+biases in both expanders (2d) and an RMSNorm behind the embedder (d). That is a guess at where the 3d are; the
+published code is ``use_bias=False, norm="none"``.
+"""
+
+from lwt import errors
+from lwt.layers import conv, text_embed, text_head
+from lwt.layers import norm as norms
+
+NORMS = ("none", *norms.KINDS)
+
+
+class Embedder(text_head.TextModel):
+    """The model; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
+
+    The classifier reads the root mean square over the positions (`pool`); those of padding are left out, which the
+    authors' code does not do.
+
+    Attributes:
+        reduced: r_d, width of the token and position tables.
+        kernel_size: of a depthwise causal convolution after the embedder; 0 for none (16 in Embedder + Conv).
+        use_bias: whether the expanders have biases; norm: "rms", "layer" or "none", behind the embedder.
+        segments: rows of the segment table.
+        embedding_std: standard deviation of the initial tables.
+    """
+
+    width: int = 320
+    reduced: int = 32
+    kernel_size: int = 0
+    use_bias: bool = True
+    norm: str = "rms"
+    segments: int = 3
+    embedding_std: float = 1.0
+    pool: str = "rms"
+
+    def setup(self):
+        super().setup()
+        self.require_positive("reduced")
+        if self.kernel_size < 0:
+            raise errors.ConfigError(f"model.kernel_size={self.kernel_size} should be at least 1, or 0 for none")
+        if self.norm not in NORMS:
+            raise errors.ConfigError(f"model.norm={self.norm!r}: {errors.suggest(self.norm, NORMS)}")
+        self.embed = text_embed.make(
+            "nano",
+            vocabulary=self.vocabulary,
+            max_length=self.max_length,
+            width=self.width,
+            reduced=self.reduced,
+            segments=self.segments,
+            std=self.embedding_std,
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+        )
+        if self.norm != "none":
+            self.embed_norm = norms.make(self.norm, epsilon=1e-6)
+        if self.kernel_size:
+            self.conv = conv.DepthwiseConv(self.kernel_size)
+
+    def hidden_states(self, batch, *, train=False):
+        """The embedded (and convolved) positions `[b t d]`; there is no dropout but the head's."""
+        x = self.embed(batch["ids"], batch["segments"])
+        if self.norm != "none":
+            x = self.embed_norm(x)
+        return self.conv(x) if self.kernel_size else x

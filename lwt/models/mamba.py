@@ -1,0 +1,83 @@
+"""MAMBA as a text encoder, at the 2 MB size of the EmbBERT-Q paper.
+
+Source: Gu and Dao 2023, section 3; "EmbBERT-Q", section 4.1 and Table 2. v=2048, l=256, d=64, α=1, d_s=6, k=4, N=5 give
+14,464 weights a block and 219,968 in all, the paper's "220 K". The table does not say how wide the inner channels are:
+the count (and the authors' code) is met by d·α = 64 channels and a step-size rank of ⌈d/16⌉ = 4, with a bias in the
+convolution and none in the projections; the paper's printed activations, 265,216, assume 128 channels.
+
+Known deviation: the model is causal, so that the state at position 0, [CLS], has seen nothing else of the text. The
+authors' code reads it after pre-training, and the root mean square over the positions without; ours reads the latter.
+"""
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from lwt.layers import norm, ssm, text_embed, text_head
+
+
+class Block(nn.Module):
+    """``x + Mixer(RMSNorm(x))``.
+
+    Attributes:
+        inner, state, kernel_size, time_rank, dtype: see `ssm.Mixer`.
+    """
+
+    inner: int
+    state: int
+    kernel_size: int
+    time_rank: int = 0
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+        mixer = ssm.Mixer(
+            self.inner, self.state, self.kernel_size, time_rank=self.time_rank, dtype=self.dtype, name="mixer"
+        )
+        return x + mixer(norm.RMSNorm(epsilon=1e-5, name="norm")(x))
+
+
+class Mamba(text_head.TextModel):
+    """The encoder; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
+
+    Padding is at the end of a row and every layer is causal: it cannot influence what stands before it.
+
+    Attributes:
+        layers: N; expansion: α, inner channels over d; state: d_s, states a channel; kernel_size: k.
+        time_rank: width through which step sizes are computed; 0 means ⌈d/16⌉.
+        segments: rows of the segment table.
+        embedding_std: standard deviation of the initial tables.
+    """
+
+    width: int = 64
+    layers: int = 5
+    expansion: int = 1
+    state: int = 6
+    kernel_size: int = 4
+    time_rank: int = 0
+    segments: int = 3
+    embedding_std: float = 1.0
+    pool: str = "rms"
+
+    def setup(self):
+        super().setup()
+        self.require_positive("layers", "expansion", "state", "kernel_size")
+        self.embed = text_embed.make(
+            "full",
+            vocabulary=self.vocabulary,
+            max_length=self.max_length,
+            width=self.width,
+            segments=self.segments,
+            std=self.embedding_std,
+        )
+        inner = self.width * self.expansion
+        self.block = [
+            Block(inner, self.state, self.kernel_size, time_rank=self.time_rank, dtype=self.dtype)
+            for _ in range(self.layers)
+        ]
+
+    def hidden_states(self, batch, *, train=False):
+        """The last block's states `[b t d]`; there is no dropout, and no norm after the last block."""
+        x = self.embed(batch["ids"], batch["segments"])
+        for block in self.block:
+            x = block(x)
+        return x

@@ -1,0 +1,113 @@
+"""Quantization: weights rounded to eight (or four) bits, after training or while they are trained."""
+
+import dataclasses
+import math
+import numbers
+
+from lwt import errors, trees
+from lwt.layers import linear, quantized
+from lwt.reparam import targets
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantize:
+    """``W -> round(W / scale) · scale`` with one scale for every block of weights; see `layers/quantized.py`.
+
+    There is nothing to store: the map is a function of the base alone. The weights are `quantized.Quantized` nodes,
+    multiplied from their integers. After training, that is all. With ``aware=True`` the float weights of the base go
+    on being trained (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded weights as
+    arrays whose gradient passes straight through to the base; in evaluation it sees the nodes, as a device would.
+    In a chain (`compose.Compose`) an adapter behind it tunes a frozen quantized base; in front of it, it is rounded in.
+
+    EmbBERT-Q (section 3.1.3) as printed is ``format="fp8", outliers=0.08, threshold=6.0``; its code rounds the kernels
+    of the linear layers only, row-wise: ``block=0`` and ``targets`` without the tables and the convolutions.
+
+    Attributes:
+        format: "int8" (absmax), "fp8" (e4m3) or "int4".
+        block: weights that share a scale, along the input axis; 0 is row-wise: a scale for every output of a kernel,
+            and for every row of a table.
+        outliers: the share of each weight's entries that may fall back to float16, the largest; 0 for none.
+        threshold: only entries above it in magnitude fall back; 0 for all of the share (then it is a percentile).
+        aware: train with rounded weights.
+        targets: regular expression for whole names; kernels and tables (not vectors) among them are rounded.
+
+    Raises:
+        lwt.errors.ConfigError: a value is out of its range; from `init` and `expand` when `targets` matches nothing
+            that can be rounded.
+    """
+
+    format: str = "int8"
+    block: int = 64
+    outliers: float = 0.0
+    threshold: float = 0.0
+    aware: bool = False
+    targets: str = r".*(kernel|embedding|embed/\w+)"
+
+    identity_at_start = False
+
+    def __post_init__(self):
+        targets.check_choice(self.format, quantized.FORMATS, "reparam.format")
+        if not isinstance(self.block, numbers.Integral) or isinstance(self.block, bool) or self.block < 0:
+            raise errors.ConfigError(
+                f"reparam.block is {self.block!r}; it has to be a number of weights, or 0: row-wise"
+            )
+        _check(self.outliers, 1, "reparam.outliers", "a share in [0, 1)")
+        _check(self.threshold, math.inf, "reparam.threshold", "a number, 0 or more")
+        if self.threshold and not self.outliers:
+            raise errors.ConfigError(
+                f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: name the largest share of the "
+                "weights that may be kept in float16, such as 0.08"
+            )
+
+    def init(self, key, base):
+        """An adapter without leaves."""
+        del key
+        self.select(base)
+        return {}
+
+    def expand(self, base, adapter, step, *, key=None):
+        """The weights: a node for every target; in aware training (`key` is given) an array.
+
+        A target that is quantized already stays as it is; one that is another node is rounded as a whole.
+        """
+        del adapter, step
+        weights = dict(base)
+        for name in self.select(base):
+            if not isinstance(base[name], quantized.Quantized):
+                rounded = quantized.straight_through if self.aware and key is not None else quantized.quantize
+                weights[name] = rounded(linear.dense(base[name]), **self.options(name))
+        return weights
+
+    def labels(self, adapter):
+        """Labels of no leaves."""
+        return dict.fromkeys(adapter, "constant")
+
+    def select(self, base):
+        """The names of the targets.
+
+        Raises:
+            lwt.errors.ConfigError: there is none.
+        """
+        names = trees.matching(base, self.targets, what="reparam.targets")
+        found = [name for name in names if len(base[name].shape) > 1]
+        if not found:
+            raise errors.ConfigError(
+                f"reparam.targets {self.targets!r} matches vectors only, such as {names[0]!r}; kernels and tables are "
+                "what is quantized"
+            )
+        return found
+
+    def options(self, name):
+        """The arguments of `quantized.quantize` for the weight `name`."""
+        return {
+            "format": self.format,
+            "block": self.block,
+            "axis": -1 if self.block == 0 and targets.is_embedding(name) else 0,
+            "outliers": self.outliers,
+            "threshold": self.threshold,
+        }
+
+
+def _check(value, below, key, what):
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < below:
+        raise errors.ConfigError(f"{key} is {value!r}; it has to be {what}")

@@ -1,0 +1,92 @@
+"""One class for every record (a text, a pair of texts): softmax cross-entropy."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lwt.metrics import classification
+
+
+@dataclasses.dataclass(frozen=True)
+class Classify:
+    """The task's settings; every method is pure.
+
+    A batch holds `segments` `[b t]` (all 0 in a filler row) and `label` `[b]`. A label outside of the model's classes
+    (-1) is of a class that training never met: it counts as a wrong answer, and has no part in the loss.
+
+    Attributes:
+        label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
+    """
+
+    label_smoothing: float = 0.0
+
+    def loss(self, apply, batch, *, train=True, rngs=None):
+        """``(sum, count, sums)`` over the real records of a batch.
+
+        The sums are few in training (loss and accuracy are what `finish` gets from them); the counts of each class
+        come with `evaluate`.
+        """
+        logits = apply(batch, train=train, rngs=rngs).astype(jnp.float32)
+        sums = self._sums(logits, batch, smoothing=self.label_smoothing if train else 0.0)
+        real = batch["segments"][:, 0] > 0
+        sums["correct"] = (real * (logits.argmax(-1) == batch["label"])).sum() * 1.0
+        return sums["loss"], sums["known"], sums
+
+    def evaluate(self, apply, batch):
+        """Sums over one batch, without dropout or smoothing: those of `loss`, and three counts of every class."""
+        logits = self.predict(apply, batch)
+        real = batch["segments"][:, 0] > 0
+        counts = classification.sums(
+            logits.argmax(-1), batch["label"], classes=logits.shape[-1], weights=real.astype(jnp.float32)
+        )
+        return self._sums(logits, batch, smoothing=0.0) | counts
+
+    def finish(self, sums):
+        """Sums -> ``loss`` (nats a record), ``accuracy``, and of an evaluation all of `lwt/metrics/classification`'s
+        figures; ``unknown_labels`` counts the records of unknown classes, if there are any."""
+        known, examples = float(sums["known"]), float(sums["examples"])
+        figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | classification.finish(sums)
+        return figures | ({"unknown_labels": int(examples - known)} if known < examples else {})
+
+    def predict(self, apply, batch):
+        """Logits `[b c]` in float32, one row a record; what they say of filler rows means nothing."""
+        return apply(batch, train=False).astype(jnp.float32)
+
+    def score(self, predictions, references, groups=None):
+        """The figures of `evaluate` and `finish`, from all predictions at once.
+
+        Args:
+            predictions: `[n c]` logits, or `[n]` class ids (there is no ``loss`` then).
+            references: `[n]` class ids, -1 for an unknown class.
+            groups: the kind of each record, or None; adds ``accuracy/GROUP``.
+        """
+        predictions, references = np.asarray(predictions), np.asarray(references)
+        if predictions.ndim == 1:
+            return classification.score(predictions, references, groups=groups)
+        classes = predictions.shape[1]
+        figures = classification.score(predictions.argmax(-1), references, classes=classes, groups=groups)
+        known = (references >= 0) & (references < classes)
+        loss = float(cross_entropy(predictions[known], references[known]).sum()) / max(int(known.sum()), 1)
+        figures = {"loss": loss} | figures
+        return figures if known.all() else figures | {"unknown_labels": int((~known).sum())}
+
+    def _sums(self, logits, batch, *, smoothing):
+        """What training and evaluation both add up; ``tokens`` is for the loop's figures of speed."""
+        real = batch["segments"][:, 0] > 0
+        known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
+        nats = cross_entropy(logits, jnp.where(known, batch["label"], 0), smoothing=smoothing)
+        return {
+            "loss": jnp.where(known, nats, 0.0).sum(),
+            "known": known.sum() * 1.0,
+            "examples": real.sum() * 1.0,
+            "tokens": (batch["segments"] > 0).sum() * 1.0,
+        }
+
+
+def cross_entropy(logits, labels, *, smoothing=0.0):
+    """``-(1-ε) log p(label) - ε/c Σ_j log p(j)`` of every record: `[b c]`, `[b]` -> `[b]`, in nats."""
+    log_p = jax.nn.log_softmax(logits)
+    nats = -jnp.take_along_axis(log_p, labels[:, None], axis=1)[:, 0]
+    return (1 - smoothing) * nats - smoothing * log_p.mean(-1)

@@ -1,0 +1,97 @@
+"""Pre-training of text encoders: masked language modelling and next-sentence prediction (Devlin et al. 2019)."""
+
+import dataclasses
+import math
+
+import jax.numpy as jnp
+
+from lwt import errors
+from lwt.layers import vocabulary_loss
+from lwt.tasks import classify
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedLm:
+    """The task's settings; every method is pure.
+
+    The objective is the mean over the masked tokens plus the mean over the records,
+    ``Σ nll(masked) / masked + Σ nll(next sentence) / records``: two means with two counts, while a training step
+    divides once. So the sum that `loss` returns is ``records · (Σ nll(masked) / masked) + Σ nll(next sentence)``, to be
+    divided by the count of records. This is the objective exactly for a batch on any number of devices; when a step
+    accumulates microbatches, the first mean becomes the mean of theirs, weighted by records.
+
+    The vocabulary product is formed for the masked positions only.
+
+    Attributes:
+        dtype: operands of the vocabulary product.
+        chunk: positions whose logits exist at one time.
+    """
+
+    dtype: str = "float32"
+    chunk: int = 256
+
+    def loss(self, apply, batch, *, train=True, rngs=None):
+        """``(sum, count, sums)`` over the masked tokens and the real records of a batch.
+
+        Args:
+            apply: the model's `apply` with its weights bound.
+            batch: `ids` and `segments` `[b t]`; `masked_positions`, `masked_targets` and `masked_weights` `[b m]`;
+                `next_sentence` `[b]`. Filler rows have segments and weights 0.
+        """
+        hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
+        table, bias = apply(method="output_layer")
+        masked = vocabulary_loss.vocabulary_loss(
+            jnp.take_along_axis(hidden, batch["masked_positions"][..., None], axis=1, mode="clip"),
+            table,
+            batch["masked_targets"],
+            batch["masked_weights"],
+            bias=bias,
+            dtype=self.dtype,
+            chunk=self.chunk,
+        )
+        logits = apply(hidden, batch, method="next_sentence").astype(jnp.float32)
+        real = batch["segments"][:, 0] > 0
+        next_nll = jnp.where(real, classify.cross_entropy(logits, batch["next_sentence"]), 0.0).sum()
+        examples = real.sum() * 1.0
+        # "loss" and not "nll": of the vocabulary's sums, it is the differentiable one
+        loss = examples * masked["loss"] / jnp.maximum(masked["tokens"], 1.0) + next_nll
+        sums = {
+            "loss": loss,
+            "examples": examples,
+            "masked": masked["tokens"],
+            "mlm_nll": masked["nll"],
+            "mlm_correct": masked["correct"],
+            "nsp_nll": next_nll,
+            "nsp_correct": (real * (logits.argmax(-1) == batch["next_sentence"])).sum() * 1.0,
+            "tokens": (batch["segments"] > 0).sum() * 1.0,
+        }
+        return loss, examples, sums
+
+    def evaluate(self, apply, batch):
+        """Sums over one batch, without dropout."""
+        return self.loss(apply, batch, train=False)[2]
+
+    def finish(self, sums):
+        """Sums -> ``loss``, ``mlm_loss`` (nats a masked token), ``mlm_perplexity``, ``mlm_accuracy``, ``nsp_loss``,
+        ``nsp_accuracy``, ``masked``, ``examples``.
+
+        ``loss`` is ``mlm_loss + nsp_loss``, each over all that was summed, so that it does not depend on how the
+        records were put into batches.
+
+        Raises:
+            lwt.errors.DataError: no record, or no masked token.
+        """
+        examples, masked = float(sums["examples"]), float(sums["masked"])
+        if not (examples > 0 and masked > 0):
+            raise errors.DataError(f"{int(masked)} masked tokens in {int(examples)} records: the split is empty")
+        mlm, nsp = float(sums["mlm_nll"]) / masked, float(sums["nsp_nll"]) / examples
+        return {
+            "loss": mlm + nsp,
+            "mlm_loss": mlm,
+            "mlm_perplexity": math.exp(mlm) if mlm < 700 else math.inf,
+            "mlm_accuracy": float(sums["mlm_correct"]) / masked,
+            "nsp_loss": nsp,
+            "nsp_accuracy": float(sums["nsp_correct"]) / examples,
+            "masked": int(masked),
+            "examples": int(examples),
+        }

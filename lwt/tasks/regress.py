@@ -1,0 +1,62 @@
+"""One number for every record (a text, a pair of texts): mean squared error, scored by correlation."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from lwt import errors
+from lwt.metrics import correlation
+
+
+@dataclasses.dataclass(frozen=True)
+class Regress:
+    """The task; every method is pure.
+
+    A batch holds `segments` `[b t]` (all 0 in a filler row) and `label` `[b]` float32; the model has one output.
+    """
+
+    def loss(self, apply, batch, *, train=True, rngs=None):
+        """``(sum, count, sums)`` over the real records of a batch.
+
+        Raises:
+            lwt.errors.ConfigError: the model has another number of outputs than one.
+        """
+        return self._sums(self._values(apply(batch, train=train, rngs=rngs)), batch)
+
+    def evaluate(self, apply, batch):
+        """Sums over one batch, without dropout."""
+        return self._sums(self.predict(apply, batch), batch)[2]
+
+    def finish(self, sums):
+        """Sums -> ``loss`` (mean squared error) and ``examples``. Correlations need all records: `score` has them.
+
+        Raises:
+            lwt.errors.DataError: there are no examples.
+        """
+        examples = float(sums["examples"])
+        if not examples > 0:
+            raise errors.DataError("no record was rated: the split is empty")
+        return {"loss": float(sums["loss"]) / examples, "examples": int(examples)}
+
+    def predict(self, apply, batch):
+        """Values `[b]` in float32, one a record; those of filler rows mean nothing."""
+        return self._values(apply(batch, train=False))
+
+    def score(self, predictions, references, groups=None):
+        """``loss``, ``pearson``, ``spearman``, ``examples`` of all predictions at once; with `groups` (the kind of each
+        record) also ``spearman/GROUP``. Raises as `lwt/metrics/correlation` does."""
+        figures = correlation.score(predictions, references, groups=groups)
+        difference = np.asarray(predictions, np.float64) - np.asarray(references, np.float64)
+        return {"loss": float(np.mean(difference**2))} | figures
+
+    def _values(self, outputs):
+        if outputs.shape[-1] != 1:
+            raise errors.ConfigError(f"model.outputs={outputs.shape[-1]} should be 1: regression predicts one number")
+        return outputs[:, 0].astype(jnp.float32)
+
+    def _sums(self, values, batch):
+        real = batch["segments"][:, 0] > 0
+        loss = jnp.where(real, (values - batch["label"]) ** 2, 0.0).sum()
+        examples = real.sum() * 1.0
+        return loss, examples, {"loss": loss, "examples": examples, "tokens": (batch["segments"] > 0).sum() * 1.0}

@@ -1,0 +1,48 @@
+"""Correlations against SciPy."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from lwt import errors
+from lwt.metrics import correlation
+
+
+@pytest.mark.parametrize("levels", [None, 11, 2])  # no ties, ties, hardly anything but ties
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_equals_scipy(levels, dtype):
+    rng = np.random.default_rng(0)
+    y = rng.uniform(0, 5, 200)
+    x = 3 + 1e-3 * (np.exp(y) + 20 * rng.normal(size=200))
+    if levels:
+        x, y = np.round(x / np.ptp(x) * levels), np.round(y / 5 * (levels - 1))
+    x, y = x.astype(dtype), y.astype(dtype)
+    figures = correlation.score(x, y)
+    exact = x.astype("f8"), y.astype("f8")
+    assert figures["pearson"] == pytest.approx(scipy.stats.pearsonr(*exact).statistic, abs=1e-12)
+    assert figures["spearman"] == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert figures["examples"] == 200
+    np.testing.assert_array_equal(correlation.ranks(x), scipy.stats.rankdata(x))
+
+
+def test_ends_of_the_scale():
+    y = np.array([0.5, 1.0, 4.0, 4.5])
+    assert correlation.pearson(2 * y + 1, y) == pytest.approx(1)
+    assert correlation.pearson(-y, y) == pytest.approx(-1)
+    assert correlation.spearman(y**5, y) == pytest.approx(1)
+    constant = np.full(4, 0.1, np.float32)  # a model that has learnt nothing: no figure to select by, but no NaN
+    assert correlation.pearson(constant, y) == correlation.spearman(constant, y) == 0
+
+
+def test_groups():
+    figures = correlation.score([1, 2, 3, 3, 2, 1], [1, 2, 3, 1, 2, 3], groups=list("aaabbb"))
+    assert (figures["spearman/a"], figures["spearman/b"]) == pytest.approx((1, -1))
+
+
+def test_wrong_input():
+    with pytest.raises(errors.NotFinite, match="prediction 1 .* is nan"):
+        correlation.score([1.0, np.nan, 2.0], [1.0, 2.0, 3.0])
+    with pytest.raises(errors.DataError, match="at least two records, not 1"):
+        correlation.score([1.0], [1.0])
+    with pytest.raises(errors.DataError, match="3 hypotheses for 2 references"):
+        correlation.score([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -1,0 +1,117 @@
+"""Classification and regression of records, with a model that looks up its answers."""
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from lwt import errors, registry
+from lwt.tasks import classify, regress
+
+
+def batch_of(labels, ids, *, fillers=0):
+    """One record a row, whose first id is all that the model sees; then filler rows full of nonsense."""
+    rows = len(labels)
+    return {
+        "ids": np.concatenate([np.tile(ids[:, None], (1, 3)), np.full((fillers, 3), 5)]),
+        "segments": np.concatenate([np.tile([1, 1, 0], (rows, 1)), np.zeros((fillers, 3), int)]),
+        "label": np.concatenate([labels, np.full(fillers, labels[0])]),
+    }
+
+
+def model(table):
+    return lambda batch, *, train=False, rngs=None: jnp.asarray(table)[batch["ids"][:, 0]]
+
+
+def jitted(task, apply):
+    """The task's `evaluate` of a batch, compiled as in a run."""
+    return jax.jit(lambda batch: task.evaluate(apply, batch))
+
+
+def problem(classes=4, rows=40):
+    rng = np.random.default_rng(classes)
+    table = rng.normal(size=(rows, classes)).astype("f4")
+    labels = np.where(rng.random(rows) < 0.5, table.argmax(1), rng.integers(0, classes, rows))
+    return table, labels, np.arange(rows)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_loss_is_optax_and_fillers_add_nothing(smoothing):
+    table, labels, ids = problem()
+    task = classify.Classify(label_smoothing=smoothing)
+    loss = lambda table, fillers: task.loss(model(table), batch_of(labels, ids, fillers=fillers))  # noqa: E731
+    targets = optax.smooth_labels(jax.nn.one_hot(labels, 4), smoothing)
+    reference = lambda table: optax.softmax_cross_entropy(table, targets).sum()  # noqa: E731
+    for fillers in (0, 7):
+        value, count, sums = loss(table, fillers)
+        assert (float(count), float(sums["examples"]), float(sums["tokens"])) == (40, 40, 80)
+        assert float(value) == pytest.approx(float(reference(table)), rel=1e-6)
+        gradient = jax.jit(jax.grad(lambda table: loss(table, fillers)[0]))(table)  # noqa: B023
+        np.testing.assert_allclose(gradient, jax.jit(jax.grad(reference))(table), atol=1e-6)
+        assert task.finish(sums)["accuracy"] == pytest.approx((table.argmax(1) == labels).mean())
+
+
+def test_evaluation_by_sums_and_by_predictions_is_scikit_learn():
+    table, labels, ids = problem()
+    task, apply = classify.Classify(label_smoothing=0.5), model(table)
+    parts = [batch_of(labels[i : i + 20], ids[i : i + 20], fillers=3) for i in (0, 20)]
+    by_sums = task.finish(jax.tree.map(operator.add, *map(jitted(task, apply), parts)))
+    predictions = np.concatenate([np.asarray(task.predict(apply, part))[:20] for part in parts])
+    by_predictions = task.score(predictions, labels)
+    assert by_sums == pytest.approx(by_predictions, rel=1e-5)
+    p = np.exp(table.astype("f8"))
+    assert by_sums["loss"] == pytest.approx(sklearn.metrics.log_loss(labels, p / p.sum(1, keepdims=True)), rel=1e-5)
+    assert by_sums["mcc"] == pytest.approx(sklearn.metrics.matthews_corrcoef(labels, table.argmax(1)))
+    weighted = sklearn.metrics.f1_score(labels, table.argmax(1), average="weighted")
+    assert by_sums["f1_weighted"] == pytest.approx(weighted)
+    ids_only = task.score(predictions.argmax(1), labels, groups=["a"] * 40)
+    assert {**ids_only, "loss": by_sums["loss"]} == pytest.approx({**by_predictions, "accuracy/a": by_sums["accuracy"]})
+
+
+def test_an_unknown_label_is_a_wrong_answer_and_no_loss():
+    table, labels, ids = problem()
+    task, apply = classify.Classify(), model(table)
+    strange = np.where(ids < 6, -1, labels)
+    known = task.finish(jitted(task, apply)(batch_of(labels[6:], ids[6:])))
+    figures = task.finish(jitted(task, apply)(batch_of(strange, ids)))
+    assert figures["loss"] == pytest.approx(known["loss"])
+    assert figures["accuracy"] == pytest.approx(known["accuracy"] * 34 / 40)
+    assert figures["unknown_labels"] == 6 and "unknown_labels" not in known
+    assert task.score(table, strange) == pytest.approx(figures, rel=1e-5)
+    assert float(task.loss(apply, batch_of(strange, ids))[1]) == 34
+
+
+def test_regression_is_scipy():
+    rng = np.random.default_rng(0)
+    labels = rng.uniform(0, 5, 30).astype("f4")
+    table, ids = (labels[:, None] + rng.normal(size=(30, 1))).astype("f4"), np.arange(30)
+    task, batch = regress.Regress(), batch_of(labels, ids, fillers=4)
+    value, count, sums = task.loss(model(table), batch)
+    assert float(value / count) == pytest.approx(((table[:, 0] - labels) ** 2).mean(), rel=1e-6)
+    assert task.finish(sums) == task.finish(task.evaluate(model(table), batch))
+    figures = task.score(np.asarray(task.predict(model(table), batch))[:30], labels, groups=["x"] * 30)
+    assert figures["pearson"] == pytest.approx(scipy.stats.pearsonr(table[:, 0], labels).statistic, abs=1e-6)
+    assert figures["spearman"] == pytest.approx(scipy.stats.spearmanr(table[:, 0], labels).statistic)
+    assert figures["spearman/x"] == figures["spearman"]
+    assert figures["loss"] == pytest.approx(task.finish(sums)["loss"], rel=1e-6) and figures["examples"] == 30
+    gradient = jax.grad(lambda table: task.loss(model(table), batch)[0])(table)
+    np.testing.assert_allclose(gradient, 2 * (table - labels[:, None]), rtol=1e-5)
+
+
+def test_wrong_input():
+    with pytest.raises(errors.ConfigError, match="model.outputs=2 should be 1"):
+        regress.Regress().predict(model(np.zeros((6, 2))), batch_of(np.zeros(2), np.arange(2)))
+    for task in (classify.Classify(), regress.Regress()):
+        empty = task.evaluate(model(np.zeros((6, 1))), batch_of(np.zeros(1, int), np.arange(1)))
+        with pytest.raises(errors.DataError, match="the split is empty"):
+            task.finish(jax.tree.map(jnp.zeros_like, empty))
+
+
+@pytest.mark.parametrize("name", ["classify", "regress", "masked_lm"])
+def test_found_by_name(name):
+    assert registry.make("lwt.tasks", {"name": name}, key="task", dtype="bfloat16").finish
