@@ -126,6 +126,7 @@ def labelled(tmp_path_factory):
 def encoder(spec, *, rows=8):
     config = config_files.load(f"{ROOT}/configs/{spec},vocabulary=200,smoke=true")
     config.data.tokenizer.vocabulary, config.data.rows, config.data.eval_batch = 200, rows, 8
+    config.data.row_length = 16  # one length, so that little is compiled
     return config
 
 
