@@ -109,8 +109,13 @@ def shapes(config, *, vocabulary=0):
         lwt.errors.ConfigError: what training would refuse too: an unknown name, a rule that matches no weight.
     """
     build.check(config)
-    model, reparam = build.make_model(config, vocabulary or vocabulary_of(config)), compose.build(config.reparam)
+    model, reparam = _model(config, vocabulary or vocabulary_of(config)), compose.build(config.reparam)
     return jax.eval_shape(lambda: build.initial_params(config, model, reparam, None))
+
+
+def _model(config, vocabulary):
+    """The model; how many classes the data has is not known here, and its own default stands in for them."""
+    return build.make_model(config, vocabulary, outputs=1 if config.task.name == "regress" else 0)
 
 
 def vocabulary_of(config):
@@ -141,7 +146,7 @@ def batch_of(config, rows, row_length):
 
 def _loss(config, *, train, chunk=0):
     """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
-    model, task = build.make_model(config, vocabulary_of(config)), build.make_task(config)
+    model, task = _model(config, vocabulary_of(config)), build.make_task(config)
     if chunk and hasattr(task, "chunk"):
         task = dataclasses.replace(task, chunk=chunk)
 

@@ -105,3 +105,14 @@ def test_the_program_prints_one_json_object():
     assert found["rows"] == 1 and found["row_length"] == 8 and found["parameters"]["total"] == 241_664
     bad = subprocess.run([*command, "--config.reparam.name=lorra"], capture_output=True, text=True)
     assert bad.returncode == 2 and bad.stderr.count("\n") == 1 and "lorra" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "head"),
+    [("pretrain.py:model=embbert", 128 * 8192 + 8192 + 2 * 128 + 2), ("finetune.py:task=stsb", 128 + 1)],
+)
+def test_text_encoders(spec, head):
+    found = cost.measure(config_files.load(f"configs/embbert_{spec}"), rows=2, row_length=16)
+    assert found["parameters"]["model"] == 357_248
+    assert found["parameters"]["groups"]["head"] == head
+    assert 0 < found["flops_per_example"]["forward"] < found["flops_per_example"]["forward_backward"]
