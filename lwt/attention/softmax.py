@@ -80,6 +80,6 @@ class Attention(nn.Module):
         if mask is not None:
             logits = jnp.where(mask, logits, BLOCKED)
         weights = self.drop(jax.nn.softmax(logits), train=train)
-        mixed = jnp.einsum("bhts,bhsk->bthk", weights, cache["value"])
+        mixed = jnp.einsum("bhts,bhsk->bthk", weights, cache.get("value", cache["key"]))  # see efficient.py
         y = self.out(mixed.reshape(x.shape))
         return y if index is None else (y, cache)

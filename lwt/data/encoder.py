@@ -1,5 +1,7 @@
-"""What all data of text encoders have in common: the cleaner, the tokenizer, the lengths of the rows."""
+"""What all data of text encoders have in common: the cleaner, the tokenizer, the batches of similar length."""
 
+import abc
+import functools
 import logging
 import os
 import pathlib
@@ -11,14 +13,14 @@ LOG = logging.getLogger(__name__)
 TOKENIZER = "tokenizer.model"
 
 
-class TextData:
+class TextData(abc.ABC):
     """The data of a run, by its config's section ``data``; the base of `labelled.Labelled` and `masked.Masked`.
 
     The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base`
     which it starts from (whose weights mean nothing with another one); else it is trained on the training data.
 
-    A kind of data adds `_texts`, the texts to train a tokenizer on, not yet cleaned, and what a run calls: `outputs`,
-    `test`, `named`, `positions`, `training`, `evaluation`, `batches`, `example`.
+    A kind of data adds `_texts` and `_train_examples`, and what a run calls: `outputs`, `test`, `named`, `training`,
+    `evaluation`, `example`.
 
     Args:
         section: ``config.data``.
@@ -38,19 +40,36 @@ class TextData:
         path = self._workdir / TOKENIZER
         if make and not path.exists():
             self._make_tokenizer(path, base)
-        self.tokenizer = tokenizer.Tokenizer(path, specials=tokenizer.ENCODER)
-        if base:
-            theirs = tokenizer.Tokenizer(os.path.join(base, TOKENIZER), specials=tokenizer.ENCODER)
-            if theirs.fingerprint != self.tokenizer.fingerprint:
-                raise errors.DataError(
-                    f"{path} is not the tokenizer of {base}, whose weights mean nothing with another one; remove it "
-                    "(and data.tokenizer.path), to use that of init_from"
-                )
+        self.tokenizer = tokenizer.of_run(path, base and os.path.join(base, TOKENIZER), specials=tokenizer.ENCODER)
 
     @property
     def max_length(self):
         """Tokens of the longest row."""
         return self._section.row_length
+
+    @functools.cached_property
+    def positions(self):
+        """Positions of a training batch, on average."""
+        return self._measured["positions"]
+
+    def batches(self, evaluation, *, process=0, processes=1):
+        """Batches of an `Evaluation` (`rows.Padded`): the same whenever they are asked for."""
+        return rows.Padded(
+            evaluation.examples,
+            rows=self._section.eval_batch,
+            lengths=self._lengths,
+            process=process,
+            processes=processes,
+        )
+
+    @functools.cached_property
+    def _measured(self):
+        return self._bucketed().measure()
+
+    def _bucketed(self, **share):
+        return rows.Bucketed(
+            self._train_examples, rows=self._section.rows, lengths=self._lengths, seed=self._seed, **share
+        )
 
     def _load(self, name, *, split="train", fields=()):
         if not name:
@@ -58,7 +77,7 @@ class TextData:
                 "data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT"
             )
         source = sources.load(name, split=split, fields=fields, max_malformed=self._section.max_malformed)
-        report(source)
+        sources.report(source)
         return source
 
     def _make_tokenizer(self, path, base):
@@ -78,13 +97,11 @@ class TextData:
         if made.pieces < wanted:
             LOG.warning("data.tokenizer.vocabulary is %d, but the text yields only %d pieces", wanted, made.pieces)
 
+    @abc.abstractmethod
     def _texts(self):
-        raise NotImplementedError
+        """The texts to train a tokenizer on, not yet cleaned."""
 
-
-def report(source):
-    """Logs the records that were left out of a source."""
-    for message in source.malformed[:3]:
-        LOG.warning("left out: %s", message)
-    if len(source.malformed) > 3:
-        LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))
+    @property
+    @abc.abstractmethod
+    def _train_examples(self):
+        """The training data, as `rows.Bucketed` takes it."""

@@ -113,7 +113,7 @@ class Labelled(encoder.TextData):
         )
         LOG.info("%s", found)
         for source in (found.train, found.validation, *found.tests.values()):
-            encoder.report(source)
+            sources.report(source)
         return found
 
     @property
@@ -139,11 +139,6 @@ class Labelled(encoder.TextData):
     def named(self, split):
         """What `evaluation` calls a split; "test" (or "") is the test part."""
         return self.test if split in ("", "test") else split
-
-    @functools.cached_property
-    def positions(self):
-        """Positions of a training batch, on average."""
-        return self._measured["positions"]
 
     def training(self, *, process=0, processes=1):
         """Endless batches (`rows.Bucketed`) of the training part."""
@@ -215,16 +210,6 @@ class Labelled(encoder.TextData):
         """Labels, as texts, of a model's outputs or of an evaluation's references."""
         return self.labels.decode(outputs)
 
-    def batches(self, evaluation, *, process=0, processes=1):
-        """Batches of an `Evaluation` (`rows.Padded`)."""
-        return rows.Padded(
-            evaluation.examples,
-            rows=self._section.eval_batch,
-            lengths=self._lengths,
-            process=process,
-            processes=processes,
-        )
-
     def example(self):
         """A training batch of zeros: its names, shapes and types."""
         shape = (self._section.rows, self._lengths[0])
@@ -283,15 +268,6 @@ class Labelled(encoder.TextData):
         return (
             f"{source.name}: {unknown.total()} of {len(source)} records have labels that are none of the "
             f"{self.labels.outputs} classes ({names}): {shown}{', ...' if len(unknown) > SHOWN else ''}"
-        )
-
-    @functools.cached_property
-    def _measured(self):
-        return self._bucketed().measure()
-
-    def _bucketed(self, **share):
-        return rows.Bucketed(
-            self._train_examples, rows=self._section.rows, lengths=self._lengths, seed=self._seed, **share
         )
 
     def _tokenize(self, source):

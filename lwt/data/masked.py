@@ -221,11 +221,6 @@ class Masked(encoder.TextData):
         configured = {"": self.test, "test": self.test, "validation": self._section.validation}
         return configured.get(split) or f"{self.test.split('@')[0]}@{split}"
 
-    @functools.cached_property
-    def positions(self):
-        """Positions of a training batch, on average."""
-        return self._measured["positions"]
-
     def training(self, *, process=0, processes=1):
         """Endless batches (`rows.Bucketed`)."""
         batches = self._bucketed(process=process, processes=processes)
@@ -245,16 +240,6 @@ class Masked(encoder.TextData):
         """The text ``KIND:NAME@SPLIT``; `limit` pairs of it if that is not 0."""
         source = self._load(name, split="validation", fields=("text",))
         return Evaluation(source.name, self._examples(source, limit=limit))
-
-    def batches(self, evaluation, *, process=0, processes=1):
-        """Batches of an `Evaluation` (`rows.Padded`): the same pairs and masks whenever they are asked for."""
-        return rows.Padded(
-            evaluation.examples,
-            rows=self._section.eval_batch,
-            lengths=self._lengths,
-            process=process,
-            processes=processes,
-        )
 
     def example(self):
         """A training batch of zeros: its names, shapes and types."""
@@ -277,15 +262,6 @@ class Masked(encoder.TextData):
     @functools.cached_property
     def _train_examples(self):
         return self._examples(self._train_source, limit=0)
-
-    @functools.cached_property
-    def _measured(self):
-        return self._bucketed().measure()
-
-    def _bucketed(self, **share):
-        return rows.Bucketed(
-            self._train_examples, rows=self._section.rows, lengths=self._lengths, seed=self._seed, **share
-        )
 
     def _examples(self, source, *, limit):
         text = corpus.tokenize(source, self.tokenizer, self._cleaner, cache_dir=self._workdir / "tokens")

@@ -64,12 +64,7 @@ class Pairs:
         path = self._workdir / TOKENIZER
         if make and not path.exists():
             self._make_tokenizer(path, base)
-        self.tokenizer = tokenizer.Tokenizer(path)
-        if base and tokenizer.Tokenizer(os.path.join(base, TOKENIZER)).fingerprint != self.tokenizer.fingerprint:
-            raise errors.DataError(
-                f"{path} is not the tokenizer of {base}, whose weights mean nothing with another one; remove it (and "
-                "data.tokenizer.path), to use that of init_from"
-            )
+        self.tokenizer = tokenizer.of_run(path, base and os.path.join(base, TOKENIZER))
 
     outputs = 0  # of a classifier: there is none
 
@@ -170,10 +165,7 @@ class Pairs:
             )
         section = self._section
         source = sources.load(name, fields=section.fields, max_malformed=section.max_malformed)
-        for message in source.malformed[:3]:
-            LOG.warning("left out: %s", message)
-        if len(source.malformed) > 3:
-            LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))
+        sources.report(source)
         return source
 
     def _tokenize(self, source):

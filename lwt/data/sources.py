@@ -21,12 +21,15 @@ import dataclasses
 import hashlib
 import importlib
 import itertools
+import logging
 import pathlib
 import re
 
 import numpy as np
 
 from lwt import errors
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,3 +193,11 @@ def need_fields(name, wanted, found):
 def digest(*parts):
     """A short stable hash of what `parts` print as."""
     return hashlib.sha256("\0".join(str(part) for part in parts).encode()).hexdigest()[:32]
+
+
+def report(source):
+    """Logs the records that were left out of a source."""
+    for message in source.malformed[:3]:
+        LOG.warning("left out: %s", message)
+    if len(source.malformed) > 3:
+        LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))
