@@ -41,7 +41,7 @@ def get_config(arg=""):
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
         dropout=0.0, attention_dropout=0.0,
     )  # fmt: skip
-    config.task = dict(name="translate", metrics=("exact_match",), chunk=128)
+    config.task = dict(name="translate", metrics=("exact_match",), chunk=64)
     config.precision = "bfloat16"
     config.reparam = reparam(method, rank, args["scaling"])
     config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}.get(method, ("adapter/.*",))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
 
-def vocabulary_loss(hidden, table, targets, weights, *, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=256):
+def vocabulary_loss(hidden, table, targets, weights, *, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=128):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T + bias)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``. The forward pass walks over chunks of positions and,
@@ -111,11 +111,17 @@ def _walk(hidden, table, bias, targets, weights, smoothing, dtype, *, want):
             d_table += jnp.dot(d_logits, h_operand, preferred_element_type=jnp.float32)
         return (sums, d_table, d_bias), d_hidden
 
+    def none(carry, chunk):
+        return carry, jnp.zeros(chunk[0].shape[::-1], jnp.float32) if want_hidden else None
+
+    def step(carry, chunk):  # packed rows end in padding: a chunk of nothing else costs nothing
+        return jax.lax.cond((chunk[2] != 0).any(), one, none, carry, chunk)
+
     zero = jnp.zeros((), jnp.float32)
     d_table = jnp.zeros(table.shape, jnp.float32) if want_table else None
     d_bias = jnp.zeros(v, jnp.float32) if want_bias else None
     start = ((zero, zero, zero), d_table, d_bias)
-    (sums, d_table, d_bias), d_hidden = jax.lax.scan(one, start, (hidden, targets, weights))
+    (sums, d_table, d_bias), d_hidden = jax.lax.scan(step, start, (hidden, targets, weights))
     if want_hidden:
         target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
         d_hidden = jnp.swapaxes(d_hidden, 1, 2) - weights[..., None] * target_row

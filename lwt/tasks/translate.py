@@ -40,7 +40,7 @@ class Translate:
     top_k: int = 0
     top_p: float = 1.0
     dtype: str = "float32"
-    chunk: int = 256
+    chunk: int = 128
 
     def __post_init__(self):
         for name in self.metrics:

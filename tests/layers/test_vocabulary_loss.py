@@ -43,6 +43,18 @@ def test_chunks_of_a_prime_number_of_positions():
         np.testing.assert_allclose(padded, whole, atol=3e-6)
 
 
+def test_chunks_of_padding_are_passed_over():
+    hidden, table, targets, weights = problem(b=2, t=8)
+    weights[:, 5:] = 0.0  # chunks of 2 rows and 2 positions: the last is all padding
+    loss = lambda h: vocabulary_loss.vocabulary_loss(h, table, targets, weights, chunk=4)["loss"]  # noqa: E731
+    expected = jax.value_and_grad(loss)(hidden)
+    hidden[:, 6:] = np.nan  # what is not read does no harm
+    found = jax.value_and_grad(loss)(hidden)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert expected[1][:, :5].any() and not expected[1][:, 5:].any()
+
+
 def test_a_transposed_kernel_in_one_chunk_of_bfloat16():
     """As the output layer of a text encoder is evaluated; XLA's CPU backend once refused the product."""
     hidden, table, targets, weights = problem(v=64)
