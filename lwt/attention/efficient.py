@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt.attention import softmax
-from lwt.layers import dropout, linear
+from lwt.layers import linear
 
 
 class Attention(softmax.Attention):
@@ -18,7 +18,7 @@ class Attention(softmax.Attention):
         heads: h; has to divide d. 1 in the paper.
         dropout: rate on the attention weights.
         use_bias: whether both projections have biases: in the paper's code they do, in its formulas they do not.
-        dtype: operands of the projections.
+        dtype: operands of the products.
     """
 
     width: int
@@ -30,7 +30,6 @@ class Attention(softmax.Attention):
     def setup(self):
         for name in ("query", "out"):
             setattr(self, name, linear.Linear(self.width, use_bias=self.use_bias, dtype=self.dtype))
-        self.drop = dropout.Dropout(self.dropout)
 
     def project(self, context: Float[Array, "b s d"]):
         """The context, as keys (and values) `[b h s k]`: the cache of calls that all attend to it."""

@@ -5,9 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.layers import dropout, linear
-
-BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and no NaN; its output is never used
+from lwt.layers import attend, linear
 
 
 class Attention(nn.Module):
@@ -28,7 +26,6 @@ class Attention(nn.Module):
     def setup(self):
         for name in ("query", "key", "value", "out"):
             setattr(self, name, linear.Linear(self.width, dtype=self.dtype))
-        self.drop = dropout.Dropout(self.dropout)
 
     def _heads(self, x):
         return x.reshape(*x.shape[:-1], self.heads, self.width // self.heads)
@@ -71,15 +68,14 @@ class Attention(nn.Module):
             `[b t d]`; with an index, ``(output, new cache)``.
         """
         q = self._heads(self.query(x)) * (self.width // self.heads) ** -0.5
+        dtype = self.dtype if cache is None else "float32"  # decoding: products of vectors gain nothing
         if cache is None:
             cache = self.project(x if context is None else context)
         elif index is not None:
             new = self.project(x)
             cache = {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=2) for name in new}
-        logits = jnp.einsum("bthk,bhsk->bhts", q, cache["key"])
-        if mask is not None:
-            logits = jnp.where(mask, logits, BLOCKED)
-        weights = self.drop(jax.nn.softmax(logits), train=train)
-        mixed = jnp.einsum("bhts,bhsk->bthk", weights, cache.get("value", cache["key"]))  # see efficient.py
-        y = self.out(mixed.reshape(x.shape))
+        key = self.make_rng("dropout") if train and self.dropout else None
+        values = cache.get("value", cache["key"])  # no values: see efficient.py
+        mixed = attend.attend(q.swapaxes(1, 2), cache["key"], values, mask, key=key, rate=self.dropout, dtype=dtype)
+        y = self.out(mixed.swapaxes(1, 2).reshape(x.shape))
         return y if index is None else (y, cache)

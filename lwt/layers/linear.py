@@ -12,7 +12,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from lwt.layers import dropout
+from lwt.layers import dropout, layout
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -43,7 +43,7 @@ def _matmul_bwd(dtype, saved, dy):
         dx = jax.lax.dot_general(dy, w, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
         dx = dx.astype(like_x.dtype)
     if x is not None:
-        dw = jax.lax.dot_general(x, dy, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+        dw = jnp.dot(layout.transposed(x), dy, preferred_element_type=jnp.float32)
         dw = dw.astype(like_w.dtype)
     return dx, dw
 
@@ -55,6 +55,11 @@ class Node:
     """A structured weight: a pytree with a ``shape``, whose first leaf has that shape too (linen checks it), and with
     ``matmul(x [n in], dtype) -> [n out]`` and ``take(ids [...]) -> [... d]``, both in float32, and ``dense()``.
     """
+
+    @property
+    def quantized(self):
+        """Whether it holds a quantized weight, whose integers an array would not have: itself, or as its base."""
+        return is_node(getattr(self, "base", None)) and self.base.quantized
 
 
 @flax.struct.dataclass
@@ -154,6 +159,12 @@ def dense(w):
 def merge(weights):
     """A tree of weights with every structured node turned into an array (for export, and for inspection)."""
     return jax.tree.map(dense, weights, is_leaf=is_node)
+
+
+def merge_floats(weights):
+    """The same, but for what is quantized, with all that is on top of it: it stays as it is, to be multiplied from its
+    integers. For evaluation."""
+    return jax.tree.map(lambda w: w if is_node(w) and w.quantized else dense(w), weights, is_leaf=is_node)
 
 
 class Linear(nn.Module):

@@ -28,7 +28,7 @@ class MaskedLm:
     """
 
     dtype: str = "float32"
-    chunk: int = 256
+    chunk: int = 128
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the masked tokens and the real records of a batch.

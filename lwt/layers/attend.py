@@ -1,0 +1,86 @@
+"""What lies between the projections of an attention: ``softmax(Q Kᵀ) V``, forward and backward."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from lwt.layers import dropout, layout
+
+BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and no NaN; its output is never used
+
+
+def attend(
+    q: Float[Array, "b h t k"],
+    k: Float[Array, "b h s k"],
+    v: Float[Array, "b h s k"],
+    mask: Bool[Array, "#b #h #t s"] | None = None,
+    *,
+    key=None,
+    rate=0.0,
+    dtype="float32",
+) -> Float[Array, "b h t k"]:
+    """``softmax(q kᵀ) v``, with the products' operands in `dtype`, forward and backward; sums are float32.
+
+    The backward pass makes the weights `[b h t s]` anew, so that none are kept between the passes, and needs only one
+    sum over them: ``Σ_s p dp`` is the product of the output with its own gradient (Dao et al. 2022, appendix B.2).
+
+    Args:
+        q: queries, scaled.
+        k: keys.
+        v: values; may be the keys themselves.
+        mask: True where attention is allowed, or None.
+        key: random key of dropout on the weights; None for none.
+        rate: of that dropout.
+        dtype: "float32" or "bfloat16".
+    """
+    keep = None
+    if key is not None and dropout.kept_of_256(rate) < 256:
+        keep = dropout.keep_mask(key, rate, (*q.shape[:3], k.shape[2]))
+    return _attend(q, k, v, mask, keep, rate, jnp.dtype(dtype).name)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _attend(q, k, v, mask, keep, rate, dtype):
+    weights = _drop(_weights(q, k, mask, dtype), keep, rate)
+    return _product(weights.astype(dtype), v.astype(dtype), 2)
+
+
+def _forward(q, k, v, mask, keep, rate, dtype):
+    output = _attend(q, k, v, mask, keep, rate, dtype)
+    return output, (q, k, v, mask, keep, output)
+
+
+def _backward(rate, dtype, saved, d_output):
+    q, k, v, mask, keep, output = saved
+    weights = _weights(q, k, mask, dtype)
+    q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
+    d_weights = _drop(_product(d_operand, v, 3), keep, rate)
+    d_scores = weights * (d_weights - (output * d_output).sum(-1, keepdims=True))
+    d_scores, weights = d_scores.astype(dtype), _drop(weights, keep, rate).astype(dtype)
+    d_q = _product(d_scores, k, 2)
+    d_k = _product(layout.transposed(d_scores), q, 2)
+    d_v = _product(layout.transposed(weights), d_operand, 2)
+    return d_q, d_k, d_v, None, None
+
+
+_attend.defvjp(_forward, _backward)
+
+
+def _weights(q, k, mask, dtype):
+    scores = _product(q.astype(dtype), k.astype(dtype), 3)
+    return jax.nn.softmax(scores if mask is None else jnp.where(mask, scores, BLOCKED))
+
+
+def _drop(weights, keep, rate):
+    return weights if keep is None else jnp.where(keep, weights * (256 / dropout.kept_of_256(rate)), 0)
+
+
+def _product(x, y, axis):
+    """The sum over the last axis of x and `axis` of y, both `[b h n m]`: rows and heads as one axis, since XLA's CPU
+    backend has fast bfloat16 code for products of three axes only."""
+    b, h = x.shape[:2]
+    x, y = (a.reshape(-1, *a.shape[2:]) for a in (x, y))
+    z = jax.lax.dot_general(x, y, (((2,), (axis - 1,)), ((0,), (0,))), preferred_element_type=jnp.float32)
+    return z.reshape(b, h, *z.shape[1:])

@@ -1,0 +1,68 @@
+"""Attention between the projections: its own backward pass against automatic differentiation of the formula."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt.layers import attend, dropout, layout
+
+RATE = 0.25
+
+
+def problem(*, heads=2, t=5, s=7, k=4):
+    q, keys, values = (jax.random.normal(jax.random.key(i), (3, heads, n, k)) for i, n in enumerate((t, s, s)))
+    mask = jax.random.bernoulli(jax.random.key(3), 0.7, (3, 1, 1, s)).at[..., 0].set(True)
+    return q, keys, values, mask
+
+
+def plain(q, keys, values, mask, *, key=None):
+    """The formula, for JAX to differentiate."""
+    weights = jax.nn.softmax(jnp.where(mask, jnp.einsum("bhtk,bhsk->bhts", q, keys), -jnp.inf))
+    if key is not None:
+        keep = dropout.keep_mask(key, RATE, weights.shape)
+        weights = jnp.where(keep, weights / (dropout.kept_of_256(RATE) / 256), 0)
+    return jnp.einsum("bhts,bhsk->bhtk", weights, values)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_value_and_gradients_are_those_of_the_formula(seed):
+    *arrays, mask = problem()
+    key = None if seed is None else jax.random.key(seed)
+    ours = lambda *a: attend.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
+    theirs = lambda *a: plain(*a, mask, key=key)  # noqa: E731
+    np.testing.assert_allclose(ours(*arrays), theirs(*arrays), atol=1e-6)
+    weigh = lambda f: lambda *a: (f(*a) * jnp.cos(jnp.arange(f(*a).size).reshape(f(*a).shape))).sum()  # noqa: E731
+    for found, expected in zip(*(jax.grad(weigh(f), (0, 1, 2))(*arrays) for f in (ours, theirs))):
+        np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
+
+
+def test_keys_that_are_values_get_both_gradients():
+    q, keys, _, mask = problem()
+    found, expected = (jax.grad(lambda x: (f(q, x, x, mask) ** 2).sum())(keys) for f in (attend.attend, plain))
+    np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
+
+
+def test_bfloat16_operands_are_near_float32_in_both_passes():
+    *arrays, mask = problem(t=32, s=32, k=16)
+    arrays[0] /= 4
+    both = [
+        jax.jit(jax.grad(lambda *a: (attend.attend(*a, mask, dtype=dtype) ** 2).sum(), (0, 1, 2)))(*arrays)
+        for dtype in ("bfloat16", "float32")
+    ]
+    for found, expected in zip(*both):
+        error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+        assert 0 < error < 1.5e-2  # a few roundings of 2^-9 each
+
+
+def test_no_weights_are_kept_for_the_backward_pass():
+    *arrays, mask = problem(t=11, s=13)
+    _, saved = jax.vjp(lambda *a: attend.attend(*a, mask), *arrays)
+    shapes = [leaf.shape for leaf in jax.tree.leaves(saved)]
+    assert shapes and (3, 2, 11, 13) not in shapes
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_transposed(dtype):
+    x = jnp.arange(24, dtype=dtype).reshape(2, 3, 4)
+    np.testing.assert_array_equal(jax.jit(layout.transposed)(x), np.swapaxes(x, 1, 2))
