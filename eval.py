@@ -3,6 +3,7 @@
     python eval.py --workdir=runs/mt --data=folder:multi30k_de_en@test2016_flickr
     python eval.py --workdir=runs/mt --split=validation --beams=4
     echo "ein mann schläft ." | python eval.py --workdir=runs/mt --predict=-
+    python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors    # see lwt/export/quantize.py
 
 The last line of an evaluation is one JSON object, also written to WORKDIR/eval/, with the best and worst outputs
 beside it.
@@ -16,6 +17,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run.")
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+_WEIGHTS = flags.DEFINE_string("weights", "", "A quantized file of the run, in place of its weights.")
 _PREDICT = flags.DEFINE_string("predict", "", "A file to answer line by line, or - for standard input.")
 _BEAMS = flags.DEFINE_integer("beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float("temperature", None, "Draw from the distribution at this temperature.", lower_bound=0)
@@ -34,6 +36,10 @@ def main():
     }
     decoding = {name: value for name, value in flags_given.items() if value is not None}
     found = experiment.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
+    if _WEIGHTS.value:
+        from lwt.export import quantize
+
+        found = quantize.load(found, _WEIGHTS.value)
     if _PREDICT.value:
         found.predict_file(_PREDICT.value)
     else:

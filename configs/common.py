@@ -60,7 +60,12 @@ def base():
     config.optimizer.schedule = ml_collections.ConfigDict({"name": "noam", "width": 128, "warmup": 4000})
     config.optimizer.arguments = ml_collections.ConfigDict({"b1": 0.9, "b2": 0.98, "eps": 1e-9})
     config.optimizer.weight_decay = 0.0
-    config.optimizer.decay_rules = ((r".*/(bias|scale|position\w*)", 0.0), (r".*", 1.0))  # factor, first match wins
+    # Factor, first match wins. Kernels and tables decay, but not positions; of others there are also the vectors of
+    # EmbBERT's difference, and MAMBA's a_log (the rates at which its states fade), skip and time_bias.
+    config.optimizer.decay_rules = (
+        (r".*/(bias|scale|position\w*|difference/\w+|a_log|skip|time_bias)", 0.0),
+        (r".*", 1.0),
+    )
     config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate; LoRA+ and embeddings; first match wins
     config.optimizer.trainable = (r".*",)  # regexes; the other weights are frozen
     config.optimizer.clip_norm = 0.0  # 0: none

@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 def load(workdir, *, checkpoint="best"):
     """Opens a finished (or running) experiment: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])``.
 
+    The weights are arrays; those of a run that quantizes them are nodes that hold the integers.
+
     Args:
         workdir: the folder given to ``train.py --workdir``.
         checkpoint: ``"best"``, ``"last"`` or a step.

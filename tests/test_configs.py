@@ -10,6 +10,8 @@ import pytest
 from configs import embbert_pretrain
 from lwt import errors
 from lwt.analysis import config_files
+from lwt.export import quantize
+from lwt.layers import linear, quantized
 from lwt.training import build, checkpoint, experiment, loop
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -150,13 +152,19 @@ def test_other_encoders(model, novels, tmp_path):
     assert loop.train(build.build(config, str(tmp_path)))["loss"] > 0 and steps_of(tmp_path)[2] == [1, 2]
 
 
-def test_embbert_finetune(pretrained, labelled, tmp_path):
+@pytest.fixture(scope="module")
+def finetuned(pretrained, labelled, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finetuned")
+    cycle(encoder(f"embbert_finetune.py:base={pretrained},data=folder:{labelled}"), workdir)
+    return workdir
+
+
+def test_embbert_finetune(pretrained, finetuned, labelled):
     config = encoder(f"embbert_finetune.py:base={pretrained},data=folder:{labelled}")
-    cycle(config, tmp_path)
-    found = experiment.load(str(tmp_path), checkpoint="last")
+    found = experiment.load(str(finetuned), checkpoint="last")
     figures = found.report()
     assert figures["records"] == 12 and -1 <= figures["mcc"] <= 1
-    written = (tmp_path / "eval").glob("*.tsv")
+    written = (finetuned / "eval").glob("*.tsv")
     assert len(next(written).read_text().splitlines()) == 13
     assert {*found.predict(["a cold text", "an old one"])} <= {"even", "odd"}
     body = {
@@ -164,6 +172,26 @@ def test_embbert_finetune(pretrained, labelled, tmp_path):
     }
     untrained = build.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
     assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
+
+
+@pytest.mark.parametrize("method", ["qlora", "qat"])
+def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
+    """What is tuned is evaluated from its integers, and is what the file holds: the adapter is folded in."""
+    config = encoder(f"embbert_finetune.py:base={finetuned},data=folder:{labelled},method={method},rate=0.1")
+    experiment.train(config, str(tmp_path / "run"))
+    found = experiment.load(str(tmp_path / "run"), checkpoint="last")
+    nodes = {name: w for name, w in found.weights.items() if len(w.shape) > 1}
+    assert all(isinstance(w, quantized.Quantized) for w in nodes.values())
+    quantize.export(found, tmp_path / "file", rest="float32")
+    again = quantize.load(found, tmp_path / "file")
+    assert all((again.weights[name].values == w.values).all() for name, w in nodes.items())
+    assert again.evaluate()[0] == found.evaluate()[0]
+    before = experiment.load(str(finetuned)).weights
+    moved = {name for name, w in found.weights.items() if abs(linear.dense(w) - before[name]).max() > 0.1}
+    assert ("block_0/conv/kernel" in moved, "block_0/norm/scale" in moved) == 2 * (method == "qat",)
+    assert {"block_3/attention/query/kernel", "embed/position_expander/kernel", "head/classifier/kernel"} <= moved
+    with pytest.raises(errors.ConfigError, match=f"method={method} goes on from a fine-tuned run"):
+        encoder(f"embbert_finetune.py:method={method}")
 
 
 def test_epochs_are_steps(labelled, tmp_path):

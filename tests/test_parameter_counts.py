@@ -36,6 +36,13 @@ def test_lora_on_query_key_value(rank):
     assert cost.optimizer_bytes(config, vocabulary=50_048) == 2 * 4 * LORA[rank] + two_counters
 
 
+def test_the_adapter_of_a_quantized_embbert():
+    """LoRA of rank 8 on every linear layer: 7.5 % of the weights; the head is trained beside it."""
+    found = cost.parameters(config_files.load("configs/embbert_finetune.py:method=qlora,base=runs/sst2,task=sst2"))
+    assert found["model"] == 357_248 and found["groups"]["adapter"] == 8 * (12 * 2 * 128 + 2 * (16 + 128)) == 26_880
+    assert found["trainable"] == 26_880 + 2 * 128 + 2 and round(100 * 26_880 / 357_248, 1) == 7.5
+
+
 def test_the_table_is_up_to_date_and_holds_every_config():
     files = {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.py")} - {"configs/common.py"}
     assert {row.config for row in counts.ROWS} == files - {"configs/__init__.py"}

@@ -67,6 +67,7 @@ ROWS = (
         for model, paper in ENCODERS.items()
     ),
     Row("configs/embbert_finetune.py", "model=embbert,task=sst2"),
+    Row("configs/embbert_finetune.py", "model=embbert,task=sst2,base=runs/sst2,method=qlora"),
     Row("configs/quickstart.py", "stage=base"),
     Row("configs/quickstart.py", "stage=adapt"),
 )

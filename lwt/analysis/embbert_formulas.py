@@ -178,6 +178,20 @@ def bert(*, v, l, d, a, h, n):
     return embedder(v=v, l=l, d=d) + (part + attention(l=l, d=d, h=h) + part + feed_forward(l=l, d=d, a=a)).times(n)
 
 
+def bert_ne(*, v, l, d, r, a, h, n):
+    """BERT with the Nano Embedder (section 6)."""
+    part = norm(l=l, d=d)
+    layer = part + attention(l=l, d=d, h=h) + part + feed_forward(l=l, d=d, a=a)
+    return nano_embedder(v=v, l=l, d=d, r=r) + layer.times(n)
+
+
+def bert_ea(*, v, l, d, a, n):
+    """BERT with efficient attention (section 6)."""
+    part = norm(l=l, d=d)
+    layer = part + efficient_attention(l=l, d=d) + part + feed_forward(l=l, d=d, a=a)
+    return embedder(v=v, l=l, d=d) + layer.times(n)
+
+
 def bert_ne_ea(*, v, l, d, r, a, n):
     """BERT with the Nano Embedder and efficient attention (section 6)."""
     part = norm(l=l, d=d)

@@ -66,6 +66,16 @@ def table_2():
     }
 
 
+def ablations():
+    """``{title: Cost}`` of the models of section 6 that Table 2 leaves out, in the sizes of their configs."""
+    f = embbert_formulas
+    return {
+        "BERT + NE": f.bert_ne(v=8192, l=256, d=90, r=16, a=2, h=2, n=2),
+        "BERT + EA": f.bert_ea(v=2048, l=256, d=84, a=2, n=3),
+        "BERT + NE + EA": f.bert_ne_ea(v=8192, l=256, d=128, r=16, a=89 / 128, n=4),
+    }
+
+
 def layers(*, v, l, d, r, a, k, h, n, s):  # noqa: E741
     """``{layer: Cost}`` of every row of Tables 1, 13 and 14."""
     f = embbert_formulas

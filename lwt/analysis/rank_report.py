@@ -8,8 +8,8 @@ import os
 import pathlib
 
 from lwt import errors
-from lwt.analysis import elbow, plots, results
-from lwt.training import build, checkpoint
+from lwt.analysis import elbow, plots, results, study
+from lwt.training import checkpoint, run_config
 
 METRICS = {
     "exact_match": "all tasks",
@@ -54,7 +54,7 @@ def rows_of(records, folders, *, command):
             "overrides": arguments,
             "split": record["split"],
             "hardware": record["hardware"],
-            "seconds": _times(folders[name])[-1],
+            "seconds": study.seconds(folders[name]),
             "command": command,
         }
         values = {metric: figures[metric] for metric in METRICS if metric in figures}
@@ -163,7 +163,6 @@ def write(out, records, folders, *, base, command):
     drawn = _draw_loss(out / "loss.png", records, folders)
     pictures += [f"Validation loss ({drawn}):", "", "![validation loss](loss.png)", ""]
     missing = [name for name, record in records.items() if not record]
-    more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
     text = [
         "# LoRA's rank on a trained translator",
         "",
@@ -173,7 +172,7 @@ def write(out, records, folders, *, base, command):
         _settings(records),
         "",
         *[f"- {line}" for line in findings(by_title)],
-        *([f"- Not in the figures: {', '.join(missing[:6])}{more}."] if missing else []),
+        *([f"- Not in the figures: {study.listed(missing)}."] if missing else []),
         "",
         "Accuracy on the test split in per cent, exact match of the whole answer: mean ± standard deviation over the "
         "seeds / the paper's Table 1. Seconds of training include its evaluations.",
@@ -188,7 +187,7 @@ def describe_base(workdir):
     """What the base was trained on, and how good it is, from its own files."""
     if not os.path.exists(os.path.join(workdir, "config.json")):
         return f"Base: `{workdir}`."
-    config = build.read_config(workdir)
+    config = run_config.read(workdir)
     folder = os.path.join(workdir, "checkpoints")
     saved = checkpoint.Checkpoints(folder, select=config.select, mode=config.select_mode)
     step = saved.best_step() or saved.last_step()
@@ -212,14 +211,6 @@ def _percent(cell):
         return "–"
     spread = f" ± {100 * cell.deviation:.1f}" if cell.count > 1 else ""
     return f"{100 * cell.mean:.1f}{spread}" + (f" / {100 * cell.paper:g}" if cell.paper is not None else "")
-
-
-def _times(folder):
-    """``time`` of the rows of a run's metrics.jsonl."""
-    times = plots.read(folder, "time")[1]
-    if not times:
-        raise errors.DataError(f"{folder}/metrics.jsonl holds no row; training writes it")
-    return times
 
 
 def _write_csv(path, by_title):

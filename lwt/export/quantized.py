@@ -103,6 +103,22 @@ def size(path):
     return os.path.getsize(path)
 
 
+def parts(path):
+    """Bytes of the artefact by what they hold; they add up to its `size`.
+
+    ``integers``, ``scales``, ``outliers`` (values and places), ``rest`` (what is no node), ``heads`` (everything below
+    the name ``head/``, whatever it is), ``header``.
+    """
+    meta, arrays = _read(path)
+    kinds = {"values": "integers", "scales": "scales", "outliers": "outliers", "gaps": "outliers"}
+    nodes, sums = json.loads(meta["nodes"]), dict.fromkeys((*kinds.values(), "rest", "heads"), 0)
+    for name, array in arrays.items():
+        stem, _, part = name.rpartition("/")
+        kind = kinds[part] if stem in nodes else "rest"
+        sums["heads" if name.startswith("head/") else kind] += array.nbytes
+    return sums | {"header": size(path) - sum(sums.values())}
+
+
 def as_stored(weights, *, rest="float32"):
     """The weights as an artefact keeps them: what is no node is rounded to `rest`, and back to float32."""
     return {n: w if linear.is_node(w) else jnp.asarray(w).astype(rest).astype(jnp.float32) for n, w in weights.items()}

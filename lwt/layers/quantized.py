@@ -40,6 +40,8 @@ class Quantized(linear.Node):
     block: int = flax.struct.field(pytree_node=False, default=64)
     axis: int = flax.struct.field(pytree_node=False, default=0)
 
+    quantized = True
+
     @property
     def shape(self):
         return self.values.shape

@@ -53,9 +53,9 @@ def fingerprint(base):
     """A sha256 (hex) over the names, shapes, types and bytes of a flat dict, whatever its order."""
     digest = hashlib.sha256()
     for name in sorted(base):
-        array = np.ascontiguousarray(base[name])
-        digest.update(f"{name} {array.shape} {array.dtype}\n".encode())
-        digest.update(array.tobytes())
+        for array in map(np.ascontiguousarray, jax.tree.leaves(base[name])):  # one, but for a node
+            digest.update(f"{name} {array.shape} {array.dtype}\n".encode())
+            digest.update(array.tobytes())
     return digest.hexdigest()
 
 

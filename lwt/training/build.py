@@ -3,21 +3,15 @@
 import functools
 import json
 import os
-import pathlib
 
 import jax
-import ml_collections
 
 from lwt import errors, registry, trees
 from lwt.data import labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.training import checkpoint, devices, evaluation, loop, optim, step
+from lwt.training import devices, evaluation, loop, optim, run_config, step
 
-MAY_CHANGE = (  # in a run that is gone on with
-    *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
-    *("profile_steps", "mesh", "sharding"),
-)
 POSITIVE = (
     *("steps", "log_every", "keep_last"),
     *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
@@ -38,7 +32,7 @@ def build(config, workdir, *, base=None):
         lwt.errors.ConfigError, DataError, CheckpointError: naming the key, file or leaf, before training starts.
     """
     check(config)
-    keep_config(config, workdir)
+    run_config.keep(config, workdir)
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
         check_labels(config.task.name, data.labels)
@@ -60,7 +54,7 @@ def build(config, workdir, *, base=None):
     evaluator = evaluation.Evaluator(task, model, mesh)
     validation = data.evaluation(config.data.validation)
     check_select(config, task, sums, validation)
-    weights_of = jax.jit(lambda params, at: linear.merge(expand(reparam, params, at)))
+    weights_of = jax.jit(lambda params, at: linear.merge_floats(expand(reparam, params, at)))
     base_print = adapters.fingerprint(base) if base else ""
 
     def evaluate(state):
@@ -105,6 +99,7 @@ def check(config):
     Raises:
         lwt.errors.ConfigError: names the key.
     """
+    run_config.require(config, "the config")
     for key in POSITIVE:
         *section, last = key.split(".")
         value = config[section[0]][last] if section else config[last]
@@ -162,70 +157,6 @@ def check_select(config, task, sums, validation):
         raise errors.ConfigError(
             f"select={config.select!r} is not an evaluation figure; {errors.suggest(config.select, figures)}"
         )
-
-
-def keep_config(config, workdir):
-    """Writes ``workdir/config.json``; a workdir with checkpoints of another config is refused.
-
-    Without a checkpoint there is nothing to lose: a call that failed, or was wrong, is then started over by a right
-    one, which makes its own tokenizer.
-
-    Raises:
-        lwt.errors.ConfigError: names the first key that differs; or the workdir cannot be written.
-    """
-    path = os.path.join(workdir, "config.json")
-    new = json.loads(json.dumps(config.to_dict()))
-    old = json.loads(json.dumps(read_config(workdir).to_dict())) if os.path.exists(path) else new
-    difference = _difference(trees.flatten(old), trees.flatten(new))
-    begun = checkpoint.Checkpoints(os.path.join(workdir, "checkpoints")).last_step() is not None
-    if difference and begun:
-        raise errors.ConfigError(
-            f"{workdir} holds a run with {difference}; give another --workdir, or the same config to go on"
-        )
-    devices.wait_for_all("lwt config read")
-    if jax.process_index() == 0:
-        try:
-            os.makedirs(workdir, exist_ok=True)
-            if difference:
-                for made in (pairs.TOKENIZER, labelled.SPLITS, labelled.LABELS):
-                    pathlib.Path(workdir, made).unlink(missing_ok=True)
-            with open(f"{path}.tmp", "w") as file:
-                json.dump(new, file, indent=2)
-            os.replace(f"{path}.tmp", path)
-        except OSError as error:
-            raise errors.ConfigError(
-                f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, there or new"
-            ) from error
-    devices.wait_for_all("lwt config written")
-
-
-def _difference(old, new):
-    """The first key of two flat configs that may not change and did, in words; else empty."""
-    for key in sorted({*old, *new}):
-        if old.get(key) != new.get(key) and key.split("/")[0] not in MAY_CHANGE:
-            return f"{key.replace('/', '.')}={old.get(key)!r}, not {new.get(key)!r}"
-    return ""
-
-
-def read_config(workdir):
-    """The config of an existing run.
-
-    Raises:
-        lwt.errors.CheckpointError: there is none, or it is damaged.
-    """
-    path = os.path.join(workdir, "config.json")
-    try:
-        with open(path) as file:
-            return ml_collections.ConfigDict(json.load(file))
-    except OSError as error:
-        raise errors.CheckpointError(
-            f"{workdir} is not the workdir of a run: {path} cannot be read ({error.strerror}); give the --workdir of a "
-            "train.py call"
-        ) from error
-    except ValueError as error:
-        raise errors.CheckpointError(
-            f"{path} is damaged: {error}; it should be the JSON that train.py wrote"
-        ) from error
 
 
 def make_data(config, workdir, *, make=True):

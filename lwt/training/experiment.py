@@ -1,5 +1,6 @@
 """A run as a thing in Python: train it, open it, evaluate it, predict with it."""
 
+import copy
 import functools
 import json
 import os
@@ -13,12 +14,12 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.training import build, checkpoint, devices, evaluation, loop
+from lwt.training import build, checkpoint, devices, evaluation, loop, run_config
 
 
 def train(config, workdir):
     """Builds and trains the run of `config` in `workdir`, or goes on with it; returns the last evaluation's figures."""
-    base = load(config.init_from, checkpoint=config.init_checkpoint).weights if config.init_from else None
+    base = arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
     return loop.train(build.build(config, workdir, base=base))
 
 
@@ -29,6 +30,11 @@ def load(workdir, *, checkpoint="best", decoding=None):
         decoding: settings of the task to use instead of the config's, such as ``{"beams": 4}``.
     """
     return Experiment(workdir, checkpoint, decoding or {})
+
+
+def arrays_of(workdir, which):
+    """What another run starts from: the weights of a run, all of them arrays, those that are quantized too."""
+    return linear.merge(load(workdir, checkpoint=which).weights)
 
 
 def file_stem(name, decoding):
@@ -45,17 +51,20 @@ class Experiment:
         model: the linen module; ``model.apply({"params": trees.unflatten(weights)}, ...)``.
         task: the task, with the decoding settings.
         tokenizer: the run's own.
-        weights: flat dict, adapters merged, float32.
+        weights: flat dict: float32 arrays, adapters merged; of a run that quantizes them, nodes that hold the integers
+            (and an adapter on top of these), from which they are multiplied. `linear.merge` makes arrays of all.
+        labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
     """
 
     def __init__(self, workdir, which, decoding):
         self.workdir = str(workdir)
-        self.config = build.read_config(workdir)
+        self.config = run_config.read(workdir)
         self.config.task.update(decoding)
-        self._decoding = decoding
+        self._settings = decoding
         self._data = build.make_data(self.config, self.workdir, make=False)
         self.tokenizer = self._data.tokenizer
+        self.labels = self._data.labels.names if hasattr(self._data, "labels") else ()
         self.model = build.make_model(self.config, self.tokenizer.vocabulary, outputs=self._data.outputs)
         self.task = build.make_task(self.config)
         self.weights, self.step = self._restore(which)
@@ -76,7 +85,7 @@ class Experiment:
         if difference:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
         params = {**found, **frozen}
-        weights = jax.jit(lambda p: linear.merge(build.expand(reparam, p, step)))(params)
+        weights = jax.jit(lambda p: linear.merge_floats(build.expand(reparam, p, step)))(params)
         return weights, step
 
     def _base(self):
@@ -86,10 +95,28 @@ class Experiment:
         beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(given))
         for path in (given, beside):
             if os.path.isdir(path):
-                return load(path, checkpoint=self.config.init_checkpoint).weights
+                return arrays_of(path, self.config.init_checkpoint)
         raise errors.CheckpointError(
             f"{self.workdir} adapts the run {given}, which is not there, nor at {beside}; put it back at one of these"
         )
+
+    def with_weights(self, weights, *, name, step):
+        """The same run with other weights, such as those of an artefact.
+
+        Args:
+            weights: flat dict of arrays and nodes.
+            name: what the evaluations' files call them.
+            step: optimizer steps behind them.
+
+        Raises:
+            lwt.errors.CheckpointError: names or shapes are not those of the model.
+        """
+        difference = trees.differences(self.weights, weights)
+        if difference:
+            raise errors.CheckpointError(f"{name} holds another model than {self.workdir}: {difference}")
+        other = copy.copy(self)
+        other.weights, other.step, other._settings = weights, step, {**self._settings, "weights": name}
+        return other
 
     @functools.cached_property
     def _evaluator(self):
@@ -121,12 +148,13 @@ class Experiment:
         name = data or self._data.named(split)
         begin = time.perf_counter()
         figures, sources, outputs, references = self.evaluate(name)
-        figures = {"data": name, "records": len(sources), "checkpoint": self.step} | figures
+        origin = {"weights": self._settings["weights"]} if "weights" in self._settings else {}
+        figures = {"data": name, "records": len(sources), "checkpoint": self.step} | origin | figures
         figures["seconds"] = round(time.perf_counter() - begin, 2)
         if hasattr(self.task, "decoding"):
             figures["decoding"] = self.task.decoding()
         if jax.process_index() == 0:
-            stem = os.path.join(self.workdir, "eval", file_stem(name, self._decoding))
+            stem = os.path.join(self.workdir, "eval", file_stem(name, self._settings))
             os.makedirs(os.path.dirname(stem), exist_ok=True)
             with open(f"{stem}.json", "w") as file:
                 json.dump(figures, file, indent=2)

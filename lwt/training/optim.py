@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import optax
 
 from lwt import errors, trees
+from lwt.training import adam8
 
+OWN = {"adamw_8bit": adam8.adamw_8bit}  # beside those of optax
 NOT_OPTIMIZERS = ("apply", "chain", "clip", "get", "set", "scale", "tree", "global", "cosine", "linear", "exponential")
 
 
@@ -60,9 +62,10 @@ def schedule(section, learning_rate, *, steps):
 
 
 def _maker(name):
-    maker = getattr(optax, name, None)
+    maker = OWN.get(name, getattr(optax, name, None))
     if not callable(maker) or "learning_rate" not in inspect.signature(maker).parameters:
         known = [n for n in dir(optax) if callable(getattr(optax, n)) and not n.startswith(("_", *NOT_OPTIMIZERS))]
+        known += OWN
         raise errors.ConfigError(f"optimizer.name={name!r} is no optimizer of optax; {errors.suggest(name, known)}")
     return maker
 
@@ -88,9 +91,7 @@ def build(section, trainable, *, steps):
     maker = _maker(section.name)
     takes_decay = "weight_decay" in inspect.signature(maker).parameters
     if section.weight_decay and not takes_decay:
-        raise errors.ConfigError(
-            f"optimizer.weight_decay={section.weight_decay}: optax.{section.name} has none; try adamw"
-        )
+        raise errors.ConfigError(f"optimizer.weight_decay={section.weight_decay}: {section.name} has none; try adamw")
 
     def group(rate_factor, decay_factor):
         arguments = dict(section.arguments)

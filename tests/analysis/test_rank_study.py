@@ -1,13 +1,14 @@
 """The rank study without its training: which runs there are, which are done, and what the page says."""
 
 import csv
+import functools
 import json
 import types
 
 import pytest
 
 from lwt import errors
-from lwt.analysis import rank_report, rank_study, results
+from lwt.analysis import rank_report, rank_study, results, study
 from lwt.training import checkpoint
 
 CONFIG = "configs/lora_ranks.py"
@@ -54,7 +55,7 @@ def fake_study(workdir, *, seeds=3):
 @pytest.fixture
 def page(tmp_path):
     folders = fake_study(tmp_path / "ranks")
-    records = {name: rank_study.read_record(folder) for name, folder in folders.items()}
+    records = {name: study.read_record(folder, rank_study.RECORD) for name, folder in folders.items()}
     records["rank64-lora-one-seed0"] = None
     rank_report.write(tmp_path / "out", records, folders, base="runs/pool", command="python -m study --seeds=3")
     return tmp_path / "out"
@@ -68,11 +69,11 @@ def test_the_sweep_of_the_config():
     }
     entry = found[names.index("rank16-lora-one-seed1")]
     assert entry.spec == f"{CONFIG}:base=runs/pool,rank=16,method=lora,scaling=one,seed=1,steps=7"
-    assert [e.name for e in rank_study.choose(found, only="^full")] == ["full-seed0", "full-seed1"]
-    assert rank_study.choose(found, only="lora-one", index=1) == [found[1]]
+    assert [e.name for e in study.choose(found, only="^full")] == ["full-seed0", "full-seed1"]
+    assert study.choose(found, only="lora-one", index=1) == [found[1]]
     for only, index in (("rank64", -1), ("(", -1), ("^full", 2)):
         with pytest.raises(errors.ConfigError, match="--only|--index"):
-            rank_study.choose(found, only=only, index=index)
+            study.choose(found, only=only, index=index)
     with pytest.raises(errors.ConfigError, match="no sweep"):
         rank_study.entries("configs/translation.py", "runs/pool")
 
@@ -135,30 +136,27 @@ def stubbed(monkeypatch):
         def last_step(self):
             return saved.get(self.folder)
 
-    def evaluate(entry, folder):
-        path = f"{folder}/{rank_study.RECORD}"
-        rank_study.os.makedirs(rank_study.os.path.dirname(path))
-        with open(path, "w") as file:
-            json.dump(record_of(entry.arguments, 0.5) | {"steps": 2000}, file)
-        return rank_study.read_record(folder)
+    def measure(entry, folder):
+        return record_of(entry.arguments, 0.5)
 
-    monkeypatch.setattr(rank_study, "experiment", types.SimpleNamespace(train=train))
+    monkeypatch.setattr(study, "experiment", types.SimpleNamespace(train=train))
     monkeypatch.setattr(checkpoint, "Checkpoints", Checkpoints)
-    monkeypatch.setattr(rank_study, "evaluate", evaluate)
+    monkeypatch.setattr(rank_study, "measure", measure)
     return asked
 
 
 def test_resuming(stubbed, tmp_path):
     found = rank_study.entries(CONFIG, "runs/pool", seeds=1)
-    chosen = rank_study.choose(found, only="lora-one")
-    with pytest.raises(rank_study.Interrupted, match="rank32.*stopped before step 2000"):
-        rank_study.study(chosen, str(tmp_path))
+    chosen = study.choose(found, only="lora-one")
+    run = functools.partial(rank_study.run, workdir=str(tmp_path))
+    with pytest.raises(study.Interrupted, match="rank32.*stopped before step 2000"):
+        study.run_all(chosen, run)
     assert [path.rsplit("/", 1)[1] for path in stubbed] == [entry.name for entry in chosen]
     assert not (tmp_path / chosen[3].name / rank_study.RECORD).exists()
     stubbed.clear()
     stubbed.extend([""] * 4)
-    failures = rank_study.study(chosen, str(tmp_path))
+    failures = study.run_all(chosen, run)
     assert [path.rsplit("/", 1)[1] for path in stubbed[4:]] == [chosen[1].name, chosen[3].name]  # 4 and 16 are done
     assert failures == {chosen[1].name: "NotFinite: step 3: loss not finite"}
-    other = rank_study.choose(rank_study.entries(CONFIG, "runs/other", seeds=1), only="rank4-lora-one")
-    assert "init_from='runs/pool'" in rank_study.study(other, str(tmp_path))[chosen[0].name]
+    other = study.choose(rank_study.entries(CONFIG, "runs/other", seeds=1), only="rank4-lora-one")
+    assert "init_from='runs/pool'" in study.run_all(other, run)[chosen[0].name]

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from lwt import errors
-from lwt.training import build, checkpoint, experiment
+from lwt.training import build, checkpoint, experiment, run_config
 
 TINY = "--config=tests/training/tiny.py"
 SHORT = {"steps": 2, "eval_every": 2}
@@ -106,8 +106,8 @@ def test_wrong_values_are_named_before_training_starts(tiny, tmp_path, monkeypat
     value, parts = WRONG[key]
     text = complaint(experiment.train, tiny({key.strip(): value}), f"{tmp_path}/run")
     assert all(part in text for part in parts), text
-    build.keep_config(tiny(), f"{tmp_path}/run")  # as a right call does: nothing that was left there keeps it from it
-    if key.strip() not in build.MAY_CHANGE:
+    run_config.keep(tiny(), f"{tmp_path}/run")  # as a right call does: nothing that was left there keeps it from it
+    if key.strip() not in run_config.MAY_CHANGE:
         assert [path.name for path in (tmp_path / "run").glob("*.*")] == ["config.json"]
 
 

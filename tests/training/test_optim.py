@@ -6,7 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from lwt import errors
+from configs import embbert_pretrain
+from lwt import errors, registry, trees
 from lwt.training import optim
 
 NAMES = ("adapter/query/a", "adapter/query/b", "base/mlp/bias", "base/mlp/kernel", "base/norm/scale")
@@ -99,6 +100,18 @@ def test_default_rules_decay_no_bias_and_no_norm(section):
         n for n in NAMES if "bias" not in n and "scale" not in n
     }
     np.testing.assert_allclose(updates["base/mlp/kernel"], -1e-3 * 0.5 * params["base/mlp/kernel"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["embbert", "mamba_2mb", "embedder_conv", "bert_2mb"])
+def test_default_rules_decay_kernels_and_tables_of_text_encoders(model):
+    config = embbert_pretrain.get_config(f"model={model}")
+    made = registry.make("lwt.models", config.model, key="model", vocabulary=64)
+    shapes = trees.flatten(jax.eval_shape(lambda: made.init(jax.random.key(0), made.example())["params"]))
+    rules = config.optimizer.decay_rules
+    decayed = {name for name in shapes if trees.first_match(f"base/{name}", rules)}
+    assert decayed == {
+        name for name in shapes if name.endswith("/kernel") or name in ("embed/token", "embed/segment")
+    }, decayed
 
 
 def test_the_clip_comes_before_the_groups_and_sees_the_trainable_leaves_only(section):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.training import build, checkpoint, experiment
+from lwt.training import checkpoint, experiment, run_config
 
 # Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
 CHILD = """
@@ -106,8 +106,8 @@ def test_another_config_is_refused_and_another_cadence_is_not(tiny, tmp_path):
     experiment.train(config, tmp_path)
     for key, value in (("optimizer.learning_rate", 1e-2), ("seed", 1), ("data.rows", 8), ("model.dropout", 0.0)):
         with pytest.raises(errors.ConfigError, match=rf"holds a run with {re.escape(key)}=.*, not {value}"):
-            build.keep_config(tiny({"steps": 1, key: value}), tmp_path)
-    build.keep_config(tiny({"steps": 9, "log_every": 2, "select": "accuracy"}), tmp_path)
+            run_config.keep(tiny({"steps": 1, key: value}), tmp_path)
+    run_config.keep(tiny({"steps": 9, "log_every": 2, "select": "accuracy"}), tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["steps"] == 9
 
 
@@ -125,7 +125,7 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
     assert leaf.startswith(("base/embed", "base/encoder", "base/decoder"))
     if rate == 1e30 or cadence == "log_every":
         assert end == "there is no checkpoint yet" and (rate < 1e30 or step == "1")
-        build.keep_config(tiny({"optimizer.learning_rate": 1e-3}), tmp_path)  # may be tried again
+        run_config.keep(tiny({"optimizer.learning_rate": 1e-3}), tmp_path)  # may be tried again
     else:
         state, _, last = everything(tmp_path)
         assert end == f"the last good checkpoint is step {last}" and last == int(step) - 1 >= 1

@@ -1,0 +1,179 @@
+"""The study of EmbBERT-Q: models by tasks by seeds, from scratch and pre-trained, in float32 and in eight bits.
+
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --out=docs/results/embbert
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb --seeds=1
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=scratch,pretrained --only='^snips|^rte'
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=^base --index=$SLURM_ARRAY_TASK_ID   # then
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=-seed --index=$SLURM_ARRAY_TASK_ID   # these
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --report_only
+
+A model is pre-trained once, in ``base-MODEL`` (`configs/embbert_pretrain.py`). A run that is there already, of whatever
+config of that model, is the one that is used; if it is not finished, it is gone on with by its own config. Then every
+task is fine-tuned from it, in folders like ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`); Embedder
+and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. The best checkpoint is
+evaluated on the test set, or on both of MNLI's, then written to a file of integers, and evaluated again from there.
+
+How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. The report holds all runs of the workdir that
+have figures, whatever the flags.
+"""
+
+import dataclasses
+import functools
+import os
+
+from absl import flags
+
+from lwt import errors, trees
+from lwt.analysis import config_files, embbert_memory, embbert_paper, embbert_report, results, study
+from lwt.export import quantize
+from lwt.training import build, checkpoint, command, experiment, run_config
+
+PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
+RECORD = os.path.join("eval", "study.json")
+ARTEFACT = os.path.join("export", "int8.safetensors")
+STARTS = ("scratch", "pretrained")
+SHARED = ("vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
+
+
+def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3, more=""):
+    """The runs of the study, those of pre-training first.
+
+    Args:
+        workdir: of the study.
+        suite: "tinynlp", "glue" or "all".
+        models: names of `configs/embbert_pretrain.py`; none: all of them.
+        starts: of `STARTS`, for the models that the paper pre-trains.
+        seeds: runs of every setting.
+        more: arguments of every fine-tuning besides, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
+
+    Raises:
+        lwt.errors.ConfigError: an unknown suite, model or start, or an argument that tells the runs apart.
+    """
+    config = config_files.module(FINETUNE)
+    suites = {"tinynlp": config.TINYNLP, "glue": config.GLUE, "all": config.TINYNLP + config.GLUE}
+    known = config_files.module(PRETRAIN).MODELS
+    _require("suite", [suite], suites)
+    _require("models", models, known)
+    _require("starts", starts, STARTS)
+    given = [item for item in more.split(",") if item]
+    taken = [item for item in given if item.partition("=")[0] in ("model", "task", "data", "base", "seed")]
+    if taken:
+        raise errors.ConfigError(f"--more={more}: {taken[0]} is for the study to say; see --models, --suite, --seeds")
+    shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
+    bases, runs = {}, []
+    for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):
+        model, passed = arguments["model"], {key: arguments[key] for key in ("model", "task", "seed")}
+        if arguments["start"] == "pretrained":
+            own = {"model": model}
+            bases[model] = study.Entry(f"base-{model}", own, study.spec_of(PRETRAIN, own, shared))
+            passed = {"base": os.path.join(workdir, bases[model].name), **passed}
+        name = "{task}-{model}-{start}-seed{seed}".format(**arguments)
+        runs.append(study.Entry(name, arguments, study.spec_of(FINETUNE, passed, more)))
+    return [*bases.values(), *runs]
+
+
+def with_bases(chosen, found):
+    """The entries `chosen`, and before them the pre-training that they need, from all entries `found`."""
+    needed = {f"base-{e.arguments['model']}" for e in chosen if e.arguments.get("start") == "pretrained"}
+    names = {entry.name for entry in chosen} | needed
+    return [entry for entry in found if entry.name in names]
+
+
+def run(entry, workdir):
+    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record.
+
+    Raises:
+        lwt.errors.ConfigError: the run starts from one that is not finished; names the call that finishes it.
+        lwt.errors.LwtError: see `study.run`.
+    """
+    folder = os.path.join(workdir, entry.name)
+    if "task" not in entry.arguments:
+        begun = checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step()
+        config = run_config.read(folder) if begun else None
+        measured = functools.partial(measure_base, found=bool(begun))
+        return study.run(entry, workdir, measured, record=RECORD, config=config)
+    base = f"base-{entry.arguments['model']}"
+    if entry.arguments["start"] == "pretrained" and not study.read_record(os.path.join(workdir, base), RECORD):
+        raise errors.ConfigError(f"{workdir}/{base} is not there or not finished: --only='^{base}$' pre-trains it")
+    return study.run(entry, workdir, measure, record=RECORD)
+
+
+def measure_base(entry, folder, *, found):
+    """What is kept of a pre-training: its length, text and last figures; of one that was `found` here, maybe trained
+    elsewhere and in another way, not the machine, and its own config."""
+    config = run_config.read(folder)
+    saved = checkpoint.Checkpoints(os.path.join(folder, "checkpoints"))
+    return {
+        "config": os.path.join(folder, run_config.NAME) if found else entry.spec,
+        "epochs": config.epochs,
+        "data": config.data.train,
+        "figures": saved.metrics(saved.last_step()),
+        "seconds": study.seconds(folder),
+        "hardware": "a machine not recorded" if found else results.hardware(),
+    }
+
+
+def measure(entry, folder):
+    """What is kept of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes."""
+    del entry
+    opened = experiment.load(folder)
+    splits = build.make_data(opened.config, folder, make=False).splits
+    path = os.path.join(folder, ARTEFACT)
+    size = quantize.export(opened, path)
+    forms = {embbert_paper.FLOAT: opened, embbert_paper.EIGHT_BIT: quantize.load(opened, path)}
+    figures = {form: {part: found.report(split=part) for part in splits.tests} for form, found in forms.items()}
+    return {
+        "epochs": opened.config.epochs,
+        "checkpoint": opened.step,
+        "figures": figures,
+        "quantization": dataclasses.asdict(quantize.quantization_of(opened)),
+        "bytes": size,
+        "weights": trees.count(opened.weights),
+        "weights_without_head": trees.count(embbert_memory.body(opened.weights)),
+        "rule": splits.rule,
+        "records": splits.counts,
+        "learning_rate": opened.config.optimizer.learning_rate,
+        "seconds": study.seconds(folder),
+        "hardware": results.hardware(),
+    }
+
+
+def report(chosen):
+    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
+
+    Args:
+        chosen: the entries that were asked for; those without figures are named.
+    """
+    values = flags.FLAGS
+    folders = {name: os.path.join(values.workdir, name) for name in sorted(os.listdir(values.workdir))}
+    records = {name: record for name, folder in folders.items() if (record := study.read_record(folder, RECORD))}
+    missing = [entry.name for entry in chosen if entry.name not in records]
+    return embbert_report.write(values.out, records, folders, missing=missing, command=results.command_line())
+
+
+def _require(flag, given, known):
+    """Refuses what is not `known`."""
+    for name in given:
+        if name not in known:
+            raise errors.ConfigError(f"--{flag}={name}: {errors.suggest(name, known)}")
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    found = entries(
+        values.workdir, suite=values.suite, models=values.models, starts=values.starts, seeds=values.seeds,
+        more=values.more,
+    )  # fmt: skip
+    chosen = study.choose(found, only=values.only, index=values.index)
+    chosen = chosen if values.index >= 0 else with_bases(chosen, found)  # a job of an array does only its own
+    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+
+
+if __name__ == "__main__":
+    study.define_flags(out="docs/results/embbert")
+    flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
+    flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
+    flags.DEFINE_list("starts", ["pretrained"], "scratch,pretrained: of the models that the paper pre-trains.")
+    flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
+    command.run(main, required=["workdir"])
