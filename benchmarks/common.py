@@ -31,13 +31,13 @@ ENVIRONMENT = {
 }
 
 
-def arguments(description, variants, *, more=None):
-    """The flags that every worker understands, parsed; ``more(parser)`` adds some."""
+def arguments(description, variants, *, data="folder:mt_de_en_train", more=None):
+    """The flags that every worker understands, parsed; ``more(parser)`` adds some, `data` is that flag's default."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", choices=sorted(variants), required=True)
-    parser.add_argument("--data", default="folder:mt_de_en_train", help="folder:NAME under LWT_DATA")
+    parser.add_argument("--data", default=data, help="folder:NAME under LWT_DATA")
     parser.add_argument("--cache", default=CACHE)
-    parser.add_argument("--batches", type=int, default=16, help="different batches of 128; steps go round and round")
+    parser.add_argument("--batches", type=int, default=16, help="different batches; steps go round and round")
     if more:
         more(parser)
     return parser.parse_args()

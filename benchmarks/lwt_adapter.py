@@ -10,8 +10,9 @@ def main():
     flags = common.arguments(__doc__, VARIANTS)
     method, _, precision = flags.variant.partition(":")
     pairs = samples.arithmetic(flags.data, flags.cache, count=flags.batches * samples.BATCH)
-    reparam = LORA if method == "lora" else None
-    run, parameters = lwt_train.trainer(samples.batches(pairs), precision=precision, reparam=reparam)
+    config = lwt_train.get_config(precision=precision, reparam=LORA if method == "lora" else None)
+    work = samples.packed_work(samples.batches(pairs))
+    run, parameters = lwt_train.trainer(config, work, vocabulary=samples.VOCABULARY)
     common.serve(run, parameters=parameters, warmup=flags.batches)
 
 

@@ -1,10 +1,9 @@
-"""The parts of a real lwt run, put together as `lwt.training.build` does, over the benchmark's batches."""
+"""The parts of a real lwt run, put together as `lwt.training.build` does, over a benchmark's batches."""
 
 import itertools
 
 import jax
 
-from benchmarks import samples
 from configs import common as configs
 from lwt import trees
 from lwt.reparam import compose
@@ -12,7 +11,7 @@ from lwt.training import build, optim, step
 
 
 def get_config(*, precision, reparam=None):
-    """The paper's size; with a `reparam`, only the adapter is trained."""
+    """The translation model at the paper's size; with a `reparam`, only the adapter is trained."""
     config = configs.base()
     config.precision = precision
     config.model = dict(name="seq2seq")
@@ -24,18 +23,21 @@ def get_config(*, precision, reparam=None):
     return config
 
 
-def trainer(batches, *, precision, reparam=None):
-    """``(run, trained parameters)``; ``run(k)`` for `common.serve`: k training steps."""
-    config = get_config(precision=precision, reparam=reparam)
-    model, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
+def trainer(config, work, *, vocabulary):
+    """``(run, trained parameters)``; ``run(k)`` for `common.serve`: k training steps.
+
+    Args:
+        config: of the model, the task and the optimizer.
+        work: ``(training batch, counts)`` of each batch; they go round and round.
+        vocabulary: rows of the model's table.
+    """
+    model, task = build.make_model(config, vocabulary), build.make_task(config)
     reparametrization = compose.build(config.reparam)
     trainable, frozen = build.initial_params(config, model, reparametrization, None)
     count = trees.count(trainable)
     loss = build.make_loss(model, task, reparametrization)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
-    work = [
-        (jax.device_put(packed), batch.counts) for packed, batch in zip(samples.pack_all(batches), batches, strict=True)
-    ]
+    work = [(jax.device_put(batch), counts) for batch, counts in work]
     sums = jax.eval_shape(lambda: loss(trainable, frozen, work[0][0], 0, jax.random.key(0))[2])
     state = step.init_state(trainable, optimizer, seed=0, sums=(*sums, "grad_norm", "steps"))
     one_step = jax.jit(step.make(loss, optimizer), donate_argnums=0)
@@ -44,11 +46,11 @@ def trainer(batches, *, precision, reparam=None):
     def run(steps):
         nonlocal state
         totals, before = {}, {name: float(value) for name, value in state.sums.items()}
-        for packed, counts in itertools.islice(work, steps):
-            state = one_step(state, frozen, packed)
+        for batch, counts in itertools.islice(work, steps):
+            state = one_step(state, frozen, batch)
             totals = {name: totals.get(name, 0) + count for name, count in counts.items()}
         after = {name: float(value) for name, value in jax.block_until_ready(state).sums.items()}
-        nats, tokens = (after[name] - before[name] for name in ("loss", "tokens"))
-        return totals | {"loss": nats / tokens}
+        figures = task.finish({name: total - before[name] for name, total in after.items()})
+        return totals | {"loss": figures["loss"]}
 
     return run, count

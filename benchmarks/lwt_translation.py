@@ -8,7 +8,8 @@ VARIANTS = ("float32", "bfloat16")
 def main():
     flags = common.arguments(__doc__, VARIANTS)
     pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)
-    run, parameters = lwt_train.trainer(samples.batches(pairs), precision=flags.variant)
+    config, work = lwt_train.get_config(precision=flags.variant), samples.packed_work(samples.batches(pairs))
+    run, parameters = lwt_train.trainer(config, work, vocabulary=samples.VOCABULARY)
     common.serve(run, parameters=parameters, warmup=flags.batches)
 
 

@@ -1,4 +1,4 @@
-"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode``.
+"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode|pretrain``.
 
 Prints one JSON line a variant. With ``--out=FOLDER`` the rows join its ``results.json``, and its page is made anew.
 """
@@ -31,6 +31,14 @@ DEFAULTS = {
         "ctranslate2_decode": ("float32", "int8"),
         "lwt_decode": ("float32",),
     },
+    "pretrain": {
+        "torch_pretrain": tuple(
+            f"{model}:{form}"
+            for model in ("embbert", "bert_2mb")
+            for form in ("published", "gathered", "gathered+compiled")
+        ),
+        "lwt_pretrain": ("embbert:float32", "embbert:bfloat16", "bert_2mb:float32", "bert_2mb:bfloat16"),
+    },
 }
 # Measured only when --variants names them.
 MORE = {
@@ -49,8 +57,15 @@ MORE = {
         "lwt_adapter": ("lora:bfloat16", "full:bfloat16"),
     },
     "decode": {"torch_decode": ("eager+bf16", "compiled+bf16"), "lwt_decode": ("bfloat16",)},
+    "pretrain": {
+        "torch_pretrain": tuple(f"{variant}+bf16" for variant in DEFAULTS["pretrain"]["torch_pretrain"]),
+    },
 }  # fmt: skip
-UNITS = {"train": "tokens", "adapter": "examples", "decode": "examples"}
+UNITS = {"train": "tokens", "adapter": "examples", "decode": "examples", "pretrain": "examples"}
+# What fills the cache with batches, and with which data.
+PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("samples", "folder:mt_de_en_train")) | {
+    "pretrain": ("text_samples", "folder:english_novels_lm")
+}
 
 
 def commands(what, pattern, extra):
@@ -106,7 +121,7 @@ def rows(what, lines, flags):
 
 
 def page(results):
-    """The rows as Markdown: a table for each kind of work."""
+    """The rows as Markdown: a table for each kind of work; variants ``MODULE/GROUP:REST`` have one for each group."""
     parts = [
         "# Speed and memory beside PyTorch and CTranslate2\n",
         "Made by `python -m benchmarks.run`; see `benchmarks/README.md`.",
@@ -115,17 +130,26 @@ def page(results):
         own = [row for row in results if row["config"] == f"benchmarks/{what}"]
         if not own:
             continue
-        cells = {}
+        parts += [f"\n## {what}\n", f"`{own[0]['command']}` on {own[0]['hardware']}, {own[0]['date']}."]
+        groups = {}
         for row in own:
-            cells.setdefault(row["overrides"]["variant"], {})[row["metric"]] = row
-        parts += [f"\n## {what}\n", f"`{own[0]['command']}` on {own[0]['hardware']}, {own[0]['date']}.\n"]
-        parts += [f"| variant | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
-        for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
-            rate = row[f"{unit}_per_second"]
-            low, high = rate["range"]
-            step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
-            parts.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
+            name = row["overrides"]["variant"]
+            group = name.partition("/")[2].rpartition(":")[0] or "variant"
+            groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
+        for group, cells in groups.items():
+            parts += ["", *_table(group, cells, unit)]
     return "\n".join(parts) + "\n"
+
+
+def _table(title, cells, unit):
+    """Lines of a table, the fastest variant first; `cells` is ``{variant: {metric: row}}``."""
+    lines = [f"| {title} | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
+    for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
+        rate = row[f"{unit}_per_second"]
+        low, high = rate["range"]
+        step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
+        lines.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
+    return lines
 
 
 def write(folder, what, new):
@@ -147,7 +171,9 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the names of all variants, and measure nothing")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=0, help="steps of a turn; default: 16 (decode: 1)")
-    parser.add_argument("--data", default="folder:mt_de_en_train", help="folder:NAME under LWT_DATA")
+    parser.add_argument(
+        "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs, or running text"
+    )
     parser.add_argument("--cache", default=common.CACHE)
     parser.add_argument("--batches", type=int, default=16)
     parser.add_argument("--out", default="", help="folder for results.json and its page")
@@ -156,9 +182,11 @@ def main():
         print("\n".join(commands(flags.what, ".", ())))
         return
     flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
+    module, data = PREPARE[flags.what]
+    flags.data = flags.data or data
     work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
-    if subprocess.run([sys.executable, "-m", "benchmarks.samples", *work]).returncode:
-        raise SystemExit("the sentence pairs could not be made; see above")
+    if subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
+        raise SystemExit("the batches could not be made; see above")
     report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     lines = common.interleave(
         commands(flags.what, flags.variants, (*work, *more)), rounds=flags.rounds, steps=flags.steps, report=report

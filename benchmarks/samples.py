@@ -99,6 +99,11 @@ def pack_all(batches):
     return [pack(batch, rows=rows) for batch in batches]
 
 
+def packed_work(batches):
+    """``(lwt's training batch, counts)`` of every batch."""
+    return [(packed, batch.counts) for packed, batch in zip(pack_all(batches), batches, strict=True)]
+
+
 def batches(pairs, *, size=BATCH):
     """Pairs, in their order, as `Batch`es of `size`."""
     groups = [pairs[start : start + size] for start in range(0, len(pairs) - size + 1, size)]

@@ -9,7 +9,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from benchmarks import common, decoding_work, samples, torch_model, torch_translation
+from benchmarks import common, decoding_work, samples, torch_model, torch_train
 
 VARIANTS = ("eager", "compiled", "eager+bf16", "compiled+bf16")
 
@@ -34,7 +34,7 @@ class Decoder(torch.nn.Module):
         """Encodes; the cache is ``(keys, values, memory keys, memory values)`` for each layer; and a mask."""
         dtype = self.table.dtype
         mask = torch.zeros(ids.shape, dtype=dtype).masked_fill(
-            torch.arange(ids.shape[1]) >= lengths[:, None], torch_translation.BLOCKED
+            torch.arange(ids.shape[1]) >= lengths[:, None], torch_train.BLOCKED
         )[:, None, None, :]
         memory = self.model.embed(ids, torch.arange(ids.shape[1]))
         for layer in self.model.encoder:
@@ -50,7 +50,7 @@ class Decoder(torch.nn.Module):
         """Tokens `[b]` at the place `index` (a tensor of one number) -> the next ones; writes into the caches."""
         x = (self.table[tokens] * math.sqrt(samples.WIDTH) + self.model.positions[index])[:, None]
         limit = caches[0][0].shape[2]
-        mask = torch.zeros(limit, dtype=x.dtype).masked_fill(torch.arange(limit) > index, torch_translation.BLOCKED)
+        mask = torch.zeros(limit, dtype=x.dtype).masked_fill(torch.arange(limit) > index, torch_train.BLOCKED)
         for layer, (weight, bias), (keys, values, memory_keys, memory_values) in zip(
             self.model.decoder, self.qkv, caches, strict=True
         ):
@@ -97,7 +97,7 @@ def make(flat, *, bf16=False):
 
 def main():
     flags = common.arguments(__doc__, VARIANTS, more=decoding_work.add_flags)
-    torch_translation.start_torch()
+    torch_train.start_torch()
     kind, *options = flags.variant.split("+")
     batches, flat = decoding_work.load(flags)
     decoder = make(flat, bf16="bf16" in options)

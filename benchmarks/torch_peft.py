@@ -6,7 +6,7 @@ PEFT as it comes, "lora:real_loss" has the vocabulary loss on real tokens only, 
 
 import peft
 
-from benchmarks import common, samples, torch_model, torch_translation
+from benchmarks import common, samples, torch_model, torch_train, torch_translation
 
 VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in torch_translation.VARIANTS)
 TRAINED = {"lora": 147_456, "full": torch_model.PARAMETERS}
@@ -22,7 +22,7 @@ def adapted(model, *, rank=16):
 def main():
     flags = common.arguments(__doc__, VARIANTS)
     method, _, variant = flags.variant.partition(":")
-    torch_translation.start_torch()
+    torch_train.start_torch()
     model = torch_model.Translator()
     table = model.embedding.weight
     model = adapted(model) if method == "lora" else model

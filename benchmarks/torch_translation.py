@@ -10,17 +10,14 @@ AdamW. Batches and masks are made beforehand, as a prefetching loader would.
 """
 
 import dataclasses
-import itertools
 
 import torch
 import torch.nn.functional as F
 
-from benchmarks import common, samples, torch_loss, torch_model
+from benchmarks import common, samples, torch_loss, torch_model, torch_train
 
 LAYOUTS = ("plain", "real_loss", "unpadded")
-SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16")
-VARIANTS = tuple(layout + suffix for layout in LAYOUTS for suffix in SUFFIXES)
-BLOCKED = -1e9
+VARIANTS = tuple(layout + suffix for layout in LAYOUTS for suffix in torch_train.SUFFIXES)
 CHUNK = 512
 
 
@@ -29,7 +26,9 @@ def padded(batch):
     source, inputs, targets = (
         torch.from_numpy(samples.pad(x)).long() for x in (batch.sources, batch.inputs(), batch.targets)
     )
-    mask = torch.zeros(source.shape)[:, None, None, :].masked_fill((source == samples.PAD)[:, None, None, :], BLOCKED)
+    mask = torch.zeros(source.shape)[:, None, None, :].masked_fill(
+        (source == samples.PAD)[:, None, None, :], torch_train.BLOCKED
+    )
     positions = (torch.arange(source.shape[1]), torch.arange(inputs.shape[1]))
     return (source, positions[0], inputs, positions[1], (mask, None, mask), False), targets.flatten()
 
@@ -41,7 +40,7 @@ def packed(batch, rows=None):
 
     def mask(of, to, allowed=True):
         same = (of[:, None, :, None] == to[:, None, None, :]) & allowed
-        return torch.zeros(same.shape).masked_fill(~same, BLOCKED)
+        return torch.zeros(same.shape).masked_fill(~same, torch_train.BLOCKED)
 
     causal = torch.ones(samples.MAX_LENGTH, samples.MAX_LENGTH, dtype=torch.bool).tril()
     masks = (mask(source, source), mask(target, target, causal), mask(target, source))
@@ -108,37 +107,18 @@ def trainer(model, table, batches, variant):
     """
     layout, *options = variant.split("+")
     compiled, bf16 = "compiled" in options, "bf16" in options
-    work = itertools.cycle(prepare(batches, layout, same_rows=compiled))
     loss_of = loss_function(layout, compiled=compiled, bf16=bf16)
     body = torch.compile(model, dynamic=layout != "unpadded") if compiled else model
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-4, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
     model.train()
-
-    def run(steps):
-        sums = dict.fromkeys(("examples", "tokens", "positions"), 0)
-        for item in itertools.islice(work, steps):
-            optimizer.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-                loss = loss_of(body(*item.inputs), table, item)
-            loss.backward()
-            optimizer.step()
-            sums = {name: total + item.counts[name] for name, total in sums.items()}
-        return sums | {"loss": loss.item()}
-
-    return run
-
-
-def start_torch():
-    """Threads and seed of every PyTorch worker."""
-    torch.set_num_threads(common.THREADS)
-    torch.manual_seed(0)
-    torch.set_flush_denormal(True)
+    work = [(item, item.counts) for item in prepare(batches, layout, same_rows=compiled)]
+    return torch_train.runner(lambda item: loss_of(body(*item.inputs), table, item), optimizer, work, bf16=bf16)
 
 
 def main():
     flags = common.arguments(__doc__, VARIANTS)
-    start_torch()
+    torch_train.start_torch()
     model = torch_model.Translator()
     pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)
     run = trainer(model, model.embedding.weight, samples.batches(pairs), flags.variant)
