@@ -40,8 +40,19 @@ class Compose:
         for i, (prefix, part) in enumerate(self._named()):
             own = part.init(jax.random.fold_in(key, i), base)
             adapter.update(trees.with_prefix(own, prefix))
-            base = {name: linear.dense(w) for name, w in part.expand(base, own, 0).items()}
+            base = {name: linear.dense(w) for name, w in part.expand(stored(part, base), own, 0).items()}
         return adapter
+
+    def stored(self, base):
+        """What the first part keeps of the weights; the others adapt what it makes of them.
+
+        Raises:
+            lwt.errors.ConfigError: another part would leave weights out.
+        """
+        for prefix, part in self._named()[1:]:
+            if hasattr(part, "stored"):
+                raise errors.ConfigError(f"reparam.parts: {prefix} replaces stored weights, so it has to be the first")
+        return stored(self.parts[0], base)
 
     def expand(self, base, adapter, step, *, key=None):
         """The weights after the last part."""
@@ -63,6 +74,11 @@ class Compose:
 
     def _named(self):
         return [(f"{i}_{type(part).__module__.rsplit('.', 1)[-1]}", part) for i, part in enumerate(self.parts)]
+
+
+def stored(reparam, base):
+    """The weights of the whole model `base` that are parameters beside the adapter: all, unless `reparam` says less."""
+    return reparam.stored(base) if hasattr(reparam, "stored") else base
 
 
 def names():

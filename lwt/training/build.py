@@ -7,7 +7,7 @@ import os
 import jax
 
 from lwt import errors, registry, trees
-from lwt.data import labelled, masked, pairs
+from lwt.data import images, labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 from lwt.training import devices, evaluation, loop, optim, run_config, step
@@ -16,7 +16,12 @@ POSITIVE = (
     *("steps", "log_every", "keep_last"),
     *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
 )
-KINDS = {"pairs": pairs.Pairs, "labelled": labelled.Labelled, "masked": masked.Masked}  # of data
+KINDS = {  # of data
+    "pairs": pairs.Pairs,
+    "labelled": labelled.Labelled,
+    "masked": masked.Masked,
+    "images": images.Images,
+}
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
@@ -36,7 +41,7 @@ def build(config, workdir, *, base=None):
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
         check_labels(config.task.name, data.labels)
-    model, task = make_model(config, data.tokenizer.vocabulary, outputs=data.outputs), make_task(config)
+    model, task = make_model(config, data.vocabulary, outputs=data.outputs), make_task(config)
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
     mesh = devices.make_mesh(config.mesh)
@@ -62,6 +67,8 @@ def build(config, workdir, *, base=None):
         return evaluator.figures(weights, data, validation, generate=config.eval_decode)[0]
 
     def save_adapter(state):
+        if any(name.startswith("base/") for name in trainable):
+            return  # the adapter alone would not be the model
         adapter = trees.subtree({**state.trainable, **frozen}, "adapter")
         adapter = jax.jit(lambda x: x, out_shardings=devices.replicated(mesh))(adapter)
         if adapter and jax.process_index() == 0:
@@ -86,7 +93,7 @@ def build(config, workdir, *, base=None):
         finish=task.finish,
         rate=rate,
         leaves=tuple(sorted(trainable)),
-        identity={"tokenizer": data.tokenizer.fingerprint, "base": base_print},
+        identity={**data.identity, "base": base_print},
         save_adapter=save_adapter,
         profile_steps=tuple(config.profile_steps),
         **{key: config[key] for key in CADENCES},
@@ -125,8 +132,8 @@ def check_labels(task, labels):
     Raises:
         lwt.errors.ConfigError: says which task fits.
     """
-    wanted = "regress" if labels.regression else "classify"
-    if task in ("regress", "classify") and task != wanted:
+    wanted = "regress" if labels.regression else "classify_images" if task == "classify_images" else "classify"
+    if task in ("regress", "classify", "classify_images") and task != wanted:
         kind = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
         raise errors.ConfigError(f"task.name={task!r}: the labels are {kind}; it should be {wanted!r}")
 
@@ -223,7 +230,7 @@ def initial_params(config, model, reparam, base):
     if difference:
         raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
     adapter = reparam.init(jax.random.fold_in(key, 2), base)
-    params = {**trees.with_prefix(base, "base"), **trees.with_prefix(adapter, "adapter")}
+    params = {**trees.with_prefix(compose.stored(reparam, base), "base"), **trees.with_prefix(adapter, "adapter")}
     constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}
     wanted = set()
     if not config.optimizer.trainable:

@@ -14,6 +14,7 @@ SHAPES = {
     "encoder/layer_0/cross_attention/key/kernel": (12, 20),
     "encoder/layer_0/cross_attention/value/kernel": (20, 12),
     "encoder/layer_0/mlp/fc1/kernel": (12, 7),
+    "encoder/layer_1/self_attention/query/kernel": (12, 12),
 }
 
 
@@ -31,6 +32,7 @@ def _apply(weights, ids):
     x = jnp.tanh(x + weights[layer + "self_attention/query/bias"][None])
     x = jnp.tanh(linear.linear(x, weights[layer + "cross_attention/key/kernel"]))
     x = jnp.tanh(linear.linear(x, weights[layer + "cross_attention/value/kernel"]))
+    x = jnp.tanh(linear.linear(x, weights["encoder/layer_1/self_attention/query/kernel"]))
     return linear.linear(x, weights[layer + "mlp/fc1/kernel"])
 
 

@@ -6,7 +6,7 @@ from lwt.reparam import dora, lora, lora_plus
 
 
 def test_factors(base):
-    reparam = dora.DoRA(rank=2, start="pissa", targets=".*(query/kernel|embedding)")
+    reparam = dora.DoRA(rank=2, start="pissa", targets=".*(layer_0/.*query/kernel|embedding)")
     labels = reparam.labels(reparam.init(jax.random.key(0), base))
     factors = lora_plus.lora_plus_labels(labels, ratio=16.0, embedding_rate=0.01)
     query, table = "encoder/layer_0/self_attention/query/kernel", "embed/embedding"

@@ -1,0 +1,254 @@
+"""Vertical LoRA: a layer's weights are those of the layer before and a low-rank increment."""
+
+import collections
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+
+from lwt import errors, trees
+from lwt.layers import linear
+from lwt.reparam import targets
+
+MODES = ("recursive", "base", "lors")
+STARTS = ("kaiming", "zero", "svd")
+FUSED = ("query", "key", "value")
+LAYER = re.compile(r"(?P<stack>.*?)_(?P<index>\d+)/(?P<rest>.+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Increment:
+    """What one pair of leaves ``NAME/a``, ``NAME/b`` adds, and to what.
+
+    Attributes:
+        name: of the pair: the weight's own, or ``.../query_key_value/kernel`` for three that share their `a`.
+        weights: the names that it makes, side by side along the outputs.
+        onto: the names that it adds to, in the same order.
+    """
+
+    name: str
+    weights: tuple
+    onto: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Vertical:
+    """Layers as chunks of a full base layer and of layers that hold increments ("Vertical LoRA", section 3.2).
+
+    A stack is a row of layers ``STACK_0/..., STACK_1/...``: a ViT has one, an encoder-decoder two. Each is cut into
+    `chunks` of equal length. In the first layer of a chunk weights are arrays, in the others products ``a @ b``, with
+    `a` `[in r]` and `b` `[r out]`, on top of
+
+    "recursive"  the layer before: ``W_l = W_{l-1} + s · a_l b_l`` (equation 13; its sum is equation 14)
+    "base"       the chunk's first layer: ``W_l = stop_gradient(W_0) + s · a_l b_l``, as in the authors' code
+    "lors"       a weight that all layers of the chunk share, the first one too (Li et al. 2024, arXiv 2403.04303,
+                 equations 3 and 4 with K = 1); it is stored under the first layer's name
+
+    Everything else (biases, norms, weights that are no target) is each layer's own. Weights that increments replace are
+    not stored at all, see `stored`.
+
+    Where the gradient flows on to the weights below, a layer's weight is formed as an array: for the usual batches that
+    costs less than two thin products with all activations. Where it is stopped it is a `linear.LowRank`, which forms
+    no gradient of the `[in out]` weight.
+
+    Attributes:
+        chunks: k, of every stack; has to divide its number of layers.
+        rank: r.
+        mode: "recursive", "base" or "lors".
+        stop_gradient: whether an increment's gradient stays out of what it adds to; None for the mode's own way: only
+            "base" stops it.
+        start: "kaiming" for both factors, as the code has it (Kaiming-uniform with slope √5); "zero" for `b`, so that
+            all layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of a
+            whole model that the run starts from, see `misfits`.
+        scale: s.
+        targets: regular expression for whole names of weights in layers; the matrices among them get increments.
+        rank_pattern: ``((regex, rank), ...)`` by a pair's name; the first that matches replaces `rank`.
+        fused: regular expression for attentions whose query, key and value share one `a`, as one kernel with the
+            outputs of all three would have it (they read the same input); "" for none.
+
+    Raises:
+        lwt.errors.ConfigError: a value is out of its range; from `init` when chunks, targets and layers do not fit.
+    """
+
+    chunks: int = 1
+    rank: int = 4
+    mode: str = "recursive"
+    stop_gradient: bool | None = None
+    start: str = "kaiming"
+    scale: float = 1.0
+    targets: str = r"(?!.*conv/).*_\d+/.*kernel"
+    rank_pattern: tuple = ()
+    fused: str = r"(?!.*cross_)(.*/)?\w*attention"
+
+    identity_at_start = False
+
+    def __post_init__(self):
+        targets.check_rank(self.chunks, "reparam.chunks")
+        targets.check_rank(self.rank)
+        targets.check_choice(self.mode, MODES, "reparam.mode")
+        targets.check_choice(self.stop_gradient, (None, True, False), "reparam.stop_gradient")
+        targets.check_choice(self.start, STARTS, "reparam.start")
+        targets.check_alpha(self.scale, "reparam.scale")
+        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, "reparam.rank_pattern")
+        object.__setattr__(self, "rank_pattern", rules)  # lists from JSON become tuples
+
+    def init(self, key, base):
+        """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the whole model."""
+        plan = self.plan(base)
+        targets.check_used(self.rank_pattern, [i.name for i in plan], "reparam.rank_pattern")
+        if self.start == "svd":
+            return self._fitted(plan, base)
+        adapter = {}
+        for i, increment in enumerate(plan):
+            (n_in, n_out), rank = _shape(base, increment.onto), self.rank_of(increment.name)
+            key_a, key_b = jax.random.split(jax.random.fold_in(key, i))
+            b = jnp.zeros((rank, n_out))
+            if self.start == "kaiming":
+                b = targets.kaiming_uniform(key_b, (rank, n_out), n_out)
+            adapter |= {f"{increment.name}/a": targets.kaiming_uniform(key_a, (n_in, rank), n_in)}
+            adapter |= {f"{increment.name}/b": b}
+        return adapter
+
+    def stored(self, base):
+        """What of the whole model's weights is kept beside the increments."""
+        made = {name for i in self.plan(base) for name in i.weights if name not in i.onto}
+        return {name: w for name, w in base.items() if name not in made}
+
+    def expand(self, base, adapter, step, *, key=None):
+        """The weights of the whole model, from what is stored and the increments."""
+        del step, key
+        names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
+        weights = dict(base)
+        for i in self.plan([*base, *(name for pair in names for name in self._members(pair))]):
+            a, b = adapter[f"{i.name}/a"], adapter[f"{i.name}/b"]
+            parts = jnp.split(b, self._cuts(weights, i.onto), axis=1)
+            below = [base[n] if self.mode != "recursive" else weights[n] for n in i.onto]
+            weights |= {name: self._sum(w, a, part) for name, w, part in zip(i.weights, below, parts, strict=True)}
+        return weights
+
+    def labels(self, adapter):
+        """``{leaf: "a" or "b"}``."""
+        return {leaf: targets.label(leaf) for leaf in adapter}
+
+    def rank_of(self, name):
+        """The rank of the increment `name`."""
+        return targets.by_pattern(name, self.rank_pattern, self.rank)
+
+    def misfits(self, base, adapter):
+        """``{name: |W - W'| / |W|}`` (Frobenius) of the whole model `base` and of what the increments make of it.
+
+        With ``start="svd"`` this is the error of the conversion. Each increment is the best of its rank for its own
+        layer, given those below (Eckart and Young 1936).
+        """
+        made = linear.merge(self.expand(self.stored(base), adapter, 0))
+        norm = jnp.linalg.norm
+        return {n: float(norm(base[n] - made[n]) / norm(base[n])) for i in self.plan(base) for n in i.weights}
+
+    def plan(self, names):
+        """The increments of the whole model whose weights have these `names`, lower layers first.
+
+        Raises:
+            lwt.errors.ConfigError: no target is in a layer; `chunks` does not divide the layers of a stack; a layer
+                has a target that the chunk's first one lacks.
+        """
+        stacks = collections.defaultdict(lambda: collections.defaultdict(dict))  # stack -> rest -> layer -> pair
+        layers = collections.defaultdict(set)
+        for match in filter(None, map(LAYER.fullmatch, names)):
+            layers[match["stack"]].add(int(match["index"]))
+        for name in trees.matching(names, self.targets, what="reparam.targets"):
+            match = LAYER.fullmatch(name)
+            if match is None:
+                raise errors.ConfigError(
+                    f"reparam.targets {self.targets!r} matches {name!r}, which is in no layer such as block_0/..."
+                )
+            pair = self._pair(name, names)
+            rest = LAYER.fullmatch(pair)["rest"]
+            stacks[match["stack"]][rest].setdefault(int(match["index"]), pair)
+        plan = []
+        for stack, pairs in stacks.items():
+            length = self._length(stack, layers[stack])
+            for rest in sorted(pairs):
+                for layer, pair in sorted(pairs[rest].items()):
+                    first = layer - layer % length
+                    if first not in pairs[rest]:
+                        raise errors.ConfigError(
+                            f"reparam.chunks={self.chunks}: {pair!r} has no counterpart in {stack}_{first}, the first "
+                            "layer of its chunk"
+                        )
+                    if layer == first and self.mode != "lors":
+                        continue
+                    below = layer - 1 if self.mode == "recursive" else first
+                    onto = self._members(f"{stack}_{below}/{rest}")
+                    plan.append((layer, Increment(pair, self._members(pair), onto)))
+        return [increment for _, increment in sorted(plan, key=lambda item: item[0])]
+
+    def _length(self, stack, layers):
+        """Layers of a chunk."""
+        if len(layers) % self.chunks or layers != set(range(len(layers))):
+            raise errors.ConfigError(
+                f"reparam.chunks={self.chunks} should divide the {len(layers)} layers {stack}_0 to "
+                f"{stack}_{max(layers)}"
+            )
+        return len(layers) // self.chunks
+
+    def _pair(self, name, names):
+        """The name of the pair that makes the weight `name`: its own, or that of the three together."""
+        *parent, kind, leaf = name.split("/")
+        together = ["/".join([*parent, other, leaf]) for other in FUSED]
+        if kind in FUSED and re.fullmatch(self.fused, "/".join(parent)) and all(other in names for other in together):
+            return "/".join([*parent, "_".join(FUSED), leaf])
+        return name
+
+    def _members(self, pair):
+        """The names of the weights that a pair makes: the inverse of `_pair`."""
+        *parent, kind, leaf = pair.split("/")
+        kinds = FUSED if kind == "_".join(FUSED) else [kind]
+        return tuple("/".join([*parent, other, leaf]) for other in kinds)
+
+    def _sum(self, below, a, b):
+        below = linear.dense(below)
+        if self.mode == "base" if self.stop_gradient is None else self.stop_gradient:
+            return linear.LowRank(jax.lax.stop_gradient(below), a, b, jnp.float32(self.scale))
+        return below + self.scale * jnp.dot(a, b, precision="highest")
+
+    def _cuts(self, weights, onto):
+        """Where the outputs of a group end, but for the last."""
+        ends, total = [], 0
+        for name in onto[:-1]:
+            total += weights[name].shape[1]
+            ends.append(total)
+        return ends
+
+    def _fitted(self, plan, base):
+        """Increments by truncated singular value decomposition, each for what the layers below leave over."""
+        adapter, made = {}, dict(base)
+        for i in plan:
+            below = base if self.mode != "recursive" else made
+            left = jnp.concatenate([base[n] - below[o] for n, o in zip(i.weights, i.onto, strict=True)], axis=1)
+            rank = self.rank_of(i.name)
+            if rank > min(left.shape):
+                raise errors.ConfigError(
+                    f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start='svd' takes at most "
+                    f"{min(left.shape)}"
+                )
+            u, s, vt = jnp.linalg.svd(left / self.scale, full_matrices=False)
+            root = jnp.sqrt(s[:rank])
+            a, b = u[:, :rank] * root[None], root[:, None] * vt[:rank]
+            adapter |= {f"{i.name}/a": a, f"{i.name}/b": b}
+            parts = jnp.split(self.scale * (a @ b), self._cuts(base, i.onto), axis=1)
+            made |= {n: below[o] + part for n, o, part in zip(i.weights, i.onto, parts, strict=True)}
+        return adapter
+
+
+def _shape(base, names):
+    """``[in, out]`` of weights side by side.
+
+    Raises:
+        lwt.errors.ConfigError: one is no matrix, or they have other inputs.
+    """
+    shapes = [tuple(base[name].shape) for name in names]
+    if any(len(shape) != 2 or shape[0] != shapes[0][0] for shape in shapes):
+        found = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
+        raise errors.ConfigError(f"reparam.targets: an increment needs matrices with the same inputs, not {found}")
+    return shapes[0][0], sum(shape[1] for shape in shapes)
