@@ -1,4 +1,4 @@
-"""MAMBA's selective state-space layer, as an associative scan."""
+"""MAMBA's selective state-space layer."""
 
 import functools
 import math
@@ -58,6 +58,8 @@ def selective_scan(
 ) -> Float[Array, "b t i"]:
     """``h[t] = exp(Δ[t] A) h[t-1] + Δ[t] B[t] x[t]``, ``y[t] = C[t] · h[t]``; each channel has n states.
 
+    On a CPU one position after the other, everywhere else all at once.
+
     Args:
         x: `[b t i]`, the channels' inputs.
         time: Δ `[b t i]`, positive step sizes.
@@ -66,9 +68,31 @@ def selective_scan(
 
     Source: Gu and Dao 2023, equation 2 and algorithm 2, with their simplified B̄ = Δ·B.
     """
+    return jax.lax.platform_dependent(x, time, a, b, c, cpu=in_sequence, default=in_parallel)
+
+
+def in_parallel(x, time, a, b, c):
+    """`selective_scan` with all states `[b t n i]` at once, by an associative scan."""
     decay = jnp.exp(time[:, :, None] * a[None, None])
     states = recurrence(decay, b[..., None] * (time * x)[:, :, None])
     return (states * c[..., None]).sum(2)
+
+
+def in_sequence(x, time, a, b, c):
+    """`selective_scan` as a loop over the positions, whose states `[b n i]` stay in a processor's cache.
+
+    For the backward pass the states are kept, `[t b n i]`; all else is made again.
+    """
+
+    @jax.checkpoint
+    def step(state, at):
+        x, time, b, c = at
+        state = jnp.exp(time[:, None] * a[None]) * state + b[..., None] * (time * x)[:, None]
+        return state, (state * c[..., None]).sum(1)
+
+    start = jnp.zeros((x.shape[0], *a.shape))
+    rows = tuple(jnp.moveaxis(array, 1, 0) for array in (x, time, b, c))
+    return jnp.moveaxis(jax.lax.scan(step, start, rows)[1], 0, 1)
 
 
 class Mixer(nn.Module):

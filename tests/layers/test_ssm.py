@@ -31,18 +31,23 @@ def one_by_one(x, time, a, b, c, *, zeros, exp):
     return y
 
 
+SCANS = (ssm.selective_scan, ssm.in_parallel, ssm.in_sequence)  # the first is one of the others, by platform
+
+
+@pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize("t", [1, 2, 13])
-def test_the_scan_equals_the_sequential_definition(t):
+def test_the_scan_equals_the_sequential_definition(t, scan):
     given = arguments(t=t)
     as_float64 = {name: np.array(value, np.float64) for name, value in given.items()}
     expected = one_by_one(**as_float64, zeros=np.zeros, exp=np.exp)
-    np.testing.assert_allclose(jax.jit(ssm.selective_scan)(**given), expected, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(scan)(**given), expected, atol=1e-5)
 
 
-def test_gradients_equal_pytorchs_through_the_sequential_definition():
+@pytest.mark.parametrize("scan", SCANS)
+def test_gradients_equal_pytorchs_through_the_sequential_definition(scan):
     torch = pytest.importorskip("torch")
     given = arguments(t=6)
-    ours = jax.jit(jax.grad(lambda given: jnp.square(ssm.selective_scan(**given)).sum()))(given)
+    ours = jax.jit(jax.grad(lambda given: jnp.square(scan(**given)).sum()))(given)
     theirs = {name: torch.tensor(np.array(v), dtype=torch.float64, requires_grad=True) for name, v in given.items()}
     zeros = lambda shape: torch.zeros(shape, dtype=torch.float64)  # noqa: E731
     one_by_one(**theirs, zeros=zeros, exp=torch.exp).square().sum().backward()
