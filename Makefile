@@ -1,7 +1,8 @@
-# make quickstart | test | lint | clean          make PYTHON=python3.12 test
+# make quickstart | test | lint | clean          make PYTHON=python3.12 test          make WORKERS=4 test
 # Every target makes .venv when it is missing and uses it again; a change of setup.py installs anew.
 
 PYTHON ?= python3
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -12,7 +13,7 @@ quickstart: $(VENV)/.runtime
 	@$(BIN)/python -m lwt.quickstart
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check .

@@ -43,6 +43,7 @@ RUNTIME = [
 TEST = [
     "pytest~=9.2",
     "pytest-timeout~=2.4",
+    "pytest-xdist~=3.8",
     "ruff~=0.17.5",  # another minor version formats differently
     "beartype~=0.23.1",
     TORCH,
