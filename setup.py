@@ -1,7 +1,8 @@
 """lwt, lightweight transformers in JAX. Ranges are what was tried; a comment says why a bound is there.
 
-PyTorch is never imported by lwt itself: it is the independent reference of the tests and the opponent of the
-benchmarks. TensorFlow is needed by nothing here: TFDS is used through its record files alone.
+PyTorch is the independent reference of the tests and the opponent of the benchmarks. lwt itself imports it for one
+thing, torchvision's RandAugment, with the extra ``augment``. TensorFlow is needed by nothing here: TFDS is used through
+its record files alone.
 """
 
 import pathlib
@@ -15,8 +16,10 @@ VERSION = re.search(r'__version__ = "(.+?)"', (ROOT / "lwt" / "__init__.py").rea
 # Python 3.11 ends at jax 0.10.2; newer Pythons get a newer jax from the same range.
 JAX = ">=0.10.2,<0.13"
 # Exactly this release: the benchmarks compare with it. Linux wheels of the default index carry CUDA; for the much
-# smaller CPU build, install it first: pip install --index-url https://download.pytorch.org/whl/cpu torch==2.13.0
+# smaller CPU build, install both first (torchvision's release belongs to PyTorch's):
+#     pip install --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 torchvision==0.28.0
 TORCH = "torch==2.13.0"
+TIMM = "timm~=1.0.31"  # brings torchvision
 
 RUNTIME = [
     f"jax{JAX}",
@@ -38,6 +41,7 @@ RUNTIME = [
     "ml_collections~=1.1",
     "tensorboardX~=2.6.5",  # writes TensorBoard's files without TensorFlow
     "matplotlib>=3.10,<4",
+    "pillow>=11,<14",
 ]
 
 TEST = [
@@ -49,6 +53,7 @@ TEST = [
     TORCH,
     "peft~=0.21.2",
     "transformers>=5.23,<6",
+    TIMM,
     "scikit-learn~=1.9",
 ]
 
@@ -62,7 +67,8 @@ setuptools.setup(
     install_requires=RUNTIME,
     extras_require={
         "test": TEST,
-        "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", "ctranslate2~=4.8"],
+        "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, "ctranslate2~=4.8"],
+        "augment": [TORCH, "torchvision~=0.28.0"],
         "notebooks": ["jupytext~=1.19", "nbclient~=0.11", "ipykernel~=7.4"],
         "cuda": [f"jax[cuda12]{JAX}"],
         "tpu": [f"jax[tpu]{JAX}"],

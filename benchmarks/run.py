@@ -1,4 +1,4 @@
-"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode|pretrain``.
+"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode|pretrain|vit``.
 
 Prints one JSON line a variant. With ``--out=FOLDER`` the rows join its ``results.json``, and its page is made anew.
 """
@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 
-from benchmarks import common
+from benchmarks import common, image_samples
 
 # The registry: variants by what they do; a variant's worker is `python -m benchmarks.MODULE --variant=VARIANT`.
 DEFAULTS = {
@@ -39,6 +39,10 @@ DEFAULTS = {
         ),
         "lwt_pretrain": ("embbert:float32", "embbert:bfloat16", "bert_2mb:float32", "bert_2mb:bfloat16"),
     },
+    "vit": {
+        "torch_vit": ("vit:timm", "vit:plain", "vit:plain+compiled", "vit:plain+bf16"),
+        "lwt_vit": ("vit:float32", "vit:bfloat16", "vlora:float32", "vlora:bfloat16"),
+    },
 }
 # Measured only when --variants names them.
 MORE = {
@@ -60,11 +64,15 @@ MORE = {
     "pretrain": {
         "torch_pretrain": tuple(f"{variant}+bf16" for variant in DEFAULTS["pretrain"]["torch_pretrain"]),
     },
+    "vit": {
+        "torch_vit": ("vit:timm+compiled", "vit:timm+bf16", "vit:timm+compiled+bf16", "vit:plain+compiled+bf16"),
+    },
 }  # fmt: skip
-UNITS = {"train": "tokens", "adapter": "examples", "decode": "examples", "pretrain": "examples"}
-# What fills the cache with batches, and with which data.
+UNITS = {"train": "tokens"} | dict.fromkeys(("adapter", "decode", "pretrain", "vit"), "examples")
+# What fills the cache with batches (if it has to be filled), and with which data.
 PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("samples", "folder:mt_de_en_train")) | {
-    "pretrain": ("text_samples", "folder:english_novels_lm")
+    "pretrain": ("text_samples", "folder:english_novels_lm"),
+    "vit": ("", image_samples.DATA),
 }
 
 
@@ -172,7 +180,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=0, help="steps of a turn; default: 16 (decode: 1)")
     parser.add_argument(
-        "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs, or running text"
+        "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs, or running text (vit: none)"
     )
     parser.add_argument("--cache", default=common.CACHE)
     parser.add_argument("--batches", type=int, default=16)
@@ -185,7 +193,7 @@ def main():
     module, data = PREPARE[flags.what]
     flags.data = flags.data or data
     work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
-    if subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
+    if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
         raise SystemExit("the batches could not be made; see above")
     report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     lines = common.interleave(

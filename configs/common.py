@@ -23,7 +23,7 @@ def base():
     config.task = ml_collections.ConfigDict({"name": "translate"})  # lwt/tasks/NAME.py
 
     config.data = ml_collections.ConfigDict()
-    config.data.kind = "pairs"  # lwt/data/KIND.py: "pairs" of texts, "labelled" texts, "masked" running text
+    config.data.kind = "pairs"  # "pairs" of texts, "labelled" texts, "masked" running text, or "images" with labels
     config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"
     config.data.validation = ""
     config.data.test = ""
@@ -31,10 +31,13 @@ def base():
         "de",
         "en",
     )  # source and target field of a record; of labelled data, one or two texts, or () to find them
-    config.data.label = "label"  # labelled: the field that is to be predicted
-    config.data.leak_free = False  # labelled: leave training records out whose text is in validation or test
+    config.data.label = "label"  # labelled, images: the field that is to be predicted
+    config.data.leak_free = False  # labelled, images: leave training records out that are in validation or test
     config.data.masking = "paper"  # masked: "paper", "code", or the shares {rate, mask, random, keep}
     config.data.join = 0  # masked: tokens of a segment that lines are joined to; 0: a segment is a line
+    config.data.image_size = 0  # images: pixels of both sides that they are resized to; 0: they are alike already
+    config.data.channels = 0  # images: what they are converted to: 3, 1 (grey), or 0: they are alike already
+    config.data.randaugment = ()  # images: (operations, magnitude), made ahead of time by torchvision; () for none
     config.data.max_train_records = 0  # 0: all
     config.data.max_malformed = 0.01  # share of malformed records above which the run fails
     config.data.clean = ml_collections.ConfigDict()
@@ -60,10 +63,10 @@ def base():
     config.optimizer.schedule = ml_collections.ConfigDict({"name": "noam", "width": 128, "warmup": 4000})
     config.optimizer.arguments = ml_collections.ConfigDict({"b1": 0.9, "b2": 0.98, "eps": 1e-9})
     config.optimizer.weight_decay = 0.0
-    # Factor, first match wins. Kernels and tables decay, but not positions; of others there are also the vectors of
-    # EmbBERT's difference, and MAMBA's a_log (the rates at which its states fade), skip and time_bias.
+    # Factor, first match wins. Kernels and tables decay, but neither positions and class tokens nor the vectors of
+    # EmbBERT's difference and MAMBA's a_log (the rates at which its states fade), skip and time_bias.
     config.optimizer.decay_rules = (
-        (r".*/(bias|scale|position\w*|difference/\w+|a_log|skip|time_bias)", 0.0),
+        (r".*/(bias|scale|position\w*|class_token|difference/\w+|a_log|skip|time_bias)", 0.0),
         (r".*", 1.0),
     )
     config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate; LoRA+ and embeddings; first match wins

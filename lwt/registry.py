@@ -39,7 +39,8 @@ def make(package, section, *, key, **more):
     Raises:
         lwt.errors.ConfigError: an argument that the class does not have, or one of another type.
     """
-    arguments = {name: value for name, value in dict(section).items() if name != "name"}
+    # a tuple comes back as a list from a config that was kept as JSON
+    arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(section).items() if k != "name"}
     cls = class_of(package, section["name"], key=f"{key}.name")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
     for name, value in arguments.items():

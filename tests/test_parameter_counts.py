@@ -10,6 +10,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 BASE = 8_257_536  # "Implementing Transformers", section 4.1: 8.2 M
 LORA = {4: 36_864, 8: 73_728, 16: 147_456, 32: 294_912}  # 9,216 a rank; its Table 1: 36k, 72k, 144k, 288k
 
+VERTICAL = {0: 9_549_578, 8: 2_766_602, 4: 2_619_146, 2: 2_545_418}  # "Vertical LoRA", of its Table 1's settings
+
 
 @pytest.fixture(autouse=True)
 def from_the_root(monkeypatch):
@@ -41,6 +43,21 @@ def test_the_adapter_of_a_quantized_embbert():
     found = cost.parameters(config_files.load("configs/embbert_finetune.py:method=qlora,base=runs/sst2,task=sst2"))
     assert found["model"] == 357_248 and found["groups"]["adapter"] == 8 * (12 * 2 * 128 + 2 * (16 + 128)) == 26_880
     assert found["trainable"] == 26_880 + 2 * 128 + 2 and round(100 * 26_880 / 357_248, 1) == 7.5
+
+
+def test_published_vision_transformers():
+    found = {row.arguments: counts.count(row)["total"] for row in counts.ROWS if row.config == "configs/vit.py"}
+    assert found == {"size=ti16": 5_717_416, "size=s16": 22_050_664, "size=b16": 86_567_656}
+
+
+def test_vertical_lora_on_a_vit():
+    """ "Vertical LoRA", Table 1: what is stored is trained, and is that share of the plain ViT's weights."""
+    counts = {rank: cost.parameters(config_files.load(f"configs/vlora_cifar10.py:rank={rank}")) for rank in VERTICAL}
+    assert all(found["trainable"] == found["total"] for found in counts.values())
+    assert {rank: found["total"] for rank, found in counts.items()} == VERTICAL
+    shares = {rank: round(100 * count / VERTICAL[0], 2) for rank, count in VERTICAL.items()}
+    assert shares == {0: 100, 8: 28.97, 4: 27.43, 2: 26.65}
+    assert counts[8]["groups"]["adapter"] == 8 * 4_096 * 9  # of 9 layers, query, key and value with one `a`
 
 
 def test_the_table_is_up_to_date_and_holds_every_config():

@@ -39,14 +39,15 @@ HEADS = r"base/(\w+_)?(head|classifier)/.*"  # weights of a task on top of the m
 TITLES = {"embed": "embedding"}
 
 
-def parameters(config, *, vocabulary=0):
+def parameters(config, *, vocabulary=0, outputs=0):
     """Exact counts: ``{"total", "trainable", "model", "groups": {"embedding", "encoder", "decoder", "adapter", ...}}``.
 
     Args:
         config: see `configs/common.py`.
         vocabulary: rows of the table; 0 for those of `vocabulary_of`.
+        outputs: classes; 0 for the model's own default.
     """
-    trainable, frozen = shapes(config, vocabulary=vocabulary)
+    trainable, frozen = shapes(config, vocabulary=vocabulary, outputs=outputs)
     groups = collections.Counter()
     heads = 0
     for name, leaf in {**trainable, **frozen}.items():
@@ -95,32 +96,36 @@ def measure(config, *, rows=0, row_length=0):
     }
 
 
-def optimizer_bytes(config, *, vocabulary=0):
+def optimizer_bytes(config, *, vocabulary=0, outputs=0):
     """Bytes of the optimizer's state: the moments of the trainable leaves, and a few counters."""
-    trainable, _ = shapes(config, vocabulary=vocabulary)
+    trainable, _ = shapes(config, vocabulary=vocabulary, outputs=outputs)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
     return trees.nbytes(jax.eval_shape(optimizer.init, trainable))
 
 
-def shapes(config, *, vocabulary=0):
+def shapes(config, *, vocabulary=0, outputs=0):
     """``(trainable, frozen)`` flat dicts of `jax.ShapeDtypeStruct`, split as training splits them.
 
     Raises:
         lwt.errors.ConfigError: what training would refuse too: an unknown name, a rule that matches no weight.
     """
     build.check(config)
-    model, reparam = _model(config, vocabulary or vocabulary_of(config)), compose.build(config.reparam)
+    model = _model(config, vocabulary or vocabulary_of(config), outputs=outputs)
+    reparam = compose.build(config.reparam)
     return jax.eval_shape(lambda: build.initial_params(config, model, reparam, None))
 
 
-def _model(config, vocabulary):
-    """The model; how many classes the data has is not known here, and its own default stands in for them."""
-    return build.make_model(config, vocabulary, outputs=1 if config.task.name == "regress" else 0)
+def _model(config, vocabulary, *, outputs=0):
+    """The model; how many classes the data has is not known here: if it is not said, its own default stands in."""
+    return build.make_model(config, vocabulary, outputs=1 if config.task.name == "regress" else outputs)
 
 
 def vocabulary_of(config):
     """Rows of the table: those of the tokenizer that the run would take over (from ``init_from`` or
-    ``data.tokenizer.path``), if it is there; else ``data.tokenizer.vocabulary``, for pairs as a multiple of 64."""
+    ``data.tokenizer.path``), if it is there; else ``data.tokenizer.vocabulary``, for pairs as a multiple of 64; none
+    for images."""
+    if config.data.kind == "images":
+        return 0
     section, of_pairs = config.data.tokenizer, config.data.kind == "pairs"
     path = section.path or os.path.join(config.init_from, pairs.TOKENIZER)
     if (section.path or config.init_from) and os.path.exists(path):
@@ -135,11 +140,13 @@ def batch_of(config, rows, row_length):
         shapes = dict.fromkeys(pairs.KEYS, whole)
     elif kind == "labelled":
         shapes = {"ids": whole, "segments": whole, "label": (rows,)}
+    elif kind == "images":
+        shapes = {"image": (rows, *_model(config, 0).example()["image"].shape[1:]), "weight": (rows,), "label": (rows,)}
     else:
         places = (rows, masked.Masking.of(config.data.masking).count(row_length))
         shapes = {"ids": whole, "segments": whole, "next_sentence": (rows,)}
         shapes |= dict.fromkeys(("masked_positions", "masked_targets", "masked_weights"), places)
-    numbers = {"masked_weights"} | ({"label"} if config.task.name == "regress" else set())
+    numbers = {"image", "weight", "masked_weights"} | ({"label"} if config.task.name == "regress" else set())
     dtype = lambda name: jnp.float32 if name in numbers else jnp.int32  # noqa: E731
     return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
 

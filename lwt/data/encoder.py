@@ -43,6 +43,16 @@ class TextData(abc.ABC):
         self.tokenizer = tokenizer.of_run(path, base and os.path.join(base, TOKENIZER), specials=tokenizer.ENCODER)
 
     @property
+    def vocabulary(self):
+        """Rows of a table of tokens."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def identity(self):
+        """What a checkpoint has to agree on."""
+        return {"tokenizer": self.tokenizer.fingerprint}
+
+    @property
     def max_length(self):
         """Tokens of the longest row."""
         return self._section.row_length

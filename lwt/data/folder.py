@@ -1,4 +1,5 @@
-"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``.
+"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``; or of
+images, see `lwt.data.image_files`; or a radar's recording, see `lwt.data.radar_parrad`.
 
 A folder is looked for under ``$LWT_DATA``, then as a path; a path may also name one file. A ``.csv`` or ``.tsv`` starts
 with a line of field names and holds text only; quotes mean something in a ``.csv`` alone. Every line of a ``.txt`` is a
@@ -19,7 +20,7 @@ import pathlib
 import zlib
 
 from lwt import errors
-from lwt.data import sources
+from lwt.data import image_files, radar_parrad, sources
 
 LOG = logging.getLogger(__name__)
 RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -48,7 +49,11 @@ class Malformed(ValueError):
 
 def read(name, split, *, fields, max_malformed):
     """Loads one split of a folder; see `lwt.data.sources.load`."""
+    if radar_parrad.is_recording(_folder(name)):
+        return radar_parrad.load(_folder(name), name, split, fields=fields)
     path = _find(name, split)
+    if _of_images(path):
+        return _images(name, split, path, fields)
     readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".txt": _txt, ".parquet": _parquet}
     reader = readers[_format(path)]
     columns, messages, bad, total = {}, [], 0, 0
@@ -86,7 +91,7 @@ def read(name, split, *, fields, max_malformed):
         fields=tuple(columns),
         fingerprint=sources.digest(content, fields, *columns),
         malformed=tuple(messages),
-        classes=_classes(path.parent / LABELS) if "label" in columns else (),
+        classes=classes(path.parent / LABELS) if "label" in columns else (),
     )
 
 
@@ -95,7 +100,27 @@ def splits(name):
     folder = _folder(name)
     if folder.is_file():
         return ["train"]
-    return [split for split, path in _files(folder) if _format(path) in RECORDS]
+    if radar_parrad.is_recording(folder):
+        return radar_parrad.splits()
+    return [split for split, path in _files(folder) if _format(path) in RECORDS or _of_images(path)]
+
+
+def _images(name, split, path, fields):
+    """A split of images; what is wrong with one of them shows when it is read."""
+    records, fingerprint = image_files.records(path)
+    there = ("image", "label") if isinstance(records, image_files.Table) else ("image", "label", "file")
+    sources.need_fields(f"folder:{name}", fields, there)
+    return sources.Source(
+        name=f"folder:{name}@{split}",
+        records=records,
+        fields=there,
+        fingerprint=fingerprint,
+        classes=classes((path if path == _folder(name) and path.is_dir() else path.parent) / LABELS),
+    )
+
+
+def _of_images(path):
+    return path.is_dir() or bool(image_files.archive(path))
 
 
 def _check(record, columns, fields):
@@ -232,9 +257,10 @@ def _find(name, split):
 
 
 def _files(folder):
-    """[(split, path)] of the files of a known format."""
+    """[(split, path)] of the files of a known format; if there is none, of images."""
     paths = (p for p in sorted(folder.iterdir()) if _format(p) in FORMATS and p.name != LABELS)
-    return [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
+    found = [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
+    return found or image_files.splits(folder)
 
 
 def _folder(name):
@@ -242,7 +268,7 @@ def _folder(name):
     root = os.environ.get("LWT_DATA")
     places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
     for place in places:
-        if place.is_dir() or (place.is_file() and _format(place) in FORMATS):
+        if place.is_dir() or (place.is_file() and _format(place) in FORMATS) or image_files.archive(place):
             return place
     if root and not pathlib.Path(root).is_dir():
         raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")
@@ -251,8 +277,12 @@ def _folder(name):
     raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
 
 
-def _classes(path):
-    """The lines of ``labels.txt``, if there is one."""
+def classes(path):
+    """The names of the classes, one a line of a ``labels.txt``; none, if there is no such file.
+
+    Raises:
+        lwt.errors.DataError: fewer than two names, or one of them twice; or it is no UTF-8.
+    """
     if not path.is_file():
         return ()
     try:

@@ -4,6 +4,9 @@
 1-100 behind a hard prompt that names the task, ``"add 2: 8 13 2 5" -> "10 15 4 7"``. Options follow the name::
 
     generated:arithmetic,tasks=add_1|sort_ascending,size=20000,seed=0
+    generated:radar_har,difficulty=hard,size=1600,seed=0
+
+``generated:radar_har`` are micro-Doppler maps of people in motion: see `lwt/data/radar.py`.
 """
 
 import collections.abc
@@ -13,7 +16,7 @@ import re
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources
+from lwt.data import radar, sources
 
 SIZES = {"train": 100_000, "validation": 1_000, "test": 2_000}
 SHARES = {"train": range(0, 94), "validation": range(94, 96), "test": range(96, 100)}  # of the hash, in percent
@@ -30,30 +33,24 @@ def read(name, split, *, fields, max_malformed):
     """Makes one split of a generated set; see `lwt.data.sources.load`."""
     del max_malformed  # there are none
     name, *options = name.split(",")
-    sets = {"arithmetic": arithmetic}
+    sets = {
+        "arithmetic": (arithmetic, SIZES, {"tasks": PAPER_TASKS}),
+        "radar_har": (radar.radar_har, radar.SIZES, {"difficulty": "hard"}),
+    }
     if name not in sets:
         raise errors.DataError(f"no generated data set {name!r}; {errors.suggest(name, sets)}")
-    if split not in SIZES:
-        raise errors.DataError(f"generated:{name} has no split {split!r}; {errors.suggest(split, SIZES)}")
-    defaults = {"tasks": PAPER_TASKS, "size": SIZES[split], "seed": 0}
-    values = dict(defaults)
-    for option in options:
-        key, equals, text = option.partition("=")
-        if key not in defaults or not equals:
-            raise errors.DataError(f"generated:{name}: option {option!r}; {errors.suggest(key, defaults)}")
-        if key == "tasks":
-            values[key] = tuple(text.split("|"))
-        elif text.isdecimal() and (key == "seed" or int(text) > 0):
-            values[key] = int(text)
-        else:
-            raise errors.DataError(f"generated:{name}: {key} should be a whole number, not {text!r}")
-    records = sets[name](split, **values)
+    make, sizes, own = sets[name]
+    if split not in sizes:
+        raise errors.DataError(f"generated:{name} has no split {split!r}; {errors.suggest(split, sizes)}")
+    values = _values(name, options, {**own, "size": sizes[split], "seed": 0})
+    records = make(split, **values)
     sources.need_fields(f"generated:{name}", fields, records[0])
     return sources.Source(
         name=f"generated:{','.join([name, *options])}@{split}",
         records=records,
         fields=tuple(records[0]),
-        fingerprint=sources.digest("generated 1", name, split, *values.values()),
+        fingerprint=sources.digest(f"generated {getattr(records, 'version', 1)}", name, split, *values.values()),
+        classes=getattr(records, "classes", ()),
     )
 
 
@@ -61,6 +58,24 @@ def splits(name):
     """The splits of every generated set."""
     del name
     return list(SIZES)
+
+
+def _values(name, options, defaults):
+    """``["size=5"]`` over the defaults of a set, typed like them: whole numbers, words, or words with '|' between."""
+    values = dict(defaults)
+    for option in options:
+        key, equals, text = option.partition("=")
+        if key not in defaults or not equals:
+            raise errors.DataError(f"generated:{name}: option {option!r}; {errors.suggest(key, defaults)}")
+        if isinstance(defaults[key], tuple):
+            values[key] = tuple(text.split("|"))
+        elif isinstance(defaults[key], str):
+            values[key] = text
+        elif text.isdecimal() and (key == "seed" or int(text) > 0):
+            values[key] = int(text)
+        else:
+            raise errors.DataError(f"generated:{name}: {key} should be a whole number, not {text!r}")
+    return values
 
 
 @dataclasses.dataclass(frozen=True)

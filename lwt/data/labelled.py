@@ -5,19 +5,14 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import json
 import logging
-import os
 
 import numpy as np
 
 from lwt import errors
-from lwt.data import encoder, labels, ragged, rows, sources, splits
+from lwt.data import encoder, ragged, rows, sources, splits, supervised
 
 LOG = logging.getLogger(__name__)
-SPLITS = "splits.json"
-LABELS = "labels.json"
-SHOWN = 8  # names of labels in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,81 +59,19 @@ class Examples:
         return {"ids": ids, "segments": segments} | ({} if self.labels is None else {"label": self.labels[records]})
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """A set to evaluate on, or to predict.
+class Labelled(supervised.Supervised, encoder.TextData):
+    """The data of a fine-tuning run, by its config's section ``data``; see `encoder.TextData`, `supervised.Supervised`.
 
-    Attributes:
-        name: ``KIND:NAME@SPLIT``.
-        sources: the raw text of each record; the two of a pair with a tab between.
-        references: [n] classes (-1: a label that training did not know) or numbers; None to predict.
-        groups: the kind of each record (its field ``task``), or None.
-        unknown: label -> records that have it, of labels that are no class of the training data.
-        examples: `Examples`.
+    ``data.fields`` names one or two text fields, or is empty: see `splits.FIELDS`. The workdir keeps what they are
+    called.
     """
 
-    name: str
-    sources: list
-    references: np.ndarray | None
-    groups: list | None
-    unknown: dict
-    examples: Examples
-
-
-class Labelled(encoder.TextData):
-    """The data of a fine-tuning run, by its config's section ``data``; see `encoder.TextData`.
-
-    ``data.train`` is ``KIND:NAME``, and its parts are found by the rule of `splits`; ``data.validation`` and
-    ``data.test`` (a name, or several) replace what the rule finds. ``data.fields`` names one or two text fields, or is
-    empty: see `splits.FIELDS`. ``data.label`` names the label; for ``data.leak_free`` see `splits.make`.
-
-    The workdir keeps the indices of the splits, and what the labels and the fields are called: to predict, no data is
-    needed.
-    """
-
-    @functools.cached_property
-    def splits(self):
-        """Made once a workdir; see `splits.make`."""
-        section = self._section
-        tests = (section.test,) if isinstance(section.test, str) else tuple(section.test)
-        found = splits.make(
-            section.train,
-            self._workdir / SPLITS,
-            validation=section.validation,
-            tests=tuple(filter(None, tests)),
-            fields=tuple(section.fields),
-            label=section.label,
-            leak_free=section.leak_free,
-            max_malformed=section.max_malformed,
-        )
-        LOG.info("%s", found)
-        for source in (found.train, found.validation, *found.tests.values()):
-            sources.report(source)
-        return found
-
-    @property
-    def labels(self):
-        """`labels.Labels`: from ``labels.txt`` (or what a builder tells), else from the training data."""
-        return labels.Labels(tuple(self._kept["names"]))
+    FACTS = ("fields",)
 
     @property
     def fields(self):
         """The text fields of a record, one or two."""
         return tuple(self._kept["fields"])
-
-    @property
-    def outputs(self):
-        """Outputs that a model needs: one for each class, or one number."""
-        return self.labels.outputs
-
-    @property
-    def test(self):
-        """The name of the test part; the first, if there are several."""
-        return next(iter(self.splits.tests), "validation")
-
-    def named(self, split):
-        """What `evaluation` calls a split; "test" (or "") is the test part."""
-        return self.test if split in ("", "test") else split
 
     def training(self, *, process=0, processes=1):
         """Endless batches (`rows.Bucketed`) of the training part."""
@@ -155,42 +88,6 @@ class Labelled(encoder.TextData):
         )
         return batches
 
-    def evaluation(self, name="validation", *, limit=0):
-        """The part "validation" (also ""), "test" or another of ``splits.tests``, or the set ``KIND:NAME@SPLIT``.
-
-        Args:
-            limit: so many records of it, drawn once; 0: all.
-
-        Raises:
-            lwt.errors.DataError: no such part; or no label of it is one of the training data.
-        """
-        parts = {"train": self.splits.train, "validation": self.splits.validation, **self.splits.tests}
-        name = "validation" if name in ("", self._section.validation) else name
-        if name in parts:
-            source = parts[name]
-        elif ":" in name:
-            source = self._load(name, split="test", fields=splits.needed(self.fields, self._section.label))
-        else:
-            raise errors.DataError(f"{self.splits.train.name} has no part {name!r}; {errors.suggest(name, parts)}")
-        source = source.subset(limit)
-        records = source.read(0, len(source))
-        sources.need_fields(source.name, [self._section.label], source.fields)
-        values = [record[self._section.label] for record in records]
-        references, unknown = self.labels.encode(values, where=source.name)
-        if unknown:
-            message = self._about_unknown(source, unknown)
-            if unknown.total() == len(values):
-                raise errors.DataError(message)
-            LOG.warning("%s; they count as wrong", message)
-        return Evaluation(
-            name=source.name,
-            sources=["\t".join(splits.texts_of(record, self.fields)) for record in records],
-            references=references,
-            groups=[record["task"] for record in records] if "task" in source.fields else None,
-            unknown=dict(unknown),
-            examples=Examples(self._tokenize(source), references, self.max_length),
-        )
-
     def from_texts(self, texts):
         """Texts to predict; of a pair, both with a tab between them.
 
@@ -204,11 +101,7 @@ class Labelled(encoder.TextData):
             raise errors.DataError(f"text {wrong + 1} should be two texts with a tab between: {texts[wrong]!r:.60}")
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
         examples = Examples(tuple(map(ragged.Ragged.of, sides)), None, self.max_length)
-        return Evaluation("texts", texts, None, None, {}, examples)
-
-    def answers(self, outputs):
-        """Labels, as texts, of a model's outputs or of an evaluation's references."""
-        return self.labels.decode(outputs)
+        return supervised.Evaluation("texts", texts, None, None, {}, examples)
 
     def example(self):
         """A training batch of zeros: its names, shapes and types."""
@@ -216,59 +109,21 @@ class Labelled(encoder.TextData):
         label = np.zeros(shape[0], np.float32 if self.labels.regression else np.int32)
         return {"ids": np.zeros(shape, np.int32), "segments": np.zeros(shape, np.int32), "label": label}
 
-    @functools.cached_property
-    def _train_values(self):
-        source, label = self.splits.train, self._section.label
-        return [record[label] for record in source.read(0, len(source))]
+    def _split_settings(self):
+        return {"fields": tuple(self._section.fields)}
 
-    @functools.cached_property
-    def _kept(self):
-        """What labels and fields are called, as the workdir has it."""
-        path = self._workdir / LABELS
-        if not path.exists():
-            self._keep(path)
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            return {"names": [*kept["names"]], "fields": [*kept["fields"]]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise errors.DataError(f"{path} is damaged ({error!r:.80}); remove it, and it is written anew") from error
+    def _open(self, name):
+        return self._load(name, split="test", fields=splits.needed(self.fields, self._section.label))
 
-    def _keep(self, path):
-        train = self.splits.train
-        found = labels.Labels.of(self._train_values, names=train.classes, where=train.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        part.write_text(json.dumps({"names": found.names, "fields": self.splits.fields}), encoding="utf-8")
-        part.replace(path)
+    def _examples(self, source, references):
+        return Examples(self._tokenize(source), references, self.max_length)
 
-    @functools.cached_property
-    def _train_examples(self):
-        source = self.splits.train
-        if labels.Labels.of(self._train_values, names=source.classes, where=source.name) != self.labels:
-            raise errors.DataError(f"{self._workdir / LABELS} has other labels than {source.name}; remove it")
-        found, unknown = self.labels.encode(self._train_values, where=source.name)
-        if unknown:
-            message = self._about_unknown(source, unknown)
-            if unknown.total() > self._section.max_malformed * len(found):
-                raise errors.DataError(message)
-            LOG.warning("%s; they are left out", message)
-            source, found = source.pick(np.flatnonzero(found >= 0)), found[found >= 0]
-        counts = np.ones(1) if self.labels.regression else np.bincount(found, minlength=self.labels.outputs)
-        for i in np.flatnonzero(counts == 0):
-            LOG.warning("%s: no training record has the label %r", source.name, self.labels.names[i])
-        limit = self._section.max_train_records
-        if 0 < limit < len(source):
-            chosen = np.sort(np.random.default_rng(0).permutation(len(source))[:limit])
-            source, found = source.pick(chosen), found[chosen]
-        return Examples(self._tokenize(source), found, self.max_length)
+    def _shown(self, number, record):
+        del number
+        return "\t".join(splits.texts_of(record, self.fields))
 
-    def _about_unknown(self, source, unknown):
-        shown = ", ".join(f"{label!r} ({count})" for label, count in unknown.most_common(SHOWN))
-        names = ", ".join(self.labels.names[:SHOWN]) + (", ..." if len(self.labels.names) > SHOWN else "")
-        return (
-            f"{source.name}: {unknown.total()} of {len(source)} records have labels that are none of the "
-            f"{self.labels.outputs} classes ({names}): {shown}{', ...' if len(unknown) > SHOWN else ''}"
-        )
+    def _facts(self):
+        return {"fields": self.splits.fields}
 
     def _tokenize(self, source):
         sources.need_fields(source.name, splits.names_in(self.fields), source.fields)

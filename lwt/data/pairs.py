@@ -79,6 +79,16 @@ class Pairs:
         return configured.get(split) or f"{self.test.split('@')[0]}@{split}"
 
     @property
+    def vocabulary(self):
+        """Rows of a table of tokens."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def identity(self):
+        """What a checkpoint has to agree on."""
+        return {"tokenizer": self.tokenizer.fingerprint}
+
+    @property
     def max_length(self):
         """Longest row of an evaluation, end mark included."""
         return self._section.max_tokens + 1

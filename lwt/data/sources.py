@@ -38,7 +38,8 @@ class Source:
 
     Attributes:
         name: as asked for, with the split.
-        records: anything with ``len`` and ``[i] -> dict``; a ``__getitems__(indices)`` is used where there is one.
+        records: anything with ``len`` and ``[i] -> dict``; a ``__getitems__(indices)`` and a ``pick(indices)`` are used
+            where there is one.
         fields: the names that every record has.
         fingerprint: hash of the content (or of what fixes it), for caches.
         malformed: a message with file and line for each record that was left out (the first 1000 of them).
@@ -78,7 +79,9 @@ class Source:
     def pick(self, indices):
         """The records of `indices` ([n] array of int), in that order."""
         fingerprint = digest(self.fingerprint, hashlib.sha256(indices.astype(np.int64)).hexdigest())
-        return dataclasses.replace(self, records=_Picked(self.records, indices), fingerprint=fingerprint)
+        pick = getattr(self.records, "pick", None)
+        records = pick(indices) if pick else _Picked(self.records, indices)
+        return dataclasses.replace(self, records=records, fingerprint=fingerprint)
 
 
 @dataclasses.dataclass(frozen=True)

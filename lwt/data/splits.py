@@ -1,4 +1,4 @@
-"""Training, validation and test part of a labelled text set, by the rule of EmbBERT-Q (Section 4.3.3):
+"""Training, validation and test part of a labelled set, by the rule of EmbBERT-Q (Section 4.3.3):
 
 (i) splits that come with the data are used as they are; (ii) of a set with one split beside the training data, that is
 the test, and 10 % of the training data is withheld for validation; (iii) a set without splits is cut into 90 % and a
@@ -48,9 +48,9 @@ class Splits:
     Attributes:
         train, validation: `sources.Source`.
         tests: name -> `sources.Source`; several where there are several test splits (MNLI).
-        fields: the text fields of a record, one or two (see `texts_of`).
+        fields: the text fields of a record, one or two (see `texts_of`); of an image, its own.
         rule: "i", "ii" or "iii", see above.
-        counts: records of each part, and those whose texts are there twice (see `overlaps`):
+        counts: records of each part, and those that are there twice (see `overlaps`):
             ``{"train": 900, "test": 100, "test in train": 2, ...}``.
     """
 
@@ -67,7 +67,18 @@ class Splits:
 
 
 def make(
-    train, path, *, validation="", tests=(), fields=(), label="label", seed=0, leak_free=False, max_malformed=0.01
+    train,
+    path,
+    *,
+    validation="",
+    tests=(),
+    fields=(),
+    label="label",
+    seed=0,
+    leak_free=False,
+    max_malformed=0.01,
+    load=None,
+    key=None,
 ):
     """The splits of the set `train`; drawn and written to `path`, or read from there.
 
@@ -80,19 +91,21 @@ def make(
         seed: of the records that are withheld.
         leak_free: leave out of the training data what validation or a test holds too, and out of validation what a
             test holds.
+        load: opens a source; default: `sources.load`.
+        key: ``(record, fields)`` -> what records share that are the same to a model; default: `text_key`.
 
     Raises:
         lwt.errors.DataError: a source or field that is not there; or `path` was made with other data, fields or seed.
     """
+    load, key = load or sources.load, key or text_key
     found = _find(train, validation, tuple(tests), label)
     default = {"train": "train", "validation": "validation"}
 
-    def load(part, asked):
-        name = found[part]
-        return sources.load(name, split=default.get(part, "test"), fields=asked, max_malformed=max_malformed)
+    def opened(part, asked):
+        return load(found[part], split=default.get(part, "test"), fields=asked, max_malformed=max_malformed)
 
-    fields = tuple(fields) or choose_fields(train, load("train", (label,)).fields)
-    loaded = {part: load(part, needed(fields, label)) for part, name in found.items() if name}
+    fields = tuple(fields) or choose_fields(train, opened("train", (label,)).fields)
+    loaded = {part: opened(part, needed(fields, label)) for part, name in found.items() if name}
     for source in loaded.values():
         sources.need_fields(source.name, names_in(fields), source.fields)
     rule = "iii" if len(loaded) == 1 else "i" if "validation" in loaded else "ii"
@@ -111,9 +124,9 @@ def make(
     else:
         indices = _draw(loaded, seed)
         if leak_free:
-            indices = _without_leaks(loaded, indices, fields)
+            indices = _without_leaks(loaded, indices, fields, key)
         parts = _parts(loaded, indices)
-        counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields)
+        counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key)
         kept = {"asked": asked, "counts": counts, "indices": indices}
         _write(path, kept)
     train, validation = parts.pop("train"), parts.pop("validation")
@@ -154,8 +167,13 @@ def texts_of(record, fields):
     return tuple(" ".join(record[name] for name in field.split("+")).strip() for field in fields)
 
 
-def overlaps(parts, fields):
-    """How many records have texts that an earlier record has too, cases and white space aside.
+def text_key(record, fields):
+    """The texts of a record, cases and white space aside."""
+    return tuple(" ".join(text.lower().split()) for text in texts_of(record, fields))
+
+
+def overlaps(parts, fields, key=text_key):
+    """How many records are the same as an earlier one, by their `key`.
 
     Args:
         parts: name -> `sources.Source`.
@@ -164,7 +182,7 @@ def overlaps(parts, fields):
         ``{"repeated in train": 2, "repeated in test": 0, "test in train": 1, ...}``: inside of each part, and for each
         pair of parts the records of the later one that the earlier one holds.
     """
-    keys = {name: _keys(source, fields) for name, source in parts.items()}
+    keys = {name: _keys(source, fields, key) for name, source in parts.items()}
     sets = {name: set(found) for name, found in keys.items()}
     counts = {f"repeated in {name}": len(found) - len(sets[name]) for name, found in keys.items()}
     names = list(parts)
@@ -174,9 +192,8 @@ def overlaps(parts, fields):
     return counts
 
 
-def _keys(source, fields):
-    records = source.read(0, len(source))
-    return [tuple(" ".join(text.lower().split()) for text in texts_of(record, fields)) for record in records]
+def _keys(source, fields, key):
+    return [key(record, fields) for record in source.read(0, len(source))]
 
 
 def _find(train, validation, tests, label):
@@ -234,16 +251,16 @@ def _draw(loaded, seed):
     return indices
 
 
-def _without_leaks(loaded, indices, fields):
-    """`indices` without the records of validation whose texts a test has, and of train that any other part has."""
+def _without_leaks(loaded, indices, fields, key):
+    """`indices` without the records of validation that a test has too, and of train that any other part has."""
     indices, seen = dict(indices), set()
     for part in reversed(indices):  # the tests, validation, train
         source = _part(loaded, indices, part)
-        keys = _keys(source, fields)
+        keys = _keys(source, fields, key)
         if part in ("train", "validation"):
             before = indices[part]["records"]
             before = range(len(source)) if before is None else before
-            left = [i for i, key in zip(before, keys, strict=True) if key not in seen]
+            left = [i for i, found in zip(before, keys, strict=True) if found not in seen]
             if not left:
                 raise errors.DataError(f"{source.name}: data.leak_free leaves no record for {part}")
             indices[part] = indices[part] | {"records": left}

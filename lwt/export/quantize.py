@@ -94,7 +94,7 @@ def identity(opened):
     """What a file and a run have to agree on."""
     config = json.loads(json.dumps(opened.config.to_dict()))
     return {
-        "tokenizer": opened.tokenizer.fingerprint,
+        "tokenizer": opened.tokenizer.fingerprint if opened.tokenizer else "",
         "task": config["task"]["name"],
         "labels": list(opened.labels),
         "model": config["model"],

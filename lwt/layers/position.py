@@ -21,3 +21,14 @@ def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
     frequencies = jnp.exp(-jnp.log(10000.0) * jnp.arange(0, width, 2) / width)
     angles = positions[..., None] * frequencies.reshape((1,) * positions.ndim + (-1,))
     return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*positions.shape, width)
+
+
+def sinusoidal_2d(rows: int, columns: int, width: int) -> Float[Array, "n d"]:
+    """Positions of a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
+
+    Args:
+        rows, columns: of the grid; n is their product.
+        width: d, a multiple of 4.
+    """
+    row, column = jnp.divmod(jnp.arange(rows * columns), columns)
+    return jnp.concatenate([sinusoidal(row, width // 2), sinusoidal(column, width // 2)], axis=-1)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.layers import dropout, linear
+from lwt.layers import dropout, fields, linear
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms")
@@ -90,29 +90,11 @@ class TextModel(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
 
     def setup(self):
-        for key, choices in (("head", HEADS), ("pool", POOLS)):
-            if getattr(self, key) not in choices:
-                raise errors.ConfigError(
-                    f"model.{key}={getattr(self, key)!r}: {errors.suggest(getattr(self, key), choices)}"
-                )
-        self.require_positive("vocabulary", "max_length", "width", "outputs")
-        self.require_rates("head_dropout")
+        fields.require_choices(self, head=HEADS, pool=POOLS)
+        fields.require_positive(self, "vocabulary", "max_length", "width", "outputs")
+        fields.require_rates(self, "head_dropout")
         self.head_layers = Heads(self.head, self.width, self.vocabulary, self.outputs, dtype=self.dtype, name="head")
         self.drop = dropout.Dropout(self.head_dropout)
-
-    @nn.nowrap
-    def require_positive(self, *keys):
-        """Raises a ConfigError for the first of these fields that is below 1."""
-        for key in keys:
-            if getattr(self, key) < 1:
-                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be at least 1")
-
-    @nn.nowrap
-    def require_rates(self, *keys):
-        """Raises a ConfigError for the first of these fields that is no dropout rate."""
-        for key in keys:
-            if not 0 <= getattr(self, key) < 1:
-                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be in [0, 1)")
 
     def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b d"]:
         """Hidden states `[b t d]` -> one vector a text `[b d]`, as `pool` says.

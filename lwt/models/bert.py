@@ -20,15 +20,13 @@ import collections.abc
 import functools
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import dropout, linear, mlp, norm, text_embed, text_head
+from lwt.layers import dropout, fields, linear, mlp, norm, text_embed, text_head
 
-ACTIVATIONS = {"relu": nn.relu, "silu": nn.silu, "gelu": functools.partial(jax.nn.gelu, approximate=False)}
 PLACES = ("post", "inline")
 
 
@@ -125,7 +123,7 @@ class Bert(text_head.TextModel):
             self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
         )
         feed_forward = functools.partial(
-            mlp.MLP, hidden=self.hidden, activation=ACTIVATIONS[self.activation], dtype=self.dtype
+            mlp.MLP, hidden=self.hidden, activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype
         )
         keys = ("norm", "norm_epsilon", "norm_place", "dropout")
         block = functools.partial(Block, attention, feed_forward, **{key: getattr(self, key) for key in keys})
@@ -134,13 +132,9 @@ class Bert(text_head.TextModel):
             self.pool_layer = linear.Linear(self.width, dtype=self.dtype, name="pooler")
 
     def _check(self):
-        self.require_positive("heads", "hidden", "layers", "reduced")
-        self.require_rates("dropout", "attention_dropout")
-        for key, choices in (("activation", ACTIVATIONS), ("norm_place", PLACES)):
-            if getattr(self, key) not in choices:
-                raise errors.ConfigError(
-                    f"model.{key}={getattr(self, key)!r}: {errors.suggest(getattr(self, key), choices)}"
-                )
+        fields.require_positive(self, "heads", "hidden", "layers", "reduced")
+        fields.require_rates(self, "dropout", "attention_dropout")
+        fields.require_choices(self, activation=mlp.ACTIVATIONS, norm_place=PLACES)
         if self.width % self.heads:
             raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
         if self.pooler and self.pool != "first":

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from lwt import errors, trees
 from lwt.attention import efficient
-from lwt.layers import conv, linear, norm, text_embed, text_head
+from lwt.layers import conv, fields, linear, norm, text_embed, text_head
 
 PATHS = ("attention", "conv")
 
@@ -99,8 +99,8 @@ class Embbert(text_head.TextModel):
 
     def setup(self):
         super().setup()
-        self.require_positive("reduced", "layers", "expansion", "kernel_size")
-        self.require_rates("attention_dropout")
+        fields.require_positive(self, "reduced", "layers", "expansion", "kernel_size")
+        fields.require_rates(self, "attention_dropout")
         self.embed = text_embed.make(
             "nano",
             vocabulary=self.vocabulary,

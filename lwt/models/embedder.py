@@ -9,7 +9,7 @@ published code is ``use_bias=False, norm="none"``.
 """
 
 from lwt import errors
-from lwt.layers import conv, text_embed, text_head
+from lwt.layers import conv, fields, text_embed, text_head
 from lwt.layers import norm as norms
 
 NORMS = ("none", *norms.KINDS)
@@ -40,11 +40,10 @@ class Embedder(text_head.TextModel):
 
     def setup(self):
         super().setup()
-        self.require_positive("reduced")
+        fields.require_positive(self, "reduced")
+        fields.require_choices(self, norm=NORMS)
         if self.kernel_size < 0:
             raise errors.ConfigError(f"model.kernel_size={self.kernel_size} should be at least 1, or 0 for none")
-        if self.norm not in NORMS:
-            raise errors.ConfigError(f"model.norm={self.norm!r}: {errors.suggest(self.norm, NORMS)}")
         self.embed = text_embed.make(
             "nano",
             vocabulary=self.vocabulary,

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from lwt import errors
 from lwt.attention import masks, softmax
-from lwt.layers import dropout, embed, linear, mlp, position
+from lwt.layers import dropout, embed, fields, linear, mlp, position
 
 
 class Block(nn.Module):
@@ -140,12 +140,8 @@ class Seq2Seq(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
 
     def setup(self):
-        for key in ("width", "heads", "hidden", "encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 1:
-                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be at least 1")
-        for key in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, key) < 1:
-                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be in [0, 1)")
+        fields.require_positive(self, "width", "heads", "hidden", "encoder_layers", "decoder_layers")
+        fields.require_rates(self, "dropout", "attention_dropout")
         if self.width % (2 * self.heads):
             raise errors.ConfigError(
                 f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"

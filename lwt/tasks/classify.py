@@ -1,4 +1,4 @@
-"""One class for every record (a text, a pair of texts): softmax cross-entropy."""
+"""One class for every record (a text, a pair of texts, an image): softmax cross-entropy."""
 
 import dataclasses
 
@@ -13,8 +13,10 @@ from lwt.metrics import classification
 class Classify:
     """The task's settings; every method is pure.
 
-    A batch holds `segments` `[b t]` (all 0 in a filler row) and `label` `[b]`. A label outside of the model's classes
-    (-1) is of a class that training never met: it counts as a wrong answer, and has no part in the loss.
+    A batch holds `segments` `[b t]` (all 0 in a filler row), or `weight` `[b]` (0 there), and `label` `[b]`. A label
+    outside of the model's classes (-1) is of a class that training never met: it counts as a wrong answer, and has no
+    part in the loss. Records of two classes have `second` and `share` `[b]` too: the loss is ``share`` of that of
+    `label`, and the rest of that of `second`.
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
@@ -30,17 +32,14 @@ class Classify:
         """
         logits = apply(batch, train=train, rngs=rngs).astype(jnp.float32)
         sums = self._sums(logits, batch, smoothing=self.label_smoothing if train else 0.0)
-        real = batch["segments"][:, 0] > 0
-        sums["correct"] = (real * (logits.argmax(-1) == batch["label"])).sum() * 1.0
+        sums["correct"] = (real_rows(batch) * (logits.argmax(-1) == batch["label"])).sum() * 1.0
         return sums["loss"], sums["known"], sums
 
     def evaluate(self, apply, batch):
         """Sums over one batch, without dropout or smoothing: those of `loss`, and three counts of every class."""
         logits = self.predict(apply, batch)
-        real = batch["segments"][:, 0] > 0
-        counts = classification.sums(
-            logits.argmax(-1), batch["label"], classes=logits.shape[-1], weights=real.astype(jnp.float32)
-        )
+        weights = real_rows(batch).astype(jnp.float32)
+        counts = classification.sums(logits.argmax(-1), batch["label"], classes=logits.shape[-1], weights=weights)
         return self._sums(logits, batch, smoothing=0.0) | counts
 
     def finish(self, sums):
@@ -73,16 +72,24 @@ class Classify:
         return figures if known.all() else figures | {"unknown_labels": int((~known).sum())}
 
     def _sums(self, logits, batch, *, smoothing):
-        """What training and evaluation both add up; ``tokens`` is for the loop's figures of speed."""
-        real = batch["segments"][:, 0] > 0
+        """What training and evaluation both add up; ``tokens`` (or images) is for the loop's figures of speed."""
+        real, places = real_rows(batch), batch.get("segments", batch.get("weight"))
         known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
         nats = cross_entropy(logits, jnp.where(known, batch["label"], 0), smoothing=smoothing)
+        if "second" in batch:
+            other = cross_entropy(logits, jnp.where(known, batch["second"], 0), smoothing=smoothing)
+            nats = batch["share"] * nats + (1 - batch["share"]) * other
         return {
             "loss": jnp.where(known, nats, 0.0).sum(),
             "known": known.sum() * 1.0,
             "examples": real.sum() * 1.0,
-            "tokens": (batch["segments"] > 0).sum() * 1.0,
+            "tokens": (places > 0).sum() * 1.0,
         }
+
+
+def real_rows(batch):
+    """`[b]` bool: the rows that hold a record."""
+    return batch["weight"] > 0 if "weight" in batch else batch["segments"][:, 0] > 0
 
 
 def cross_entropy(logits, labels, *, smoothing=0.0):

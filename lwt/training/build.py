@@ -40,7 +40,7 @@ def build(config, workdir, *, base=None):
     run_config.keep(config, workdir)
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
-        check_labels(config.task.name, data.labels)
+        check_labels(config.task.name, config.data.kind, data.labels)
     model, task = make_model(config, data.vocabulary, outputs=data.outputs), make_task(config)
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
@@ -126,16 +126,22 @@ def check(config):
         )
 
 
-def check_labels(task, labels):
-    """Refuses numbers for a task of classes, and classes for one of numbers.
+def check_labels(task, kind, labels):
+    """Refuses numbers for a task of classes, classes for one of numbers, and texts for one of images, or the reverse.
+
+    Args:
+        task: ``config.task.name``.
+        kind: ``config.data.kind``.
+        labels: a `lwt.data.labels.Labels`.
 
     Raises:
         lwt.errors.ConfigError: says which task fits.
     """
-    wanted = "regress" if labels.regression else "classify_images" if task == "classify_images" else "classify"
+    wanted = "classify_images" if kind == "images" else "regress" if labels.regression else "classify"
     if task in ("regress", "classify", "classify_images") and task != wanted:
-        kind = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
-        raise errors.ConfigError(f"task.name={task!r}: the labels are {kind}; it should be {wanted!r}")
+        what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
+        of = "images" if kind == "images" else "texts"
+        raise errors.ConfigError(f"task.name={task!r}: the labels are {what} of {of}; it should be {wanted!r}")
 
 
 def in_steps(config, batches):

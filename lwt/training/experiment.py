@@ -50,7 +50,7 @@ class Experiment:
         config: the run's config.
         model: the linen module; ``model.apply({"params": trees.unflatten(weights)}, ...)``.
         task: the task, with the decoding settings.
-        tokenizer: the run's own.
+        tokenizer: the run's own; None for images.
         weights: flat dict: float32 arrays, adapters merged; of a run that quantizes them, nodes that hold the integers
             (and an adapter on top of these), from which they are multiplied. `linear.merge` makes arrays of all.
         labels: names of the classes, if the task has classes.
@@ -65,7 +65,7 @@ class Experiment:
         self._data = build.make_data(self.config, self.workdir, make=False)
         self.tokenizer = self._data.tokenizer
         self.labels = self._data.labels.names if hasattr(self._data, "labels") else ()
-        self.model = build.make_model(self.config, self.tokenizer.vocabulary, outputs=self._data.outputs)
+        self.model = build.make_model(self.config, self._data.vocabulary, outputs=self._data.outputs)
         self.task = build.make_task(self.config)
         self.weights, self.step = self._restore(which)
 
@@ -74,7 +74,7 @@ class Experiment:
         base = self._base()
         reparam = compose.build(self.config.reparam)
         trainable, frozen = build.initial_params(self.config, self.model, reparam, base)
-        identity = {"tokenizer": self.tokenizer.fingerprint, "base": adapters.fingerprint(base) if base else ""}
+        identity = {**self._data.identity, "base": adapters.fingerprint(base) if base else ""}
         with checkpoint.Checkpoints(
             os.path.join(self.workdir, "checkpoints"), select=self.config.select, mode=self.config.select_mode
         ) as checkpoints:
@@ -170,7 +170,7 @@ class Experiment:
         return figures
 
     def predict(self, texts):
-        """One result a text, in order: what is decoded, or the class or number, as a text.
+        """One result a text (or path of an image), in order: what is decoded, or the class or number, as a text.
 
         Raises:
             lwt.errors.ConfigError: the run's task gives no answers (pre-training).
@@ -200,7 +200,7 @@ class Experiment:
                 texts.append(line.decode())
             except UnicodeDecodeError as error:
                 raise errors.DataError(
-                    f"{path}:{number}: not UTF-8 ({error.reason}); one text a line is expected"
+                    f"{path}:{number}: not UTF-8 ({error.reason}); one text a line is expected, or one path"
                 ) from error
         for text in self.predict(texts):
             print(text, file=output, flush=True)

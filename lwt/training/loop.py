@@ -35,7 +35,7 @@ class Run:
         rate: step -> learning rate.
         leaves: names of the trainable leaves, sorted.
         identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer
-            and base).
+            or set of classes, and base).
         save_adapter: ``(State) -> None``, writes the adapter-only artefact; or None.
     """
 
@@ -76,9 +76,8 @@ def train(run):
     log = logs.Log(run.workdir, total_steps=run.steps)
     state, figures = run.init(), {}
     if checkpoints.last_step() is not None:
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
         same = functools.partial(check_identity, identity=run.identity, where=checkpoints.folder)
-        state, data_state, _ = checkpoints.restore("last", like, check=same)
+        state, data_state, _ = checkpoints.restore("last", _shapes(state), check=same)
         figures = data_state["figures"]
         run.batches.restore(data_state["position"])
     start = int(state.step)
@@ -133,9 +132,14 @@ def train(run):
             if last and step < run.steps:
                 log.say(f"SIGTERM: saved step {step}; the same command goes on from here")
                 break
-        if run.save_adapter:
-            run.save_adapter(state)
+        if run.save_adapter:  # of the step that an evaluation takes
+            best = checkpoints.best_step() in (None, int(state.step))
+            run.save_adapter(state if best else checkpoints.restore("best", _shapes(state))[0])
     return figures
+
+
+def _shapes(state):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
 
 
 def check_identity(saved, identity, *, where):

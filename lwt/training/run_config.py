@@ -8,7 +8,7 @@ import jax
 import ml_collections
 
 from lwt import errors, trees
-from lwt.data import labelled, pairs
+from lwt.data import pairs, supervised
 from lwt.training import checkpoint, devices
 
 NAME = "config.json"
@@ -23,7 +23,7 @@ SECTIONS = {  # every key that a config has to have: those of configs/common.py
     "reparam.": "name",
     "task.": "name",
     "data.": "kind train validation test fields label leak_free masking join max_train_records max_malformed "
-    "min_tokens max_tokens rows row_length eval_batch",
+    "min_tokens max_tokens rows row_length eval_batch image_size channels randaugment",
     "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
     "data.tokenizer.": "vocabulary split_digits path",
     "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules trainable clip_norm accumulate",
@@ -72,7 +72,7 @@ def keep(config, workdir):
         try:
             os.makedirs(workdir, exist_ok=True)
             if difference:
-                for made in (pairs.TOKENIZER, labelled.SPLITS, labelled.LABELS):
+                for made in (pairs.TOKENIZER, supervised.SPLITS, supervised.LABELS):
                     pathlib.Path(workdir, made).unlink(missing_ok=True)
             with open(f"{path}.tmp", "w") as file:
                 json.dump(new, file, indent=2)

@@ -1,4 +1,4 @@
-"""What the tests of text encoders share."""
+"""What the tests of models share."""
 
 import functools
 

@@ -1,0 +1,34 @@
+"""The work of the image benchmark: 64 images of 32 × 32 pixels in 10 classes a batch, the same for every variant.
+
+The images are random, for no step takes longer or shorter by what they show. Neither PyTorch nor JAX is imported.
+"""
+
+import numpy as np
+
+from configs import vlora_cifar10
+
+DATA = "random"
+ROWS, SIZE, CHANNELS, CLASSES = 64, 32, 3, 10
+
+
+def batches(*, count, rows=ROWS):
+    """`count` training batches, as lwt's images have them: ``image`` uint8, ``label`` and ``weight``."""
+    random = np.random.default_rng(0)
+    return [
+        {
+            "image": random.integers(0, 256, (rows, SIZE, SIZE, CHANNELS), np.uint8),
+            "label": random.integers(0, CLASSES, rows, np.int32),
+            "weight": np.ones(rows, np.float32),
+        }
+        for _ in range(count)
+    ]
+
+
+def counts(batch):
+    """What a step over this batch has done."""
+    return {"examples": len(batch["label"])}
+
+
+def add_size(parser):
+    """The flag ``--size`` of the workers: that of configs/vlora_cifar10.py."""
+    parser.add_argument("--size", default="paper", choices=sorted(vlora_cifar10.SIZES))

@@ -1,0 +1,71 @@
+"""Vision Transformers by size, from scratch or from a public checkpoint (Dosovitskiy et al. 2021).
+
+    python train.py --config=configs/vit.py:size=cifar,data=folder:cifar10 --workdir=runs/vit
+    python -m lwt.export.vit --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
+    python train.py --config=configs/vit.py:size=b16,base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
+
+size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); see SIZES
+data        images with a class each, tfds:NAME or folder:NAME; they are resized to image_size
+image_size  0: the size's own
+hybrid      a small CNN in front, the places of whose feature map are the patches
+base        workdir of a run to start from, but for its head; empty: from scratch
+
+From scratch: AdamW at 1e-3 with a decay of 0.05 (of kernels), 500 steps of warm-up, a cosine, images flipped and
+cropped. From a base: the paper's fine-tuning (its appendix B.1.1), SGD with momentum 0.9, no decay, norms clipped at
+1, a cosine; the paper tries rates from 0.001 to 0.03 in batches of 512, ours are of 64 at 0.003.
+"""
+
+from configs import common
+
+SIZES = {  # weights: docs/results/parameters
+    "cifar": dict(image_size=32, patch=2, width=256, layers=12, heads=4, hidden=1024),
+    "ti16": dict(image_size=224, patch=16, width=192, layers=12, heads=3, hidden=768),
+    "s16": dict(image_size=224, patch=16, width=384, layers=12, heads=6, hidden=1536),
+    "b16": dict(image_size=224, patch=16, width=768, layers=12, heads=12, hidden=3072),
+}
+
+
+def get_config(arg=""):
+    """Arguments: size, data, image_size, hybrid, base, epochs, rate (0: see above), seed, precision, smoke."""
+    args = common.parse(
+        arg,
+        dict(
+            size="cifar", data="folder:cifar10", image_size=0, hybrid=False, base="", epochs=30.0, rate=0.0, seed=0,
+            precision="bfloat16", smoke=False,
+        ),
+    )  # fmt: skip
+    if args["size"] not in SIZES:
+        raise ValueError(f"size={args['size']!r}: there is {', '.join(SIZES)}")
+    config = common.base()
+    config.seed, config.precision = args["seed"], args["precision"]
+    config.model = dict(SIZES[args["size"]], name="vit", stem="conv" if args["hybrid"] else "patches")
+    config.model.image_size = args["image_size"] or config.model.image_size
+    config.data.kind = "images"
+    config.data.train = args["data"]
+    config.data.image_size, config.data.channels = config.model.image_size, 3
+    config.data.rows, config.data.eval_batch = 64, 128
+    # pixels from -1 to 1, as the public checkpoints want them
+    config.task = dict(name="classify_images", mean=(0.5,), std=(0.5,), flip=True, crop=config.model.image_size // 8)
+    config.optimizer.schedule = dict(name="cosine", warmup=500)
+    if args["base"]:
+        config.init_from, config.init_skip = args["base"], ("head/.*",)
+        config.optimizer.name, config.optimizer.arguments = "sgd", dict(momentum=0.9)
+        config.optimizer.learning_rate, config.optimizer.clip_norm = 3e-3, 1.0
+    else:
+        config.optimizer.learning_rate, config.optimizer.weight_decay = 1e-3, 0.05
+        config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
+    config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
+    config.epochs = args["epochs"]
+    config.log_every, config.eval_every, config.save_every = 100, 0, 0
+    config.select, config.select_mode = "accuracy", "max"
+    if args["smoke"]:
+        smoke(config)
+    return config.lock()
+
+
+def smoke(config):
+    """`common.smoke` for images: small ones, two narrow layers."""
+    common.smoke(config)
+    config.model.update(image_size=8, patch=4, width=16, layers=2, heads=2, hidden=32)
+    config.data.image_size, config.task.crop = 8, 1
+    return config

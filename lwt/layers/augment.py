@@ -1,0 +1,84 @@
+"""Augmentation of images on the device: pure functions of a batch and a key.
+
+Each image of a batch is treated by chances of its own. Mixing takes the other image from the same batch, see
+`partner`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, Num, Shaped
+
+PADDINGS = {"zero": "constant", "reflect": "reflect"}
+
+
+def flip(image: Num[Array, "b h w c"], key: Key[Array, ""]) -> Num[Array, "b h w c"]:
+    """Mirrors half of the images, left to right."""
+    chosen = jax.random.bernoulli(key, 0.5, (len(image), 1, 1, 1))
+    return jnp.where(chosen, image[:, :, ::-1], image)
+
+
+def crop(
+    image: Num[Array, "b h w c"], key: Key[Array, ""], *, padding: int, mode: str = "zero"
+) -> Num[Array, "b h w c"]:
+    """Shifts each image by up to `padding` pixels up or down and left or right, drawn evenly.
+
+    Args:
+        mode: what moves in: "zero", or "reflect" (the image, mirrored at its border; `padding` < h, w).
+    """
+    count, height, width, _ = image.shape
+    around = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    padded = jnp.pad(image, around, mode=PADDINGS[mode])
+    start = jax.random.randint(key, (count, 2), 0, 2 * padding + 1)
+    rows = start[:, :1] + jnp.arange(height)
+    columns = start[:, 1:] + jnp.arange(width)
+    return padded[jnp.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def partner(x: Shaped[Array, "b ..."]) -> Shaped[Array, "b ..."]:
+    """What each row is mixed with: the row ahead of it."""
+    return jnp.roll(x, 1, axis=0)
+
+
+def mixup(
+    image: Float[Array, "b h w c"], key: Key[Array, ""], *, alpha: float
+) -> tuple[Float[Array, "b h w c"], Float[Array, "b"]]:  # noqa: F821
+    """``λ x + (1-λ) partner(x)`` with λ ~ Beta(α, α) for each image (Zhang et al. 2018, arXiv 1710.09412).
+
+    Returns:
+        The images, and λ, the share of an image's own label.
+    """
+    share = _beta(key, alpha, len(image))
+    own = share[:, None, None, None]
+    return own * image + (1 - own) * partner(image), share
+
+
+def cutmix(
+    image: Num[Array, "b h w c"], key: Key[Array, ""], *, alpha: float
+) -> tuple[Num[Array, "b h w c"], Float[Array, "b"]]:  # noqa: F821
+    """A rectangle of the partner pasted over each image, at the same place (Yun et al. 2019, arXiv 1905.04899).
+
+    Its sides are ``√(1-λ)`` of the image's, rounded down to even numbers, with λ ~ Beta(α, α); its middle is drawn
+    evenly, and what reaches over the border is cut off.
+
+    Returns:
+        The images, and the share of an image's own label: of its pixels, those that are left.
+    """
+    count, height, width, _ = image.shape
+    drawing, placing = jax.random.split(key)
+    side = jnp.sqrt(1 - _beta(drawing, alpha, count)[:, None])
+    sizes = jnp.array([height, width])
+    half = (side * sizes) // 2
+    middle = jax.random.randint(placing, (count, 2), 0, sizes)
+    low, high = jnp.maximum(middle - half, 0), jnp.minimum(middle + half, sizes)
+    rows, columns = jnp.arange(height), jnp.arange(width)
+    inside = ((rows >= low[:, :1]) & (rows < high[:, :1]))[:, :, None]
+    inside &= ((columns >= low[:, 1:]) & (columns < high[:, 1:]))[:, None, :]
+    share = 1 - inside.mean((1, 2))
+    return jnp.where(inside[..., None], partner(image), image), share
+
+
+def _beta(key, alpha, count):
+    """`[count]` numbers from Beta(α, α), ``g₁ / (g₁ + g₂)`` of two gamma variables drawn together: `jax.random.beta`
+    draws them one after the other, and takes twice as long to compile."""
+    first, second = jax.random.loggamma(key, alpha, (2, count))
+    return jax.nn.sigmoid(first - second)

@@ -1,0 +1,105 @@
+"""Images as tokens: patches, or the places of a small CNN's feature map; with a class token and positions."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt.layers import linear, norm, position
+
+POSITIONS = ("learned", "sinusoidal")
+
+
+def patches(images: Float[Array, "b h w c"], size: int) -> Float[Array, "b n _p"]:
+    """Squares of `size` pixels that do not overlap, row by row: `[b h w c] -> [b (h/size)(w/size) size·size·c]`.
+
+    In a patch the channels of a pixel are neighbours, then the pixels of a row: the order of a convolution's kernel
+    `[size size c d]` that is read as `[size·size·c d]`.
+    """
+    b, h, w, c = images.shape
+    cut = images.reshape(b, h // size, size, w // size, size, c).swapaxes(2, 3)
+    return cut.reshape(b, (h // size) * (w // size), size * size * c)
+
+
+def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) -> Float[Array, "b _h _w _p"]:
+    """What a kernel of `size` (odd) sees, every `stride` pixels: `[b h w c] -> [b ⌈h/stride⌉ ⌈w/stride⌉ size·size·c]`.
+
+    The first window is centred on the first pixel, and there are zeros outside of the image: PyTorch's
+    ``Conv2d(padding=size // 2)``. A convolution is one product with these, and its kernel a weight like any other, in
+    the order of `patches`.
+    """
+    border = (size // 2, size // 2)
+    padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
+    rows, columns = (-(-length // stride) for length in images.shape[1:3])
+    return jnp.concatenate(
+        [
+            padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+            for i in range(size)
+            for j in range(size)
+        ],
+        axis=-1,
+    )
+
+
+class ConvStem(nn.Module):
+    """Convolutions 3 × 3 of stride 2, each with a norm over the channels and ReLU.
+
+    Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", section 4; there the norms are over the
+    batch.
+
+    Attributes:
+        widths: channels after each convolution.
+        epsilon: of the norms.
+        dtype: operands of the products.
+    """
+
+    widths: tuple
+    epsilon: float = 1e-6
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _c"]:
+        for i, width in enumerate(self.widths):
+            x = linear.Linear(width, use_bias=False, dtype=self.dtype, name=f"conv_{i}")(windows(x))
+            x = nn.relu(norm.make("layer", epsilon=self.epsilon, name=f"norm_{i}")(x))
+        return x
+
+
+class PatchEmbed(nn.Module):
+    """``[class token; patches W + b] + positions`` (Dosovitskiy et al. 2021, equation 1).
+
+    Attributes:
+        width: d.
+        size: pixels of a patch's side; of the feature map's, if there is a stem.
+        stem_widths: of a `ConvStem` in front; empty for none.
+        token: whether a learned vector, the class token, stands before the patches.
+        positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the class token).
+        epsilon: of the stem's norms.
+        dtype: operands of the products.
+    """
+
+    width: int
+    size: int
+    stem_widths: tuple = ()
+    token: bool = True
+    positions: str = "learned"
+    epsilon: float = 1e-6
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b t d"]:
+        """Images `[b h w c]` -> tokens `[b t d]`, row by row, the class token first."""
+        if self.stem_widths:
+            x = ConvStem(self.stem_widths, epsilon=self.epsilon, dtype=self.dtype, name="stem")(x)
+        grid = [length // self.size for length in x.shape[1:3]]
+        kernel_init = nn.initializers.lecun_normal()  # of pixels with variance 1, tokens with variance 1
+        embed = linear.Linear(self.width, kernel_init=kernel_init, dtype=self.dtype, name="patch")
+        x = embed(patches(x, self.size))
+        if self.token:
+            token = linear.dense(self.param("class_token", nn.initializers.zeros_init(), (self.width,)))
+            x = jnp.concatenate([jnp.broadcast_to(token, (x.shape[0], 1, self.width)), x], axis=1)
+        if self.positions == "learned":
+            shape = (x.shape[1], self.width)
+            table = linear.dense(self.param("position", nn.initializers.normal(0.02), shape))
+        else:
+            table = jnp.pad(position.sinusoidal_2d(*grid, self.width), ((int(self.token), 0), (0, 0)))
+        return x + table[None]

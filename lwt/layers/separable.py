@@ -1,0 +1,99 @@
+"""Depthwise separable convolutions over images: every channel by itself, then every place by itself."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt.layers import linear
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def depthwise(x: Float[Array, "b h w c"], kernel: Float[Array, "k k c"], stride: int = 1) -> Float[Array, "b _h _w c"]:
+    """``y[i, j] = Σ_mn kernel[m, n] · x[s·i + m - k//2, s·j + n - k//2]`` for every channel; zeros outside of x.
+
+    Written as k² shifted products in one fused loop, like `conv.causal`. Measured on two busy CPU cores at
+    `[8 32 32 32]`, k = 3, against XLA's convolution with as many groups as channels: 0.3 against 13 ms forward and 7
+    against 34 ms with both gradients; with stride 2, 0.2 against 3 ms and 0.8 against 45 ms.
+
+    Args:
+        x: `[b h w c]`.
+        kernel: `[k k c]`, k odd.
+        stride: s; the output has ⌈h/s⌉ rows and ⌈w/s⌉ columns.
+    """
+    return _taps(x, kernel, stride)
+
+
+@functools.partial(jax.jit, static_argnames="stride")  # one compilation, also outside of a compiled step
+def _taps(x, kernel, stride):
+    return sum(
+        place * kernel[None, i : i + 1, j : j + 1]  # [1 1 1 c]
+        for (i, j), place in _shifted(x, kernel.shape[0], stride)
+    )
+
+
+def _shifted(x, k, stride):
+    """What each tap of the kernel meets: ``((i, j), [b ⌈h/s⌉ ⌈w/s⌉ c])``."""
+    border = (k // 2, k // 2)
+    padded = jax.lax.optimization_barrier(jnp.pad(x, ((0, 0), border, border, (0, 0))))  # written once, see `conv`
+    rows, columns = (stride * (-(-length // stride) - 1) + 1 for length in x.shape[1:3])
+    for i in range(k):
+        for j in range(k):
+            yield (i, j), padded[:, i : i + rows : stride, j : j + columns : stride]
+
+
+def _forward(x, kernel, stride):
+    return depthwise(x, kernel, stride), (x, kernel)
+
+
+def _backward(stride, saved, dy):
+    x, kernel = saved
+    return _input_gradient(x, kernel, dy, stride), _kernel_gradient(x, kernel, dy, stride)
+
+
+@functools.partial(jax.jit, static_argnames="stride")
+def _input_gradient(x, kernel, dy, stride):
+    """The same loop over dy, whose places stand `stride` apart, with the kernel turned around."""
+    gaps = [(0, length - (stride * (n - 1) + 1), stride - 1) for length, n in zip(x.shape[1:3], dy.shape[1:3])]
+    spread = jax.lax.pad(dy, jnp.zeros((), dy.dtype), ((0, 0, 0), *gaps, (0, 0, 0)))
+    return _taps(spread, kernel[::-1, ::-1], 1)
+
+
+@functools.partial(jax.jit, static_argnames="stride")
+def _kernel_gradient(x, kernel, dy, stride):
+    k = kernel.shape[0]
+    return jnp.stack([(place * dy).sum((0, 1, 2)) for _, place in _shifted(x, k, stride)]).reshape(kernel.shape)
+
+
+depthwise.defvjp(_forward, _backward)
+
+
+class Separable(nn.Module):
+    """A depthwise convolution and a point-wise one (Howard et al. 2017, "MobileNets", section 3.1).
+
+    The depthwise part runs in float32, whatever the precision of the products: it is short of memory speed, not of
+    arithmetic. There is no norm and no activation between the two parts, unlike there.
+
+    Attributes:
+        width: channels of the output.
+        kernel_size: k, odd.
+        stride: s.
+        use_bias: of the point-wise part; without where a norm follows.
+        dtype: operands of the point-wise product.
+    """
+
+    width: int
+    kernel_size: int = 3
+    stride: int = 1
+    use_bias: bool = False
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _d"]:
+        shape = (self.kernel_size, self.kernel_size, x.shape[-1])
+        spread = nn.initializers.normal(1 / self.kernel_size)  # of inputs with variance 1, outputs with variance 1
+        kernel = linear.dense(self.param("depthwise", spread, shape))
+        y = depthwise(x.astype(jnp.float32), kernel, self.stride)
+        return linear.Linear(self.width, use_bias=self.use_bias, dtype=self.dtype, name="pointwise")(y)

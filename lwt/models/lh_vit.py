@@ -1,0 +1,218 @@
+"""LH-ViT, a lightweight hybrid of convolutions and attention for micro-Doppler maps.
+
+Source: Huan et al. 2023, "A lightweight hybrid vision transformer network for radar-based human activity recognition",
+Scientific Reports 13, 17996. A feature pyramid of RES-SE blocks extracts features of several scales; Radar-ViT and
+RES-SE blocks, cross-stacked, enhance them. Weights of the defaults: 231,866.
+
+The paper prints no table of its sizes, so that widths and depths are this project's own, as are:
+
+- the pyramid is Lin et al.'s (2017): the coarser map, made twice as large, is added to the finer one; the enhancement
+  starts at the finest map, and every RES-SE block of stride 2 adds the pyramid's next one;
+- Radar-ViT's fold and unfold are MobileViT's (Mehta and Rastegari 2022, section 3.1); it has learned positions, a
+  vector for each row and one for each column of its map, since the Doppler of a movement tells more than its shape;
+- norms are over groups of eight channels of one map (Wu and He 2018), not over the batch: a batch norm keeps running
+  means, and a model of lwt is a pure function of its weights.
+"""
+
+import functools
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt import errors
+from lwt.attention import softmax
+from lwt.layers import fields, linear, mlp, patch, separable, squeeze_excite
+from lwt.models import vit
+
+GROUP = 8  # channels that are normalised together
+HALVINGS = 4  # the stem and three levels halve the map: the coarsest level has a sixteenth of its side
+
+
+def unfold(x: Float[Array, "b h w c"], size: int) -> Float[Array, "b p n c"]:
+    """Patches that do not overlap: `[b h w c] -> [b p n c]`, p = size² places of a patch, n patches, row by row."""
+    b, h, w, c = x.shape
+    cut = x.reshape(b, h // size, size, w // size, size, c).transpose(0, 2, 4, 1, 3, 5)
+    return cut.reshape(b, size * size, (h // size) * (w // size), c)
+
+
+def fold(x: Float[Array, "b p n c"], shape: tuple, size: int) -> Float[Array, "b h w c"]:
+    """The inverse of `unfold`, to maps of ``shape = (h, w)``."""
+    (h, w), c = shape, x.shape[-1]
+    cut = x.reshape(-1, size, size, h // size, w // size, c).transpose(0, 3, 1, 4, 2, 5)
+    return cut.reshape(-1, h, w, c)
+
+
+class ResSE(nn.Module):
+    """RES-SE: ``ReLU(shortcut(x) + SE(f(x)))``, f two depthwise separable convolutions with norms, ReLU between.
+
+    The shortcut is x itself; where the shape changes, means over the stride and a point-wise convolution with a norm.
+
+    Attributes:
+        width: channels of the output.
+        stride: of the first convolution.
+        reduction: see `squeeze_excite.SqueezeExcite`.
+        dtype: operands of the products.
+    """
+
+    width: int
+    stride: int = 1
+    reduction: int = 4
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _d"]:
+        convolve = functools.partial(separable.Separable, self.width, dtype=self.dtype)
+        y = nn.relu(_norm("norm_0")(convolve(stride=self.stride, name="separable_0")(x)))
+        y = _norm("norm_1")(convolve(name="separable_1")(y))
+        y = squeeze_excite.SqueezeExcite(self.reduction, dtype=self.dtype, name="se")(y)
+        if self.stride > 1:
+            x = nn.avg_pool(x, (self.stride, self.stride), (self.stride, self.stride))
+        if x.shape[-1] != self.width:
+            x = linear.Linear(self.width, use_bias=False, dtype=self.dtype, name="shortcut")(x)
+            x = _norm("shortcut_norm")(x)
+        return nn.relu(x + y)
+
+
+class RadarViT(nn.Module):
+    """Attention over a map whose patches are unfolded: place k of a patch attends to place k of all patches.
+
+    ``x + leave(fold(blocks(unfold(enter(x) + position))))``: two point-wise convolutions, and in place of a class token
+    the second of them. With p places in a patch, attention's scores cost a p-th of those among all places.
+
+    Attributes:
+        width: d of the blocks, which are ViT's; heads, hidden, layers: of them.
+        patch: side of a patch; has to divide the map's.
+        dropout: rate on the blocks' sublayers.
+        dtype: operands of the products.
+    """
+
+    width: int
+    heads: int
+    hidden: int
+    layers: int
+    patch: int
+    dropout: float = 0.0
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"], *, train: bool = False) -> Float[Array, "b h w c"]:
+        b, h, w, channels = x.shape
+        y = linear.Linear(self.width, dtype=self.dtype, name="enter")(x)
+        row, column = (
+            self.param(f"position_{name}", nn.initializers.normal(0.02), (length, self.width))
+            for name, length in (("row", h), ("column", w))
+        )
+        y = unfold(y + linear.dense(row)[None, :, None] + linear.dense(column)[None, None], self.patch)
+        places, patches = y.shape[1:3]
+        y = y.reshape(b * places, patches, self.width)
+        for i in range(self.layers):
+            y = vit.Block(
+                functools.partial(softmax.Attention, self.width, self.heads, dtype=self.dtype),
+                functools.partial(mlp.MLP, self.hidden, mlp.ACTIVATIONS["silu"], dtype=self.dtype),
+                dropout=self.dropout,
+                name=f"block_{i}",
+            )(y, train=train)
+        y = nn.LayerNorm(name="norm")(y).reshape(b, places, patches, self.width)
+        return x + linear.Linear(channels, dtype=self.dtype, name="leave")(fold(y, (h, w), self.patch))
+
+
+class LHViT(nn.Module):
+    """Maps to classes. A batch holds `image`, float `[b h w c]`, normalised: the image's side is `image_size`.
+
+    Attributes:
+        outputs: classes.
+        image_size: side of a map, a multiple of 16·patch; channels: of a map.
+        stem: channels of the first convolution, which halves the map.
+        widths: channels of the pyramid's three levels, each of half the side of the one before.
+        width: channels behind the pyramid, and d of Radar-ViT.
+        heads: h; hidden: width f of the feed-forward networks; layers: blocks of each of the two Radar-ViT.
+        patch: side of Radar-ViT's patches.
+        reduction: of the channels in squeeze and excitation.
+        summary: channels of the last point-wise convolution, whose means over the map the head reads.
+        dropout: rate on the sublayers of Radar-ViT's blocks.
+        dtype: operands of the products ("float32" or "bfloat16").
+    """
+
+    outputs: int = 8
+    image_size: int = 128
+    channels: int = 1
+    stem: int = 16
+    widths: tuple = (24, 48, 96)
+    width: int = 64
+    heads: int = 4
+    hidden: int = 128
+    layers: int = 2
+    patch: int = 2
+    reduction: int = 4
+    summary: int = 128
+    dropout: float = 0.0
+    dtype: str = "float32"
+
+    @nn.nowrap
+    def example(self):
+        """A smallest batch, to make weights with."""
+        return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
+
+    def setup(self):
+        self._check()
+        point = functools.partial(linear.Linear, dtype=self.dtype)
+        block = functools.partial(ResSE, reduction=self.reduction, dtype=self.dtype)
+        self.stem_conv, self.stem_norm = point(self.stem, use_bias=False), _norm()
+        self.extract = [block(width, stride=2) for width in self.widths]
+        self.lateral = [point(self.width) for _ in self.widths]
+        self.enhance = [block(self.width, stride=2) for _ in self.widths[1:]]
+        keys = ("width", "heads", "hidden", "layers", "patch", "dropout", "dtype")
+        self.radar_vit = [RadarViT(**{key: getattr(self, key) for key in keys}) for _ in self.widths[1:]]
+        self.summarise, self.summary_norm = point(self.summary, use_bias=False), _norm()
+        self.head = point(self.outputs)
+
+    def _check(self):
+        sizes = ("outputs", "channels", "image_size", "heads", "hidden", "layers", "patch", "reduction")
+        fields.require_positive(self, *sizes)
+        fields.require_rates(self, "dropout")
+        if len(self.widths) != 3:
+            raise errors.ConfigError(f"model.widths={self.widths} should be three numbers, a level of the pyramid each")
+        widths = {"stem": (self.stem,), "widths": self.widths, "width": (self.width,), "summary": (self.summary,)}
+        for key, values in widths.items():
+            if any(value < GROUP or value % GROUP for value in values):
+                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be a multiple of {GROUP}")
+        if self.image_size % (self.patch << HALVINGS):
+            raise errors.ConfigError(
+                f"model.image_size={self.image_size} should be a multiple of {1 << HALVINGS}·model.patch, "
+                f"{self.patch << HALVINGS}: the coarsest map is cut into patches"
+            )
+        if self.width % self.heads:
+            raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
+
+    def pyramid(self, image):
+        """The maps `[b h w width]` of a quarter, an eighth and a sixteenth of the image's side, the finest first."""
+        x = nn.relu(self.stem_norm(self.stem_conv(patch.windows(image))))
+        maps = []
+        for extract, lateral in zip(self.extract, self.lateral, strict=True):
+            x = extract(x)
+            maps.append(lateral(x))
+        for i in (1, 0):
+            maps[i] = maps[i] + maps[i + 1].repeat(2, axis=1).repeat(2, axis=2)
+        return maps
+
+    def features(self, batch, *, train=False):
+        """What the head reads, `[b summary]`."""
+        image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
+        if image.shape[1:] != wanted:
+            raise errors.ConfigError(
+                f"images of shape {image.shape[1:]} do not fit model.image_size={self.image_size} and "
+                f"model.channels={self.channels}; one should change"
+            )
+        x, *coarser = self.pyramid(image)
+        for enhance, attend, beside in zip(self.enhance, self.radar_vit, coarser, strict=True):
+            x = attend(enhance(x) + beside, train=train)
+        return nn.relu(self.summary_norm(self.summarise(x))).mean((1, 2))
+
+    def __call__(self, batch, *, train=False):
+        """Logits `[b outputs]`."""
+        return self.head(self.features(batch, train=train))
+
+
+def _norm(name=None):
+    return nn.GroupNorm(num_groups=None, group_size=GROUP, epsilon=1e-5, name=name)

@@ -1,0 +1,180 @@
+"""The Vision Transformer.
+
+Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1; sizes Ti and S after Touvron et al. 2021.
+Weights, heads included:
+
+    the defaults: images of 32 × 32, 10 classes ("Vertical LoRA", section 4)                       9,549,578
+    Ti/16  patch=16, width=192, heads=3, hidden=768      } image_size=224, 1000 classes            5,717,416
+    S/16   patch=16, width=384, heads=6, hidden=1536     }                                        22,050,664
+    B/16   patch=16, width=768, heads=12, hidden=3072    }                                        86,567,656
+
+Known deviations: the GELU is exact by default, as the paper has it and timm, while the authors' code has the
+approximation by tanh ("gelu_tanh"); the hybrid's CNN is a `patch.ConvStem`, not a part of a ResNet; there is no tanh
+layer in front of the head, which the authors pre-train with and leave out later. Checkpoints: `lwt/export/vit.py`.
+"""
+
+import collections.abc
+import functools
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt import errors
+from lwt.attention import softmax
+from lwt.layers import dropout, fields, linear, mlp, norm, patch
+
+POOLS = ("token", "mean")
+STEMS = ("patches", "conv")
+
+
+class Block(nn.Module):
+    """``x = x + Dropout(Attention(Norm(x)))``, then ``x = x + Dropout(MLP(Norm(x)))`` (equations 2 and 3).
+
+    Attributes:
+        make_attention: makes an attention module; make_mlp: makes the feed-forward module.
+        norm_epsilon: ε of the norms.
+        dropout: rate on both sublayers' outputs.
+    """
+
+    make_attention: collections.abc.Callable
+    make_mlp: collections.abc.Callable
+    norm_epsilon: float = 1e-6
+    dropout: float = 0.0
+
+    def setup(self):
+        self.attention_norm = norm.make("layer", epsilon=self.norm_epsilon)
+        self.attention = self.make_attention()
+        self.mlp_norm = norm.make("layer", epsilon=self.norm_epsilon)
+        self.mlp = self.make_mlp()
+        self.drop = dropout.Dropout(self.dropout)
+
+    def __call__(self, x: Float[Array, "b t d"], *, train: bool = False) -> Float[Array, "b t d"]:
+        attended = self.attention(self.attention_norm(x), None, None, train=train)
+        x = x + self.drop(attended, train=train)
+        return x + self.drop(self.mlp(self.mlp_norm(x), train=train), train=train)
+
+
+class ViT(nn.Module):
+    """Images to classes. A batch holds `image`, float `[b h w c]`, normalised: the image's side is `image_size`.
+
+    Attributes:
+        outputs: classes.
+        image_size: pixels of an image's side; channels: of a pixel.
+        patch: pixels of a patch's side; of the hybrid, the pixels that become one place of the CNN's feature map.
+        width: d; layers: l; heads: h; hidden: width f of the feed-forward networks.
+        stem: "patches", or "conv": the hybrid, whose patches are the single places of the feature map of log2(patch)
+            convolutions of stride 2, the last of width d, each before of half the width of the next.
+        positions: "learned" or "sinusoidal" (fixed, in two dimensions).
+        pool: what the head reads: "token", the state of a class token, or "mean" of the patches' states.
+        attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
+        activation: "gelu", "gelu_tanh", "relu" or "silu".
+        norm_epsilon: ε of all norms.
+        dropout: rate on the embeddings, inside of the feed-forward networks, and on the sublayers' outputs.
+        attention_dropout: rate on the attention weights.
+        dtype: operands of the products ("float32" or "bfloat16").
+    """
+
+    outputs: int = 10
+    image_size: int = 32
+    channels: int = 3
+    patch: int = 2
+    width: int = 256
+    layers: int = 12
+    heads: int = 4
+    hidden: int = 1024
+    stem: str = "patches"
+    positions: str = "learned"
+    pool: str = "token"
+    attention: collections.abc.Callable = softmax.Attention
+    activation: str = "gelu"
+    norm_epsilon: float = 1e-6
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    dtype: str = "float32"
+
+    @nn.nowrap
+    def example(self):
+        """A smallest batch, to make weights with."""
+        return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
+
+    def setup(self):
+        self._check()
+        attention = functools.partial(
+            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
+        )
+        feed_forward = functools.partial(
+            mlp.MLP,
+            hidden=self.hidden,
+            activation=mlp.ACTIVATIONS[self.activation],
+            dropout=self.dropout,
+            dtype=self.dtype,
+        )
+        self.embed = self._embed()
+        self.drop = dropout.Dropout(self.dropout)
+        self.block = [
+            Block(attention, feed_forward, norm_epsilon=self.norm_epsilon, dropout=self.dropout)
+            for _ in range(self.layers)
+        ]
+        self.norm = norm.make("layer", epsilon=self.norm_epsilon)
+        self.head = linear.Linear(self.outputs, dtype=self.dtype)
+
+    def _embed(self):
+        size, widths = self.patch, ()
+        if self.stem == "conv":
+            stages = self.patch.bit_length() - 1
+            size, widths = 1, tuple(self.width >> i for i in reversed(range(stages)))
+        return patch.PatchEmbed(
+            self.width,
+            size,
+            stem_widths=widths,
+            token=self.pool == "token",
+            positions=self.positions,
+            epsilon=self.norm_epsilon,
+            dtype=self.dtype,
+        )
+
+    def _check(self):
+        sizes = ("outputs", "image_size", "channels", "patch", "width", "layers", "heads", "hidden")
+        fields.require_positive(self, *sizes)
+        fields.require_rates(self, "dropout", "attention_dropout")
+        fields.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
+        for key, divisor in (("image_size", "patch"), ("width", "heads")):
+            if getattr(self, key) % getattr(self, divisor):
+                raise errors.ConfigError(
+                    f"model.{key}={getattr(self, key)} should be a multiple of model.{divisor}={getattr(self, divisor)}"
+                )
+        if self.positions == "sinusoidal" and self.width % 4:
+            raise errors.ConfigError(f"model.width={self.width} should be a multiple of 4 for sinusoidal positions")
+        power = self.patch > 1 and self.patch & (self.patch - 1) == 0
+        if self.stem == "conv" and not (power and self.width % (self.patch // 2) == 0):
+            raise errors.ConfigError(
+                f"model.patch={self.patch} should be 2, 4, 8, ... with model.stem='conv', and half of it a divisor of "
+                f"model.width={self.width}: every convolution halves the image, and doubles the channels"
+            )
+
+    def hidden_states(self, batch, *, train=False):
+        """The states `[b t d]` after the last norm; with a class token, that one is first.
+
+        Raises:
+            lwt.errors.ConfigError: the images have another shape.
+        """
+        image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
+        if image.shape[1:] != wanted:
+            raise errors.ConfigError(
+                f"images of shape {image.shape[1:]} do not fit model.image_size={self.image_size} and "
+                f"model.channels={self.channels}; one should change"
+            )
+        x = self.drop(self.embed(image), train=train)
+        for block in self.block:
+            x = block(x, train=train)
+        return self.norm(x)
+
+    def features(self, batch, *, train=False):
+        """What the head reads, `[b d]`."""
+        states = self.hidden_states(batch, train=train)
+        return states[:, 0] if self.pool == "token" else states.mean(1)
+
+    def __call__(self, batch, *, train=False):
+        """Logits `[b outputs]`."""
+        return self.head(self.features(batch, train=train))

@@ -1,0 +1,105 @@
+"""One class for every image: `classify`, with normalisation, and augmentation on the device in training."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from lwt import errors
+from lwt.layers import augment
+from lwt.tasks import classify
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifyImages(classify.Classify):
+    """The task's settings; every method is pure.
+
+    A batch holds `image` `[b h w c]` uint8 or float32, `weight` `[b]` (0 in a filler row) and `label` `[b]`. The model
+    is given `(image - mean) / std` in float32; a uint8 image is divided by 255 first.
+
+    In training images are cropped and flipped, then mixed: with both `mixup` and `cutmix`, each image by one of them,
+    with equal chance. An image is mixed with the row ahead of it in the batch. ``accuracy`` in training is that of the
+    class with the greater share.
+
+    Attributes:
+        mean, std: one for each channel, or one for all.
+        flip: mirror half of the images, left to right.
+        crop: padding in pixels on each side, of which a random window of the image's size is cut out; 0: none.
+        padding: what it is padded with: "zero" or "reflect".
+        mixup, cutmix: α of the Beta(α, α) that shares are drawn from; 0: none.
+    """
+
+    mean: tuple = (0.0,)
+    std: tuple = (1.0,)
+    flip: bool = False
+    crop: int = 0
+    padding: str = "zero"
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+    def __post_init__(self):
+        if self.padding not in augment.PADDINGS:
+            raise errors.ConfigError(f"task.padding={self.padding!r}: {errors.suggest(self.padding, augment.PADDINGS)}")
+        if min(self.crop, self.mixup, self.cutmix) < 0 or not all(value > 0 for value in self.std):
+            raise errors.ConfigError("task.crop, task.mixup, task.cutmix should not be negative, task.std positive")
+
+    def loss(self, apply, batch, *, train=True, rngs=None):
+        """See `classify.Classify.loss`; without `rngs` there is no augmentation.
+
+        Raises:
+            lwt.errors.ConfigError: the images have another number of channels than `mean` and `std`.
+        """
+        if not train or not rngs:
+            return super().loss(apply, self._normalised(batch), train=train, rngs=rngs)
+        geometry, mixing, dropout = jax.random.split(rngs["dropout"], 3)
+        batch = self._normalised({**batch, "image": self._moved(batch["image"], geometry)})
+        return super().loss(apply, self._mixed(batch, mixing), train=train, rngs={**rngs, "dropout": dropout})
+
+    def predict(self, apply, batch):
+        """Logits `[b c]` in float32, one row an image; what they say of filler rows means nothing."""
+        return super().predict(apply, self._normalised(batch))
+
+    def _normalised(self, batch):
+        image, mean, std = batch["image"], jnp.asarray(self.mean), jnp.asarray(self.std)
+        for name, values in (("mean", mean), ("std", std)):
+            if values.shape not in ((1,), image.shape[-1:]):
+                raise errors.ConfigError(
+                    f"task.{name}={getattr(self, name)} should have 1 number or {image.shape[-1]}, one a channel"
+                )
+        scale = 255.0 if image.dtype == jnp.uint8 else 1.0
+        return {**batch, "image": (image.astype(jnp.float32) / scale - mean) / std}
+
+    def _moved(self, image, key):
+        cropping, flipping = jax.random.split(key)
+        if self.crop:
+            image = augment.crop(image, cropping, padding=self.crop, mode=self.padding)
+        return augment.flip(image, flipping) if self.flip else image
+
+    def _mixed(self, batch, key):
+        choosing, blending, pasting = jax.random.split(key, 3)
+        image, made = batch["image"], []
+        if self.mixup:
+            made.append(augment.mixup(image, blending, alpha=self.mixup))
+        if self.cutmix:
+            made.append(augment.cutmix(image, pasting, alpha=self.cutmix))
+        if not made:
+            return batch
+        image, share = made[0]
+        if len(made) == 2:
+            first = jax.random.bernoulli(choosing, 0.5, share.shape)
+            image = jnp.where(first[:, None, None, None], image, made[1][0])
+            share = jnp.where(first, share, made[1][1])
+        # What cannot be mixed, for one of the two has no known class, stays as it is.
+        label, second = batch["label"], augment.partner(batch["label"])
+        both = (label >= 0) & (second >= 0) & classify.real_rows(batch)
+        both &= augment.partner(classify.real_rows(batch))
+        image = jnp.where(both[:, None, None, None], image, batch["image"])
+        share = jnp.where(both, share, 1.0)
+        greater = share >= 0.5
+        return {
+            **batch,
+            "image": image,
+            "label": jnp.where(greater, label, second),
+            "second": jnp.where(greater, second, label),
+            "share": jnp.where(greater, share, 1 - share),
+        }

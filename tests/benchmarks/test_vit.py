@@ -1,0 +1,62 @@
+"""Both sides of the image benchmark do the same work: the same loss and gradients from the same weights."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
+
+from benchmarks import common, image_samples, lwt_vit, run, torch_vit  # noqa: E402
+from lwt import trees  # noqa: E402
+from lwt.export import vit_layouts  # noqa: E402
+from lwt.models import vit  # noqa: E402
+from lwt.training import build  # noqa: E402
+
+SIZES = dict(image_size=32, channels=3, outputs=10, patch=8, width=16, layers=2, heads=2, hidden=24)
+
+
+@pytest.mark.parametrize("form", torch_vit.FORMS)
+def test_loss_and_gradients_are_lwts(form):
+    if form == "timm":
+        pytest.importorskip("benchmarks.torch_timm", reason="timm is in the extra `test`", exc_type=ImportError)
+    (batch,), model = image_samples.batches(count=1, rows=3), vit.ViT(**SIZES)
+    task = build.make_task(lwt_vit.get_config("vit", "float32", "small"))
+    shapes = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
+    random = np.random.default_rng(1)
+    weights = {name: random.normal(0, 0.3, leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(flat):
+        apply = functools.partial(model.apply, {"params": trees.unflatten(flat)})
+        total, count, _ = task.loss(apply, jax.device_put(batch), train=False)
+        return total / count
+
+    wanted, gradients = loss(weights)
+    other = torch_vit.make(form, SIZES)
+    theirs = lambda flat: {k: torch.tensor(w) for k, w in vit_layouts.to_timm(flat, model).items()}  # noqa: E731
+    other.load_state_dict(theirs(weights))
+    ((images, labels),) = torch_vit.prepare([batch])
+    found = torch.nn.functional.cross_entropy(other(images), labels)
+    found.backward()
+    assert abs(found.item() - float(wanted)) < 1e-5 * float(wanted)
+    gradients = theirs(gradients)
+    for name, weight in other.named_parameters():
+        torch.testing.assert_close(weight.grad, gradients[name], rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_the_registry_names_what_there_is():
+    known = {"torch_vit": torch_vit.VARIANTS, "lwt_vit": lwt_vit.VARIANTS}
+    named = [item for part in (run.DEFAULTS, run.MORE) for item in part["vit"].items()]
+    assert {module for module, _ in named} == set(known)
+    assert {(module, v) for module, variants in named for v in variants} == {(m, v) for m in known for v in known[m]}
+
+
+def test_workers_of_both_sides_train():
+    extra = ("--batches=1", "--size=small")
+    chosen = run.commands("vit", "torch.*plain$|lwt.*vlora:float32$", extra)
+    lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
+    full, light = (line["parameters"] for line in lines)
+    assert full == 1_205_898 > 2 * light and all(1 < line["loss"] < 5 for line in lines)
