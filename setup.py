@@ -30,6 +30,7 @@ RUNTIME = [
     "chex~=0.1.92",
     "jaxtyping>=0.3.11,<0.4",
     "numpy>=2.0,<3",
+    "scipy>=1.14,<2",  # monotone cubics; jax needs it too
     "array_record~=0.8.6",  # TFDS' files, read by index and without TensorFlow
     "tensorflow-datasets~=4.9.10",
     "importlib_resources>=6",  # TFDS imports it to prepare a data set, and does not ask for it
