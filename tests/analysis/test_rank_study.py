@@ -19,7 +19,7 @@ def record_of(arguments, accuracy):
     figures = dict.fromkeys(rank_report.METRICS, accuracy) | {"loss": 1 - accuracy}
     return {
         "arguments": arguments,
-        "config": f"{CONFIG}:base=runs/pool",
+        "config": f"{CONFIG}:base=runs/none",
         "steps": 2000,
         "learning_rate": 0.004,
         "split": "generated:arithmetic@test",
@@ -57,25 +57,25 @@ def page(tmp_path):
     folders = fake_study(tmp_path / "ranks")
     records = {name: study.read_record(folder, rank_study.RECORD) for name, folder in folders.items()}
     records["rank64-lora-one-seed0"] = None
-    rank_report.write(tmp_path / "out", records, folders, base="runs/pool", command="python -m study --seeds=3")
+    rank_report.write(tmp_path / "out", records, folders, base="runs/none", command="python -m study --seeds=3")
     return tmp_path / "out"
 
 
 def test_the_sweep_of_the_config():
-    found = rank_study.entries(CONFIG, "runs/pool", seeds=2, more="steps=7")
+    found = rank_study.entries(CONFIG, "runs/none", seeds=2, more="steps=7")
     names = [entry.name for entry in found]
     assert len(set(names)) == len(names) and {"rank16-lora-one-seed1", "rank4-lora-alpha_r-seed0", "full-seed0"} <= {
         *names
     }
     entry = found[names.index("rank16-lora-one-seed1")]
-    assert entry.spec == f"{CONFIG}:base=runs/pool,rank=16,method=lora,scaling=one,seed=1,steps=7"
+    assert entry.spec == f"{CONFIG}:base=runs/none,rank=16,method=lora,scaling=one,seed=1,steps=7"
     assert [e.name for e in study.choose(found, only="^full")] == ["full-seed0", "full-seed1"]
     assert study.choose(found, only="lora-one", index=1) == [found[1]]
     for only, index in (("rank64", -1), ("(", -1), ("^full", 2)):
         with pytest.raises(errors.ConfigError, match="--only|--index"):
             study.choose(found, only=only, index=index)
     with pytest.raises(errors.ConfigError, match="no sweep"):
-        rank_study.entries("configs/translation.py", "runs/pool")
+        rank_study.entries("configs/translation.py", "runs/none")
 
 
 def test_the_page_tells_the_figures(page):
@@ -115,7 +115,7 @@ def test_the_rows_and_the_table_for_programs(page):
 
 def test_a_page_needs_figures(tmp_path):
     with pytest.raises(errors.DataError, match="none of the 1 runs"):
-        rank_report.write(tmp_path, {"rank4-lora-one-seed0": None}, {}, base="runs/pool", command="x")
+        rank_report.write(tmp_path, {"rank4-lora-one-seed0": None}, {}, base="runs/none", command="x")
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def stubbed(monkeypatch):
 
 
 def test_resuming(stubbed, tmp_path):
-    found = rank_study.entries(CONFIG, "runs/pool", seeds=1)
+    found = rank_study.entries(CONFIG, "runs/none", seeds=1)
     chosen = study.choose(found, only="lora-one")
     run = functools.partial(rank_study.run, workdir=str(tmp_path))
     with pytest.raises(study.Interrupted, match="rank32.*stopped before step 2000"):
@@ -159,4 +159,4 @@ def test_resuming(stubbed, tmp_path):
     assert [path.rsplit("/", 1)[1] for path in stubbed[4:]] == [chosen[1].name, chosen[3].name]  # 4 and 16 are done
     assert failures == {chosen[1].name: "NotFinite: step 3: loss not finite"}
     other = study.choose(rank_study.entries(CONFIG, "runs/other", seeds=1), only="rank4-lora-one")
-    assert "init_from='runs/pool'" in study.run_all(other, run)[chosen[0].name]
+    assert "init_from='runs/none'" in study.run_all(other, run)[chosen[0].name]
