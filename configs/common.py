@@ -54,7 +54,8 @@ def base():
     config.data.tokenizer.split_digits = False
     config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or takes that of init_from
     config.data.rows = 64  # rows of a training batch ...
-    config.data.row_length = 64  # ... and tokens of a row: pairs are packed into rows; other texts have one each
+    config.data.row_length = 64  # ... and tokens of a row
+    config.data.packed = True  # pairs: several to a row; False: one each, as other texts, in rows of similar length
     config.data.eval_batch = 128  # sentences of an evaluation batch
 
     config.optimizer = ml_collections.ConfigDict()

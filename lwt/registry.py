@@ -1,6 +1,7 @@
 """Names to files: ``model.name = "seq2seq"`` means `lwt/models/seq2seq.py`; the file is its registration."""
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 
@@ -39,12 +40,39 @@ def make(package, section, *, key, **more):
     Raises:
         lwt.errors.ConfigError: an argument that the class does not have, or one of another type.
     """
-    # a tuple comes back as a list from a config that was kept as JSON
-    arguments = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(section).items() if k != "name"}
     cls = class_of(package, section["name"], key=f"{key}.name")
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
-    for name, value in arguments.items():
-        if name not in fields or name in more:
+    given = _arguments(cls, section, key=key, taken=more)
+    return cls(**given, **{name: value for name, value in more.items() if name in _fields(cls)})
+
+
+def maker(package, section, *, key, taken):
+    """The class of that name in a file of a package, with the arguments of a config section: what a model is given to
+    make the modules of its layers with.
+
+    Args:
+        package: such as "lwt.attention", whose files all call their class ``Attention``.
+        section: the file's name, or ``{"name": FILE, argument: value, ...}``.
+        taken: arguments that the model gives.
+
+    Raises:
+        lwt.errors.ConfigError: as `make`.
+    """
+    section = {"name": section} if isinstance(section, str) else dict(section)
+    cls_name = package.rpartition(".")[2].capitalize()
+    found = module(package, section["name"], key=key)
+    if not hasattr(found, cls_name):
+        raise errors.ConfigError(f"{key}={section['name']!r}: {found.__name__} has no class {cls_name}")
+    cls = getattr(found, cls_name)
+    return functools.partial(cls, **_arguments(cls, section, key=key, taken=taken))
+
+
+def _arguments(cls, section, *, key, taken):
+    """The arguments of a config section, all but its name, checked against the fields of a class."""
+    # a tuple comes back as a list from a config that was kept as JSON
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(section).items() if k != "name"}
+    fields = _fields(cls)
+    for name, value in given.items():
+        if name not in fields or name in taken:
             raise errors.ConfigError(
                 f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, fields)}"
             )
@@ -53,7 +81,11 @@ def make(package, section, *, key, **more):
             raise errors.ConfigError(
                 f"{key}.{name}={value!r} should be of type {type(default).__name__}, like its default {default!r}"
             )
-    return cls(**arguments, **{name: value for name, value in more.items() if name in fields})
+    return given
+
+
+def _fields(cls):
+    return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
 
 
 def _fits(value, default):

@@ -1,81 +1,56 @@
-"""Multi-head scaled dot-product attention."""
+"""Scaled dot-product attention: multi-head, and with fewer heads of keys and values than of queries."""
 
-import flax.linen as nn
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
 
-from lwt.layers import attend, linear
+from lwt.attention import base, blockwise
 
 
-class Attention(nn.Module):
+class Attention(base.Base):
     """``softmax(Q Kᵀ / √k) V`` in h heads (Vaswani et al. 2017, section 3.2; "Implementing Transformers", equation 2).
 
     Attributes:
-        width: the model width d.
-        heads: h; has to divide d. The head width is k = d/h.
-        dropout: rate on the attention weights.
-        dtype: operands of the products.
+        head_width: k; 0: d/h. K/V projection's folded form is this with k < d/h.
+        kv_heads: heads of the keys and values, each shared by h/kv_heads heads of queries; 0: h. One is multi-query
+            attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks alike.
+        block: queries handled at once, so that no array `[t s]` is formed; 0: all. See `blockwise.py`.
     """
 
-    width: int
-    heads: int
-    dropout: float = 0.0
-    dtype: str = "float32"
+    head_width: int = 0
+    kv_heads: int = 0
+    block: int = 0
 
-    def setup(self):
-        for name in ("query", "key", "value", "out"):
-            setattr(self, name, linear.Linear(self.width, dtype=self.dtype))
+    @property
+    def head_size(self):
+        """The width k of a head."""
+        return self.head_width or self.width // self.heads
 
-    def _heads(self, x):
-        return x.reshape(*x.shape[:-1], self.heads, self.width // self.heads)
+    @property
+    def key_heads(self):
+        """Heads of the keys and values."""
+        return self.kv_heads or self.heads
 
-    def project(self, context: Float[Array, "b s d"]):
-        """Keys and values `[b h s k]` of a context `[b s d]`, as the cache of calls that all attend to it.
+    def check(self):
+        """Refuses fields that do not fit together."""
+        if not self.head_width:
+            super().check()
+        if min(self.head_width, self.kv_heads, self.block) < 0:
+            raise self.refuse("head_width, kv_heads and block should not be negative")
+        if self.heads % self.key_heads:
+            raise self.refuse(f"kv_heads={self.kv_heads} should be a divisor of heads={self.heads}")
 
-        Heads come before positions: a step of decoding then reads each head's keys in one stretch, which was
-        faster than the other order in a comparison on a busy CPU.
-        """
-        split = {"key": self._heads(self.key(context)), "value": self._heads(self.value(context))}
-        return {name: x.swapaxes(1, 2) for name, x in split.items()}
+    def mix(self, q, cache, mask, *, dtype, key=None):
+        """See `base.Base`."""
+        if not self.block or q.shape[2] <= self.block:
+            return super().mix(q, cache, mask, dtype=dtype, key=key)
+        k, v = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))
+        return blockwise.attention(q, k, v, mask, block=self.block, key=key, rate=self.dropout, dtype=dtype)
 
-    def empty_cache(self, batch, length):
-        """A cache for `length` steps of decoding."""
-        zeros = jnp.zeros((batch, self.heads, length, self.width // self.heads))
-        return {"key": zeros, "value": zeros}
-
-    def __call__(
-        self,
-        x: Float[Array, "b t d"],
-        context: Float[Array, "b s d"] | None = None,
-        mask: Bool[Array, "#b #h #t s"] | None = None,
-        *,
-        train: bool = False,
-        cache: dict[str, Float[Array, "b _h s _k"]] | None = None,
-        index=None,
-    ):
-        """Attends from x to the context (to x itself without one).
-
-        Args:
-            x: `[b t d]`.
-            context: `[b s d]`, or None.
-            mask: `[b 1|h t s]`, True where allowed, or None.
-            train: whether dropout acts.
-            cache: keys and values from `project` (used as they are), or, with an `index`, from `empty_cache`.
-            index: position at which the keys and values of x are written into the cache.
-
-        Returns:
-            `[b t d]`; with an index, ``(output, new cache)``.
-        """
-        q = self._heads(self.query(x)) * (self.width // self.heads) ** -0.5
-        dtype = self.dtype if cache is None else "float32"  # decoding: products of vectors gain nothing
-        if cache is None:
-            cache = self.project(x if context is None else context)
-        elif index is not None:
-            new = self.project(x)
-            cache = {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=2) for name in new}
-        key = self.make_rng("dropout") if train and self.dropout else None
-        values = cache.get("value", cache["key"])  # no values: see efficient.py
-        mixed = attend.attend(q.swapaxes(1, 2), cache["key"], values, mask, key=key, rate=self.dropout, dtype=dtype)
-        y = self.out(mixed.swapaxes(1, 2).reshape(x.shape))
-        return y if index is None else (y, cache)
+    def weigh(self, q, cache, allowed, *, dtype, key=None):
+        """The queries of the heads that share keys are taken as more positions of one head."""
+        (b, h, t, k), shared = q.shape, self.heads // self.key_heads
+        if shared == 1:
+            return super().weigh(q, cache, allowed, dtype=dtype, key=key)
+        if allowed is not None and allowed.shape[2] > 1:
+            allowed = jnp.tile(allowed, (1, 1, shared, 1))
+        q = q.reshape(b, self.key_heads, shared * t, k)
+        return super().weigh(q, cache, allowed, dtype=dtype, key=key).reshape(b, h, t, -1)

@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import pipeline, sources, text, tokenizer
+from lwt.data import pair_rows, pipeline, rows, sources, text, tokenizer
 
 LOG = logging.getLogger(__name__)
 TOKENIZER = "tokenizer.model"
@@ -95,34 +95,39 @@ class Pairs:
 
     @property
     def positions(self):
-        """Positions of a training batch, both sides together."""
-        return 2 * self._section.rows * self._section.row_length
+        """Positions of a training batch, both sides together: on average, where batches differ."""
+        if self._section.packed:
+            return 2 * self._section.rows * self._section.row_length
+        return 2 * rows.Bucketed(self._pair_rows, **self._bucketed).measure()["positions"]
 
     def training(self, *, process=0, processes=1):
-        """Endless packed training batches (`pipeline.PackedPairs`)."""
+        """Endless training batches: `pipeline.PackedPairs`, or `rows.Bucketed` ones of a pair a row."""
         section = self._section
-        source, target = self._tokenize(self._train_source)
-        batches = pipeline.PackedPairs(
-            source,
-            target,
-            rows=section.rows,
-            row_length=section.row_length,
-            min_tokens=section.min_tokens,
-            max_tokens=section.max_tokens,
-            seed=self._seed,
-            process=process,
-            processes=processes,
-        )
-        left_out = ", ".join(f"{count} {why}" for why, count in batches.left_out.items() if count) or "none"
+        if section.packed:
+            batches = pipeline.PackedPairs(
+                *self._tokenize(self._train_source),
+                rows=section.rows,
+                row_length=section.row_length,
+                min_tokens=section.min_tokens,
+                max_tokens=section.max_tokens,
+                seed=self._seed,
+                process=process,
+                processes=processes,
+            )
+            pairs, left_out = batches.pairs, batches.left_out
+        else:
+            batches = rows.Bucketed(self._pair_rows, **self._bucketed, process=process, processes=processes)
+            pairs, left_out = len(self._pair_rows), self._pair_rows.left_out
         shape = batches.measure()
         LOG.info(
-            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the target is real",
+            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the %s is real",
             self._train_source.name,
-            batches.pairs,
-            left_out,
+            pairs,
+            ", ".join(f"{count} {why}" for why, count in left_out.items() if count) or "none",
             shape["batches"],
-            batches.pairs * section.rows / shape["rows"],
-            100 * shape["target_share"],
+            pairs / shape["batches"],
+            100 * (shape["target_share"] if section.packed else shape["real_share"]),
+            "target" if section.packed else "longer sides",
         )
         return batches
 
@@ -167,6 +172,18 @@ class Pairs:
     @functools.cached_property
     def _train_source(self):
         return self._load(self._section.train).subset(self._section.max_train_records)
+
+    @functools.cached_property
+    def _pair_rows(self):
+        section = self._section
+        longest = min(section.max_tokens, section.row_length - 1)
+        sides = self._tokenize(self._train_source)
+        return pair_rows.PairRows(*sides, min_tokens=section.min_tokens, max_tokens=longest)
+
+    @property
+    def _bucketed(self):
+        section = self._section
+        return {"rows": section.rows, "lengths": rows.lengths(section.row_length), "seed": self._seed}
 
     def _load(self, name):
         if not name:

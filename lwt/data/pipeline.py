@@ -1,6 +1,7 @@
 """From ids to batches.
 
-Training: pairs are packed, several to a row, by `PackedPairs`. Evaluation: one pair a row, by `padded_batches`.
+Training: pairs are packed, several to a row, by `PackedPairs`, or lie one a row (`pair_rows.py`). Evaluation: one pair
+a row, by `padded_batches`.
 Every batch is a dict of int32 arrays [rows, length]: source, source_segments, source_positions and, with targets,
 inputs, targets, target_segments, target_positions. Segments count 1, 2, ... in a row, 0 is padding; positions start at
 0 in each segment. A source is ``[x..., end]``, inputs are ``[begin, y...]``, targets ``[y..., end]``.
@@ -63,16 +64,8 @@ class PackedPairs:
         self._mine = share(rows, process, processes)
         self.source, self.target, self.seed = source, target, seed
         self.rows, self.row_length = rows, row_length
-        longest, shortest = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
-        short, long = shortest < max(1, min_tokens), longest > min(max_tokens, row_length - 1)
-        self._keep = np.flatnonzero(~short & ~long)
+        self._keep, self.left_out = fitting(source, target, min_tokens, min(max_tokens, row_length - 1))
         self.pairs = len(self._keep)
-        self.left_out = {"too short": int(short.sum()), "too long": int((long & ~short).sum())}
-        if not self.pairs:
-            raise errors.DataError(
-                f"none of the {len(source)} pairs has {max(1, min_tokens)} to {min(max_tokens, row_length - 1)} tokens "
-                f"on both sides ({self.left_out}): see data.min_tokens, data.max_tokens and data.row_length"
-            )
         self._windows = -(-self.pairs // window)
         tokens = [int(side.lengths[self._keep].sum()) for side in (source, target)]
         self._stream = sources.digest(seed, self.pairs, *tokens, row_length, window)[:12]
@@ -95,7 +88,7 @@ class PackedPairs:
                 self._advance()
         pairs, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
         mine = (row >= self._mine.start) & (row < self._mine.stop)
-        return _batch(
+        return make_batch(
             self.source, self.target, pairs[mine], row[mine] - self._mine.start, len(self._mine), self.row_length
         )
 
@@ -150,6 +143,28 @@ class PackedPairs:
         return pairs[order], np.concatenate([[0], np.bincount(row).cumsum()])
 
 
+def fitting(source, target, min_tokens, max_tokens):
+    """The pairs whose sides both have `min_tokens` to `max_tokens` tokens, end marks not counted.
+
+    Returns:
+        (their indices, ascending; how many others there are: ``{"too short": n, "too long": n}``).
+
+    Raises:
+        lwt.errors.DataError: there are none.
+    """
+    min_tokens = max(1, min_tokens)
+    longest, shortest = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
+    short, long = shortest < min_tokens, longest > max_tokens
+    kept = np.flatnonzero(~short & ~long)
+    left_out = {"too short": int(short.sum()), "too long": int((long & ~short).sum())}
+    if not len(kept):
+        raise errors.DataError(
+            f"none of the {len(source)} pairs has {min_tokens} to {max_tokens} tokens on both sides ({left_out}): see "
+            "data.min_tokens, data.max_tokens and data.row_length"
+        )
+    return kept, left_out
+
+
 @dataclasses.dataclass(frozen=True)
 class PaddedBatches:
     """Batches of one record a row, with ``example`` [rows]: the record's index, or -1 in a filler row (all segments 0).
@@ -171,7 +186,7 @@ class PaddedBatches:
     def __iter__(self):
         for records, length in self.plan:
             records = records[self.mine.start : self.mine.stop]
-            batch = _batch(self.source, self.target, records, np.arange(len(records)), len(self.mine), length)
+            batch = make_batch(self.source, self.target, records, np.arange(len(records)), len(self.mine), length)
             example = np.full(len(self.mine), -1, np.int32)
             example[: len(records)] = records
             yield batch | {"example": example}
@@ -214,7 +229,7 @@ def share(rows, process, processes):
     return range(rows // processes * process, rows // processes * (process + 1))
 
 
-def _batch(source, target, pairs, row, rows, length):
+def make_batch(source, target, pairs, row, rows, length):
     """The arrays of a batch: `pairs`, which lie one behind the other in rows `row` (ascending)."""
     first = np.searchsorted(row, row)  # the first pair of the same row
     segment = np.arange(len(row)) - first + 1

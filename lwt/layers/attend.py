@@ -1,7 +1,5 @@
 """What lies between the projections of an attention: ``softmax(Q Kᵀ) V``, forward and backward."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -14,13 +12,13 @@ BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and
 def attend(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
-    v: Float[Array, "b h s k"],
+    v: Float[Array, "b h s v"],
     mask: Bool[Array, "#b #h #t s"] | None = None,
     *,
     key=None,
     rate=0.0,
     dtype="float32",
-) -> Float[Array, "b h t k"]:
+) -> Float[Array, "b h t v"]:
     """``softmax(q kᵀ) v``, with the products' operands in `dtype`, forward and backward; sums are float32.
 
     The backward pass makes the weights `[b h t s]` anew, so that none are kept between the passes, and needs only one
@@ -35,25 +33,24 @@ def attend(
         rate: of that dropout.
         dtype: "float32" or "bfloat16".
     """
-    keep = None
-    if key is not None and dropout.kept_of_256(rate) < 256:
-        keep = dropout.keep_mask(key, rate, (*q.shape[:3], k.shape[2]))
+    keep = keep_mask(key, rate, (*q.shape[:3], k.shape[2]))
     return _attend(q, k, v, mask, keep, rate, jnp.dtype(dtype).name)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
-def _attend(q, k, v, mask, keep, rate, dtype):
+def keep_mask(key, rate, shape):
+    """The weights that dropout keeps, True in an array of that shape; None without a key or without dropout."""
+    dropping = key is not None and dropout.kept_of_256(rate) < 256
+    return dropout.keep_mask(key, rate, shape) if dropping else None
+
+
+def forward(q, k, v, mask, keep, rate, dtype):
+    """The output `[b h t v]`, from arrays (or None) `mask` and `keep`."""
     weights = _drop(_weights(q, k, mask, dtype), keep, rate)
     return _product(weights.astype(dtype), v.astype(dtype), 2)
 
 
-def _forward(q, k, v, mask, keep, rate, dtype):
-    output = _attend(q, k, v, mask, keep, rate, dtype)
-    return output, (q, k, v, mask, keep, output)
-
-
-def _backward(rate, dtype, saved, d_output):
-    q, k, v, mask, keep, output = saved
+def backward(q, k, v, mask, keep, output, d_output, rate, dtype):
+    """``(d_q, d_k, d_v)`` from the output and its gradient."""
     weights = _weights(q, k, mask, dtype)
     q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
@@ -62,10 +59,22 @@ def _backward(rate, dtype, saved, d_output):
     d_q = _product(d_scores, k, 2)
     d_k = _product(layout.transposed(d_scores), q, 2)
     d_v = _product(layout.transposed(weights), d_operand, 2)
-    return d_q, d_k, d_v, None, None
+    return d_q, d_k, d_v
 
 
-_attend.defvjp(_forward, _backward)
+_attend = jax.custom_vjp(forward, nondiff_argnums=(5, 6))
+
+
+def _saving_forward(q, k, v, mask, keep, rate, dtype):
+    output = _attend(q, k, v, mask, keep, rate, dtype)
+    return output, (q, k, v, mask, keep, output)
+
+
+def _backward(rate, dtype, saved, d_output):
+    return *backward(*saved, d_output, rate, dtype), None, None
+
+
+_attend.defvjp(_saving_forward, _backward)
 
 
 def _weights(q, k, mask, dtype):

@@ -21,10 +21,10 @@ import functools
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention import softmax
+from lwt.attention import masks, softmax
 from lwt.layers import dropout, fields, linear, mlp, norm, text_embed, text_head
 
 PLACES = ("post", "inline")
@@ -56,7 +56,7 @@ class Block(nn.Module):
         self.mlp_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
         self.drop = dropout.Dropout(self.dropout)
 
-    def __call__(self, x: Float[Array, "b t d"], mask: Bool[Array, "b 1 1 t"], *, train: bool = False):
+    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False):
         """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
         attend = lambda y: self.self_attention(y, None, mask, train=train)  # noqa: E731
         for sublayer, normalise in ((attend, self.self_attention_norm), (self.mlp, self.mlp_norm)):
@@ -147,7 +147,7 @@ class Bert(text_head.TextModel):
         x = self.embed(batch["ids"], batch["segments"])
         if self.embedding_norm:
             x = self.embed_drop(self.embed_norm(x), train=train)
-        mask = (batch["segments"] > 0)[:, None, None, :]
+        mask = masks.Mask(batch["segments"])
         for block in self.block:
             x = block(x, mask, train=train)
         if self.is_initializing():

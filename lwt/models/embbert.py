@@ -8,12 +8,15 @@ biases, with two vectors a norm and two segment rows; it has 353,536 weights, an
 not count. Both readings have neither a residual around an encoder nor a norm after the last one.
 """
 
+import collections.abc
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from lwt import errors, trees
-from lwt.attention import efficient
+from lwt.attention import efficient, masks
 from lwt.layers import conv, fields, linear, norm, text_embed, text_head
 
 PATHS = ("attention", "conv")
@@ -47,7 +50,7 @@ class EfficientEncoder(nn.Module):
 
     Attributes:
         kernel_size: k; expansion: α; norm: "rms" or "layer"; use_bias: of attention, convolution and contraction.
-        attention_dropout: rate on the attention weights.
+        attention: makes an attention module.
         collapsed: see `Difference`.
         dtype: operands of the products.
     """
@@ -56,18 +59,16 @@ class EfficientEncoder(nn.Module):
     expansion: int = 1
     norm: str = "rms"
     use_bias: bool = True
-    attention_dropout: float = 0.1
+    attention: collections.abc.Callable = efficient.Attention
     collapsed: bool = False
     dtype: str = "float32"
 
     @nn.compact
-    def __call__(self, x: Float[Array, "b t d"], mask: Bool[Array, "b 1 1 t"], *, train: bool = False):
+    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False):
         """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
         width = x.shape[-1]
         x = norm.make(self.norm, epsilon=1e-6, name="norm")(x)
-        attended = efficient.Attention(
-            width, dropout=self.attention_dropout, use_bias=self.use_bias, dtype=self.dtype, name="attention"
-        )(x, None, mask, train=train)
+        attended = self.attention(width, use_bias=self.use_bias, name="attention")(x, None, mask, train=train)
         convolved = conv.DepthwiseConv(self.kernel_size, self.expansion, self.use_bias, name="conv")(x)
         contracted = linear.Linear(width, use_bias=self.use_bias, dtype=self.dtype, name="contract")(nn.silu(convolved))
         return Difference(self.collapsed, name="difference")(attended, contracted)
@@ -81,6 +82,9 @@ class Embbert(text_head.TextModel):
         layers: N.
         expansion: α; kernel_size: k.
         norm, use_bias, segments: the readings above.
+        attention: makes an attention from ``width, heads, dropout, use_bias, dtype``; a file of `lwt/attention/` in a
+            config.
+        heads: h; 1 in the paper.
         attention_dropout: rate on the attention weights, the only dropout of the paper's code.
         embedding_std: standard deviation of the initial tables.
         collapsed: for inference: two scalars λ a block in place of four vectors; `collapse` makes such weights.
@@ -93,13 +97,15 @@ class Embbert(text_head.TextModel):
     norm: str = "rms"
     use_bias: bool = True
     segments: int = 3
+    attention: collections.abc.Callable = efficient.Attention
+    heads: int = 1
     attention_dropout: float = 0.1
     embedding_std: float = 1.0
     collapsed: bool = False
 
     def setup(self):
         super().setup()
-        fields.require_positive(self, "reduced", "layers", "expansion", "kernel_size")
+        fields.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
         fields.require_rates(self, "attention_dropout")
         self.embed = text_embed.make(
             "nano",
@@ -111,13 +117,17 @@ class Embbert(text_head.TextModel):
             std=self.embedding_std,
             dtype=self.dtype,
         )
-        keys = ("kernel_size", "expansion", "norm", "use_bias", "attention_dropout", "collapsed", "dtype")
-        self.block = [EfficientEncoder(**{key: getattr(self, key) for key in keys}) for _ in range(self.layers)]
+        attention = functools.partial(
+            self.attention, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
+        )
+        keys = ("kernel_size", "expansion", "norm", "use_bias", "collapsed", "dtype")
+        more = {key: getattr(self, key) for key in keys}
+        self.block = [EfficientEncoder(attention=attention, **more) for _ in range(self.layers)]
 
     def hidden_states(self, batch, *, train=False):
         """The last encoder's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
         x = self.embed(batch["ids"], batch["segments"])
-        mask = (batch["segments"] > 0)[:, None, None, :]
+        mask = masks.Mask(batch["segments"])
         for block in self.block:
             x = block(x, mask, train=train)
         return x

@@ -17,22 +17,22 @@ from lwt.layers import dropout, embed, fields, linear, mlp, position
 
 
 class Block(nn.Module):
-    """One layer: self-attention, attention to the encoder if `cross`, feed-forward; each with residual and norm.
+    """One layer: self-attention, in a decoder attention to the encoder, feed-forward; each with residual and norm.
 
     Post-norm is ``LayerNorm(x + Dropout(Sublayer(x)))`` as in the papers; pre-norm is
     ``x + Dropout(Sublayer(LayerNorm(x)))``.
 
     Attributes:
-        attention: makes an attention module; see `lwt/attention/`.
+        attention: makes the self-attention module; see `lwt/attention/`.
         feed_forward: makes the feed-forward module.
-        cross: whether the layer attends to the encoder.
+        cross: makes the module that attends to the encoder; None in the encoder itself.
         pre_norm: where the norm stands.
         dropout: rate on every sublayer's output.
     """
 
     attention: collections.abc.Callable
     feed_forward: collections.abc.Callable
-    cross: bool = False
+    cross: collections.abc.Callable | None = None
     pre_norm: bool = False
     dropout: float = 0.0
 
@@ -40,7 +40,7 @@ class Block(nn.Module):
         self.self_attention = self.attention()
         self.self_attention_norm = nn.LayerNorm(epsilon=1e-5)
         if self.cross:
-            self.cross_attention = self.attention()
+            self.cross_attention = self.cross()
             self.cross_attention_norm = nn.LayerNorm(epsilon=1e-5)
         self.mlp = self.feed_forward()
         self.mlp_norm = nn.LayerNorm(epsilon=1e-5)
@@ -52,7 +52,7 @@ class Block(nn.Module):
         return norm(x + self.drop(sublayer(x), train=train))
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
-        """x `[b t d]`, mask `[b 1 t t]`, memory `[b s d]`, memory_mask `[b 1 t s]` -> `[b t d]`."""
+        """x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each -> `[b t d]`."""
         x = self._add(
             x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train
         )
@@ -61,12 +61,12 @@ class Block(nn.Module):
             x = self._add(x, attend, self.cross_attention_norm, train=train)
         return self._add(x, self.mlp, self.mlp_norm, train=train)
 
-    def step(self, x, cache, index, mask, memory, memory_mask):
+    def step(self, x, cache, index, memory, memory_mask):
         """One position: x `[b 1 d]`, with the caches of both attentions -> ``(x, new self-attention cache)``."""
 
         def attend(y):
             nonlocal cache
-            y, cache = self.self_attention(y, None, mask, cache=cache, index=index)
+            y, cache = self.self_attention(y, cache=cache, index=index)
             return y
 
         x = self._add(x, attend, self.self_attention_norm, train=False)
@@ -104,7 +104,7 @@ class Stack(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Encoder-decoder transformer over packed rows: several sentence pairs a row, told apart by segment numbers.
+    """Encoder-decoder transformer over rows of one or, told apart by segment numbers, several sentence pairs.
 
     Attributes:
         vocabulary: v, rows of the one table that embeds source and target and gives the logits (three-way tying).
@@ -116,7 +116,10 @@ class Seq2Seq(nn.Module):
         attention_dropout: rate on attention weights.
         pre_norm: norm before each sublayer (with a final norm) instead of after it.
         scale_embedding: multiply embeddings by √d (Vaswani, section 3.4).
-        attention: makes an attention from ``width, heads, dropout, dtype``.
+        packed: whether a row may hold several pairs; attentions that mix the texts of a row need rows of one.
+        attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
+        decoder_attention: the same for the decoder's self-attention; None: as `attention`.
+        cross_attention: the same for the decoder's attention to the encoder; None: as `attention`.
         dtype: operands of the products.
     """
 
@@ -130,7 +133,10 @@ class Seq2Seq(nn.Module):
     attention_dropout: float = 0.1
     pre_norm: bool = False
     scale_embedding: bool = True
+    packed: bool = True
     attention: collections.abc.Callable = softmax.Attention
+    decoder_attention: collections.abc.Callable | None = None
+    cross_attention: collections.abc.Callable | None = None
     dtype: str = "float32"
 
     @nn.nowrap
@@ -148,18 +154,25 @@ class Seq2Seq(nn.Module):
             )
         self.embed = embed.Embed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
-        attention = functools.partial(
-            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
-        )
         block = functools.partial(
             Block,
-            attention=attention,
             feed_forward=functools.partial(mlp.MLP, hidden=self.hidden, dtype=self.dtype),
             pre_norm=self.pre_norm,
             dropout=self.dropout,
         )
-        self.encoder = Stack(self.encoder_layers, block, final_norm=self.pre_norm)
-        self.decoder = Stack(self.decoder_layers, functools.partial(block, cross=True), final_norm=self.pre_norm)
+        encoder = functools.partial(block, self._attention(self.attention))
+        decoder = functools.partial(
+            block,
+            self._attention(self.decoder_attention or self.attention),
+            cross=self._attention(self.cross_attention or self.attention),
+        )
+        self.encoder = Stack(self.encoder_layers, encoder, final_norm=self.pre_norm)
+        self.decoder = Stack(self.decoder_layers, decoder, final_norm=self.pre_norm)
+
+    def _attention(self, maker):
+        return functools.partial(
+            maker, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
+        )
 
     def _embed(self, ids, positions, *, train):
         x = self.embed(ids)
@@ -177,15 +190,18 @@ class Seq2Seq(nn.Module):
     ) -> Float[Array, "b s d"]:
         """Source ids, segments and positions `[b s]` -> memory `[b s d]`."""
         x = self._embed(source, positions, train=train)
-        return self.encoder(x, masks.segments(segments, segments), train=train)
+        return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
         """The decoder's last hidden states `[b t d]` for a batch of packed pairs (keys: see `lwt/data/pipeline.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
         memory = self.encode(batch["source"], source_segments, batch["source_positions"], train=train)
         x = self._embed(batch["inputs"], batch["target_positions"], train=train)
-        mask = masks.segments(target_segments, target_segments) & masks.causal(x.shape[1])
-        return self.decoder(x, mask, memory, masks.segments(target_segments, source_segments), train=train)
+        mask = self._mask(target_segments, target_segments, causal=True)
+        return self.decoder(x, mask, memory, self._mask(target_segments, source_segments), train=train)
+
+    def _mask(self, queries, keys, *, causal=False):
+        return masks.Mask(keys, queries if self.packed else None, causal)
 
     def output_table(self):
         """The table `[v d]` whose product with hidden states gives the logits."""
@@ -214,7 +230,7 @@ class Seq2Seq(nn.Module):
                 **{n: layer.self_attention.empty_cache(memory.shape[0], length) for n, layer in layers.items()},
             },
             "cross": {
-                "mask": (source_segments > 0)[:, None, None, :],
+                "mask": masks.Mask(source_segments),
                 **{n: layer.cross_attention.project(memory) for n, layer in layers.items()},
             },
         }
@@ -224,10 +240,8 @@ class Seq2Seq(nn.Module):
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]
         x = self._embed(tokens[:, None], jnp.full((1, 1), index), train=False)
-        length = past["layer_0"]["key"].shape[2]
-        mask = (jnp.arange(length) <= index)[None, None, None, :]
         for i, layer in enumerate(self.decoder.layer):
             name = f"layer_{i}"
-            x, past[name] = layer.step(x, past[name], index, mask, cross[name], cross["mask"])
+            x, past[name] = layer.step(x, past[name], index, cross[name], cross["mask"])
         past["index"] = index + 1
         return self.logits(self.decoder.finish(x))[:, 0], {"self": past, "cross": cross}

@@ -22,6 +22,8 @@ KINDS = {  # of data
     "masked": masked.Masked,
     "images": images.Images,
 }
+ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section, and what ...
+ATTENTION_SIZES = ("width", "heads", "dropout", "dtype")  # ... the model itself gives to each
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
@@ -192,8 +194,9 @@ def make_model(config, vocabulary, *, outputs=0):
         outputs: of its classifier, where the data tells; 0: the model's own default.
     """
     section, more = dict(config.model), {"outputs": outputs} if outputs else {}
-    if isinstance(section.get("attention"), str):
-        section["attention"] = registry.module("lwt.attention", section["attention"], key="model.attention").Attention
+    for key in ATTENTIONS & section.keys():
+        section[key] = registry.maker("lwt.attention", section[key], key=f"model.{key}", taken=ATTENTION_SIZES)
+    more["packed"] = config.data.packed
     return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
 
 

@@ -23,12 +23,13 @@ SECTIONS = {  # every key that a config has to have: those of configs/common.py
     "reparam.": "name",
     "task.": "name",
     "data.": "kind train validation test fields label leak_free masking join max_train_records max_malformed "
-    "min_tokens max_tokens rows row_length eval_batch image_size channels randaugment",
+    "min_tokens max_tokens rows row_length eval_batch image_size channels randaugment packed",
     "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
     "data.tokenizer.": "vocabulary split_digits path",
     "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules trainable clip_norm accumulate",
     "optimizer.schedule.": "name",
 }
+ADDED = {"data": {"packed": True}}  # keys that there once were not, with what those runs did
 KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 
@@ -100,7 +101,7 @@ def read(workdir):
 def _parse(path):
     try:
         with open(path) as file:
-            return ml_collections.ConfigDict(json.load(file))
+            config = ml_collections.ConfigDict(json.load(file))
     except OSError as error:
         raise errors.CheckpointError(
             f"{os.path.dirname(path)} is not the workdir of a run: {path} cannot be read ({error.strerror}); give the "
@@ -110,6 +111,10 @@ def _parse(path):
         raise errors.CheckpointError(
             f"{path} is damaged: {error}; it should be the JSON that train.py wrote"
         ) from error
+    for section, values in ADDED.items():
+        if isinstance(config.get(section), ml_collections.ConfigDict):
+            config[section] = {**values, **config[section]}
+    return config
 
 
 def _difference(old, new):

@@ -5,69 +5,166 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import registry
+from lwt import errors, registry
 from lwt.attention import masks
 
-NAMES = [name for name in registry.names("lwt.attention") if name != "masks"]
+MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
+CLASSES = {name: module.Attention for name, module in MODULES.items() if hasattr(module, "Attention")}
+KINDS = {  # other settings of the same files
+    "softmax, head_width": ("softmax", {"head_width": 2}),
+    "softmax, kv_heads": ("softmax", {"kv_heads": 2}),
+    "softmax, block": ("softmax", {"block": 2}),
+    "softmax, kv_heads and block": ("softmax", {"kv_heads": 1, "block": 4}),
+}
+CASES = {**{name: (name, {}) for name in CLASSES}, **KINDS}
 
 
-@pytest.fixture(params=NAMES)
-def attention(request):
-    module = registry.module("lwt.attention", request.param, key="attention").Attention(width=16, heads=4)
+def made(case, **more):
+    name, arguments = CASES[case]
+    module = CLASSES[name](width=16, heads=4, **arguments, **more)
     return module, module.init(jax.random.key(0), jnp.ones((1, 3, 16)))
+
+
+def those(**can):
+    """The cases whose class says that it can."""
+    kept = [case for case, (name, _) in CASES.items() if all(getattr(CLASSES[name], c) is v for c, v in can.items())]
+    return pytest.mark.parametrize("case", kept)
 
 
 def rows(seed, length):
     return jax.random.normal(jax.random.key(seed), (2, length, 16))
 
 
+def touched(output, x):
+    """Which positions of the first row of x the output (a function of x) depends on."""
+    return (np.abs(jax.grad(lambda x: output(x).sum())(x)[0]).sum(-1) > 0).tolist()
+
+
 def test_there_are_attentions():
-    assert "softmax" in NAMES
+    assert {"softmax", "efficient"} <= CLASSES.keys()
 
 
-def test_output_has_the_shape_of_x(attention):
-    module, variables = attention
-    assert module.apply(variables, rows(0, 5), rows(1, 7)).shape == (2, 5, 16)
+@those()
+def test_output_has_the_shape_of_x(case):
+    module, variables = made(case)
+    assert module.apply(variables, rows(0, 5)).shape == (2, 5, 16)
 
 
-def test_masked_positions_have_no_gradient(attention):
-    module, variables = attention
-    allowed = jnp.array([[True, True, False, True, False]] * 2)[:, None, None, :]
-    gradient = jax.grad(lambda c: module.apply(variables, rows(0, 4), c, allowed)[0].sum())(rows(1, 5))
-    touched = np.abs(gradient[0]).sum(-1) > 0
-    assert touched.tolist() == [True, True, False, True, False]
+@those()
+def test_padding_has_no_gradient(case):
+    module, variables = made(case)
+    mask = masks.Mask(jnp.array([[1, 1, 1, 1, 0, 0, 0]] * 2))
+    output = lambda x: module.apply(variables, x, None, mask)[0, :4]  # noqa: E731
+    assert touched(output, rows(0, 7)) == [True] * 4 + [False] * 3
 
 
-def test_causal_by_gradient(attention):
-    module, variables = attention
-    for position in range(4):
-        state = lambda x, p=position: module.apply(variables, x, None, masks.causal(4))[0, p].sum()  # noqa: E731
-        touched = np.abs(jax.grad(state)(rows(0, 4))[0]).sum(-1) > 0
-        assert touched.tolist() == [p <= position for p in range(4)]
+@those()
+def test_padding_does_not_change_the_rest(case):
+    module, variables = made(case)
+    x = rows(0, 4)
+    longer = jnp.concatenate([x, rows(1, 3)], axis=1)
+    mask = masks.Mask(jnp.array([[1, 1, 1, 1, 0, 0, 0]] * 2))
+    expected = module.apply(variables, x, None, masks.Mask(jnp.ones((2, 4), int)))
+    np.testing.assert_allclose(module.apply(variables, longer, None, mask)[:, :4], expected, atol=2e-6)
 
 
-def test_a_step_at_a_time_equals_the_whole(attention):
-    module, variables = attention
-    x = rows(0, 6)
-    whole = module.apply(variables, x, None, masks.causal(6))
-    cache = module.empty_cache(2, 6)
-    for i in range(6):
-        mask = (jnp.arange(6) <= i)[None, None, None]
-        y, cache = module.apply(variables, x[:, i : i + 1], None, mask, cache=cache, index=i)
-        np.testing.assert_allclose(y[:, 0], whole[:, i], atol=1e-6)
+@those(crosses=True)
+def test_a_padded_context_has_no_gradient(case):
+    module, variables = made(case)
+    mask = masks.Mask(jnp.array([[1, 1, 0, 1, 0]] * 2))
+    x = rows(0, 4)
+    output = lambda context: module.apply(variables, x, context, mask)[0]  # noqa: E731
+    assert touched(output, rows(1, 5)) == [True, True, False, True, False]
 
 
-def test_a_projected_context_equals_the_context(attention):
-    module, variables = attention
-    x, context = rows(0, 3), rows(1, 5)
+@those(crosses=False)
+def test_another_sequence_is_refused(case):
+    module, variables = made(case)
+    with pytest.raises(errors.ConfigError, match="cross_attention"):
+        module.apply(variables, rows(0, 4), rows(1, 4))
+
+
+@those(has_causal=True)
+def test_causal_by_gradient(case):
+    module, variables = made(case)
+    for position in range(6):
+        output = lambda x, p=position: module.apply(variables, x, None, masks.Mask(causal=True))[0, p]  # noqa: E731
+        seen = touched(output, rows(0, 6))
+        assert seen[position] and not any(seen[position + 1 :])
+
+
+@those(has_causal=False)
+def test_a_causal_mask_is_refused(case):
+    module, variables = made(case)
+    with pytest.raises(errors.ConfigError, match="no causal form"):
+        module.apply(variables, rows(0, 4), None, masks.Mask(causal=True))
+
+
+@those(has_causal=True)
+def test_a_step_at_a_time_equals_the_whole(case):
+    module, variables = made(case)
+    x = rows(0, 9)
+    whole = module.apply(variables, x, None, masks.Mask(causal=True))
+    cache = module.empty_cache(2, 9)
+    assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(cache))
+    for i in range(9):
+        y, cache = module.apply(variables, x[:, i : i + 1], cache=cache, index=i)
+        np.testing.assert_allclose(y[:, 0], whole[:, i], atol=2e-6)
+
+
+@those(keeps_texts_apart=True)
+@pytest.mark.parametrize("causal", [False, True])
+def test_texts_in_a_row_do_not_see_each_other(case, causal):
+    module, variables = made(case)
+    if causal and not module.has_causal:
+        causal = False
+    x, segments = rows(0, 8), jnp.array([[1, 1, 1, 2, 2, 2, 2, 0]] * 2)
+    packed = module.apply(variables, x, None, masks.Mask(segments, segments, causal))
+    for part in (slice(0, 3), slice(3, 7)):
+        alone = module.apply(variables, x[:, part], None, masks.Mask(causal=causal))
+        np.testing.assert_allclose(packed[:, part], alone, atol=2e-6)
+
+
+@those(keeps_texts_apart=False)
+def test_several_texts_in_a_row_are_refused(case):
+    module, variables = made(case)
+    segments = jnp.array([[1, 1, 2, 2]] * 2)
+    with pytest.raises(errors.ConfigError, match="data.packed"):
+        module.apply(variables, rows(0, 4), None, masks.Mask(segments, segments))
+
+
+@those(crosses=True)
+def test_a_projected_context_equals_the_context(case):
+    module, variables = made(case)
+    x, context, mask = rows(0, 3), rows(1, 5), masks.Mask(jnp.array([[1, 1, 1, 0, 0], [1] * 5]))
     cache = module.apply(variables, context, method="project")
-    np.testing.assert_allclose(module.apply(variables, x, cache=cache), module.apply(variables, x, context), atol=1e-6)
+    expected = module.apply(variables, x, context, mask)
+    np.testing.assert_allclose(module.apply(variables, x, None, mask, cache=cache), expected, atol=2e-6)
 
 
-def test_dropout_acts_in_training_only(attention):
-    module, variables = attention
-    module = module.clone(dropout=0.5)
+@those()
+def test_operands_of_half_precision_give_about_the_same(case):
+    module, variables = made(case)
+    half = module.clone(dtype="bfloat16")
+    x = rows(0, 12)
+    gradient = lambda m: jax.grad(lambda x: (m.apply(variables, x) ** 2).sum())(x)  # noqa: E731
+    np.testing.assert_allclose(half.apply(variables, x), module.apply(variables, x), atol=0.05)
+    expected = gradient(module)
+    assert np.linalg.norm(gradient(half) - expected) < 0.05 * np.linalg.norm(expected)
+
+
+@those()
+def test_dropout_acts_in_training_only(case):
+    module, variables = made(case, dropout=0.5)
     train = lambda seed: module.apply(variables, rows(0, 4), train=True, rngs={"dropout": jax.random.key(seed)})  # noqa: E731
     assert not np.allclose(train(0), train(1))
     np.testing.assert_array_equal(train(0), train(0))
     np.testing.assert_array_equal(module.apply(variables, rows(0, 4)), module.apply(variables, rows(0, 4)))
+
+
+@those()
+def test_heads_that_do_not_divide_the_width_are_refused(case):
+    name, arguments = CASES[case]
+    if "head_width" not in arguments:
+        with pytest.raises(errors.ConfigError, match="heads=3"):
+            CLASSES[name](width=16, heads=3, **arguments).init(jax.random.key(0), jnp.ones((1, 3, 16)))

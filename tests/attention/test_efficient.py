@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lwt import trees
-from lwt.attention import efficient, softmax
+from lwt.attention import efficient, masks, softmax
 
 
 @pytest.mark.parametrize("heads", [1, 4])
@@ -13,15 +13,15 @@ def test_equals_pytorchs_scaled_dot_product_on_the_context_itself(heads):
     module = efficient.Attention(width=16, heads=heads)
     x, context = (jax.random.normal(jax.random.key(i), (2, n, 16)) for i, n in ((0, 5), (1, 7)))
     variables = module.init(jax.random.key(2), x)
-    allowed = np.array(jax.random.bernoulli(jax.random.key(3), 0.7, (2, 1, 1, 7)))
-    allowed[..., 0] = True
-    ours = module.apply(variables, x, context, jnp.asarray(allowed))
+    allowed = np.array(jax.random.bernoulli(jax.random.key(3), 0.7, (2, 7)))
+    allowed[:, 0] = True
+    ours = module.apply(variables, x, context, masks.Mask(jnp.asarray(allowed, int)))
 
     w = {name: torch.tensor(np.array(leaf)) for name, leaf in trees.flatten(variables["params"]).items()}
     split = lambda a: a.reshape(2, -1, heads, 16 // heads).transpose(1, 2)  # noqa: E731
     x, context = (torch.tensor(np.array(a)) for a in (x, context))
     q, kv = split(x @ w["query/kernel"] + w["query/bias"]), split(context)
-    mixed = torch.nn.functional.scaled_dot_product_attention(q, kv, kv, attn_mask=torch.tensor(allowed))
+    mixed = torch.nn.functional.scaled_dot_product_attention(q, kv, kv, attn_mask=torch.tensor(allowed[:, None, None]))
     expected = mixed.transpose(1, 2).reshape(2, 5, 16) @ w["out/kernel"] + w["out/bias"]
     np.testing.assert_allclose(ours, expected.numpy(), atol=1e-5)
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.attention import softmax
+from lwt.attention import masks, softmax
 
 
 def test_equals_pytorchs_multi_head_attention():
@@ -13,7 +13,7 @@ def test_equals_pytorchs_multi_head_attention():
     variables = module.init(jax.random.key(2), x)
     allowed = np.array(jax.random.bernoulli(jax.random.key(3), 0.7, (2, 7)))
     allowed[:, 0] = True
-    ours = module.apply(variables, x, context, jnp.asarray(allowed[:, None, None, :]))
+    ours = module.apply(variables, x, context, masks.Mask(jnp.asarray(allowed, int)))
 
     theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
     weights = {n: {k: torch.tensor(np.array(w)) for k, w in p.items()} for n, p in variables["params"].items()}
