@@ -17,12 +17,18 @@ from configs import common
 # Weights without heads are those of the paper's table 2 and section 6; see docs/results/parameters.
 EFFICIENT = dict(attention="efficient", heads=1, activation="silu", norm="rms", norm_place="inline", dropout=0.0)
 MODELS = {
-    "embbert": (8192, dict(name="embbert", width=128, reduced=16, layers=4, expansion=1, kernel_size=32)),
-    "bert_2mb": (2048, dict(name="bert", width=80, heads=2, hidden=160, layers=2)),
+    "embbert": (
+        8192,
+        dict(name="embbert", width=128, reduced=16, layers=4, expansion=1, kernel_size=32, attention="efficient"),
+    ),
+    "bert_2mb": (2048, dict(name="bert", width=80, heads=2, hidden=160, layers=2, attention="softmax")),
     "mamba_2mb": (2048, dict(name="mamba", width=64, layers=5, expansion=1, state=6, kernel_size=4)),
     "embedder": (8192, dict(name="embedder", width=320, reduced=32)),
     "embedder_conv": (8192, dict(name="embedder", width=320, reduced=32, kernel_size=16)),
-    "bert_ne": (8192, dict(name="bert", width=90, heads=2, hidden=180, layers=2, embedding="nano", reduced=16)),
+    "bert_ne": (
+        8192,
+        dict(name="bert", width=90, heads=2, hidden=180, layers=2, embedding="nano", reduced=16, attention="softmax"),
+    ),
     "bert_ea": (2048, dict(name="bert", width=84, hidden=168, layers=3, **EFFICIENT)),
     "bert_ne_ea": (
         8192, dict(name="bert", width=128, hidden=89, layers=4, embedding="nano", reduced=16, **EFFICIENT)
@@ -31,7 +37,7 @@ MODELS = {
         30_522,
         dict(
             name="bert", width=128, heads=2, hidden=512, layers=2, activation="gelu", segments=2, embedding_norm=True,
-            pooler=True,
+            pooler=True, attention="softmax",
         ),
     ),
 }  # fmt: skip

@@ -39,7 +39,7 @@ def get_config(arg=""):
     config.data.rows, config.data.row_length = 8, 64
     config.model = dict(
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
-        dropout=0.0, attention_dropout=0.0,
+        dropout=0.0, attention_dropout=0.0, attention="softmax",
     )  # fmt: skip
     config.task = dict(name="translate", metrics=("exact_match",), chunk=64)
     config.precision = "bfloat16"

@@ -29,7 +29,7 @@ def get_config(arg=""):
     config.data.rows, config.data.row_length = 32, 64
     config.model = dict(
         name="seq2seq", width=64, heads=4, hidden=256, encoder_layers=2, decoder_layers=2,
-        dropout=0.0, attention_dropout=0.0,
+        dropout=0.0, attention_dropout=0.0, attention="softmax",
     )  # fmt: skip
     config.task = dict(name="translate", metrics=("exact_match",))
     config.optimizer.schedule = dict(name="cosine", warmup=100)

@@ -45,7 +45,7 @@ def get_config(arg=""):
     config.precision = args["precision"]
     config.model = dict(
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
-        dropout=0.1, attention_dropout=0.1,
+        dropout=0.1, attention_dropout=0.1, attention="softmax",
     )  # fmt: skip
     config.optimizer.learning_rate = 0.5
     config.optimizer.schedule = dict(name="noam", width=128, warmup=4000)

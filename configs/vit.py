@@ -38,7 +38,8 @@ def get_config(arg=""):
         raise ValueError(f"size={args['size']!r}: there is {', '.join(SIZES)}")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
-    config.model = dict(SIZES[args["size"]], name="vit", stem="conv" if args["hybrid"] else "patches")
+    config.model = dict(SIZES[args["size"]], name="vit", attention="softmax")
+    config.model.stem = "conv" if args["hybrid"] else "patches"
     config.model.image_size = args["image_size"] or config.model.image_size
     config.data.kind = "images"
     config.data.train = args["data"]

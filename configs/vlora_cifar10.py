@@ -52,7 +52,7 @@ def get_config(arg=""):
             raise ValueError(f"{key}={args[key]!r}: there is {', '.join(there)}")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
-    config.model = dict(name="vit", image_size=32, channels=3, **SIZES[size])
+    config.model = dict(name="vit", image_size=32, channels=3, attention="softmax", **SIZES[size])
     config.reparam = reparam(args["rank"], args["mode"], args["chunks"] or CHUNKS[size])
     config.task = dict(name="classify_images", mean=MEAN, std=STD, **AUGMENT[augment])
     config.data.kind = "images"

@@ -15,6 +15,18 @@ KINDS = {  # other settings of the same files
     "softmax, kv_heads": ("softmax", {"kv_heads": 2}),
     "softmax, block": ("softmax", {"block": 2}),
     "softmax, kv_heads and block": ("softmax", {"kv_heads": 1, "block": 4}),
+    "kv_projection, folded": ("kv_projection", {"rank": 1, "folded": True}),
+    "kv_projection, heads of their own": ("kv_projection", {"rank": 3, "shared": False, "mixing": True}),
+    "linformer, E and F": ("linformer", {"shared": False, "rank": 5, "max_length": 12}),
+    "nystrom, landmarks": ("nystrom", {"landmarks": 3}),
+    "nystrom, kernel_size": ("nystrom", {"landmarks": 2, "kernel_size": 3}),
+    "linear, random": ("linear", {"features": "random", "count": 6}),
+    "linear, block": ("linear", {"block": 2}),
+    "local, window": ("local", {"window": 3}),
+    "sparse, strided": ("sparse", {"stride": 2}),
+    "sparse, fixed": ("sparse", {"pattern": "fixed", "stride": 3, "summary": 1}),
+    "folded, places": ("folded", {"places": 2, "kv_heads": 2}),
+    "folded, block": ("folded", {"places": 3, "block": 2}),
 }
 CASES = {**{name: (name, {}) for name in CLASSES}, **KINDS}
 

@@ -1,0 +1,184 @@
+"""K/V projection: every head attends in a space of k < d_k dimensions.
+
+Source: "Improving Transformer Efficiency with Key/Value Projection", section "Mathematical Formulation":
+``Q' = Q W_q``, ``K' = K W_k``, ``V' = V W_v``, ``O = softmax(Q' K'ᵀ / √k) V' W_o``. It shortens the heads and not, as
+Linformer does, the sequence. The cache of decoding shrinks by d_k/k.
+"""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt import errors, trees
+from lwt.attention import softmax
+from lwt.layers import linear
+
+
+class Into(nn.Module):
+    """Heads of width d_k, then of width k: ``x W`` and, head by head, times W_q, W_k or W_v: `[b t d] -> [b t h·k]`.
+
+    Attributes:
+        heads: h; head_width: d_k; rank: k.
+        shared: whether one matrix `[d_k k]` serves all heads; if not, each has its own, together `[h·d_k k]`.
+        mixing: a further matrix `[k k]`, which starts as the identity.
+        use_bias: of W.
+        dtype: operands of the products.
+    """
+
+    heads: int
+    head_width: int
+    rank: int
+    shared: bool = True
+    mixing: bool = False
+    use_bias: bool = True
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t n"]:
+        full = linear.Linear(self.heads * self.head_width, use_bias=self.use_bias, dtype=self.dtype, name="full")(x)
+        y = PerHead(self.heads, self.rank, self.shared, self.dtype, name="rank")(full)
+        if self.mixing:
+            identity = lambda key, shape, dtype=jnp.float32: jnp.eye(*shape, dtype=dtype)  # noqa: E731
+            y = PerHead(self.heads, self.rank, True, self.dtype, init=identity, name="mixing")(y)
+        return y
+
+
+class OutOf(nn.Module):
+    """Heads of width k to d_k by W_o, and together to d: `[b t h·k] -> [b t d]`; attributes as of `Into`."""
+
+    heads: int
+    head_width: int
+    width: int
+    shared: bool = True
+    use_bias: bool = True
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b t n"]) -> Float[Array, "b t d"]:
+        y = PerHead(self.heads, self.head_width, self.shared, self.dtype, name="rank")(x)
+        return linear.Linear(self.width, use_bias=self.use_bias, dtype=self.dtype, name="full")(y)
+
+
+class PerHead(nn.Module):
+    """Each head times a matrix: `[b t h·n] -> [b t h·m]`; the kernel is `[n m]` if it is shared, else `[h·n m]`."""
+
+    heads: int
+    width: int
+    shared: bool
+    dtype: str
+    init: nn.initializers.Initializer = nn.initializers.lecun_normal()
+
+    @nn.compact
+    def __call__(self, x):
+        n = x.shape[-1] // self.heads
+        kernel = self.param("kernel", self.init, (n if self.shared else self.heads * n, self.width))
+        heads = x.reshape(*x.shape[:-1], self.heads, n)
+        if self.shared:
+            y = linear.linear(heads, kernel, dtype=self.dtype)
+        else:
+            each = linear.dense(kernel).reshape(self.heads, n, self.width)
+            product = jax.vmap(functools.partial(linear.linear, dtype=self.dtype), in_axes=(-2, 0), out_axes=-2)
+            y = product(heads, each)
+        return y.reshape(*x.shape[:-1], -1)
+
+
+class Attention(softmax.Attention):
+    """Multi-head attention whose heads attend in k dimensions.
+
+    Folded, the products of two matrices are one each, and what is left is `softmax.Attention` with
+    ``head_width = rank``: the same functions, faster, but another parametrization of them, which trains otherwise.
+    `fold` turns trained weights of the form in the text into the folded one's.
+
+    Attributes:
+        rank: k; 0: half of d_k = d/h.
+        folded: whether it has the folded form's weights.
+        shared: whether the heads share W_q, W_k, W_v and W_o, as in the text.
+        mixing: a learned matrix `[k k]` between W_q and the scores, for ``Q' M K'ᵀ``.
+        head_width: d_k; 0: d/h.
+    """
+
+    rank: int = 0
+    folded: bool = False
+    shared: bool = True
+    mixing: bool = False
+
+    @property
+    def full_size(self):
+        """The width d_k of a head before its projection."""
+        return self.head_width or self.width // self.heads
+
+    @property
+    def head_size(self):
+        """The width k of a head."""
+        return self.rank or max(1, self.full_size // 2)
+
+    def check(self):
+        """Refuses fields that do not fit together."""
+        super().check()
+        if not 0 <= self.rank <= self.full_size:
+            raise self.refuse(
+                f"rank={self.rank} should be at most the head width {self.full_size}, or 0 for half of it"
+            )
+
+    def setup(self):
+        if self.folded:
+            super().setup()
+            return
+        self.check()
+        common = {"shared": self.shared, "use_bias": self.use_bias, "dtype": self.dtype}
+        into = lambda heads, mixing=False: Into(heads, self.full_size, self.head_size, mixing=mixing, **common)  # noqa: E731
+        self.query, self.out = into(self.heads, self.mixing), OutOf(self.heads, self.full_size, self.width, **common)
+        self.key, self.value = into(self.key_heads), into(self.key_heads)
+
+
+def fold(params, *, heads):
+    """Weights of the folded form from those of the form in the text: exactly the same function.
+
+    Args:
+        params: the tree of a model, or of one attention.
+        heads: h, of every K/V projection in it.
+
+    Returns:
+        the tree for ``Attention(folded=True)``; other weights are taken over as they are.
+
+    Raises:
+        lwt.errors.ConfigError: there is no K/V projection to fold.
+    """
+    flat = {name: linear.dense(weight) for name, weight in trees.flatten(params).items()}
+    end = "query/rank/kernel"
+    stems = [name.removesuffix(end) for name in flat if name == end or name.endswith(f"/{end}")]
+    if not stems:
+        raise errors.ConfigError(f"there are no weights */{end} to fold: is it a kv_projection that is not folded?")
+    for stem in stems:
+        d_k, rank = flat[f"{stem}query/full/kernel"].shape[1] // heads, flat[f"{stem}{end}"].shape[1]
+        for name in ("query", "key", "value"):
+            matrix = flat.pop(f"{stem}{name}/rank/kernel").reshape(-1, d_k, rank)  # of all heads, or one for each
+            if (mixing := f"{stem}{name}/mixing/kernel") in flat:
+                matrix = matrix @ flat.pop(mixing)
+            flat[f"{stem}{name}/kernel"] = _into(flat.pop(f"{stem}{name}/full/kernel"), matrix)
+            if (bias := f"{stem}{name}/full/bias") in flat:
+                flat[f"{stem}{name}/bias"] = _into(flat.pop(bias)[None], matrix)[0]
+        full, matrix = flat.pop(f"{stem}out/full/kernel"), flat.pop(f"{stem}out/rank/kernel")
+        blocks = matrix.reshape(-1, rank, d_k) @ full.reshape(heads, d_k, -1)
+        flat[f"{stem}out/kernel"] = blocks.reshape(heads * rank, -1)
+        if (bias := f"{stem}out/full/bias") in flat:
+            flat[f"{stem}out/bias"] = flat.pop(bias)
+    return trees.unflatten(flat)
+
+
+def _into(full, matrix):
+    """``W W_q``, head by head: `[d h·d_k]` and `[1|h d_k k] -> [d h·k]`."""
+    blocks = full.reshape(len(full), -1, matrix.shape[1]).swapaxes(0, 1) @ matrix
+    return blocks.swapaxes(0, 1).reshape(len(full), -1)
+
+
+def break_even(head_width, rank):
+    """The length n beyond which k < d_k costs fewer operations: ``2 d_k k / (d_k - k)``.
+
+    A head needs 4n²k + 8n·d_k·k of them in the form in the text, and 4n²·d_k without projections. Folded, it always
+    needs fewer.
+    """
+    return 2 * head_width * rank / (head_width - rank)
