@@ -5,7 +5,8 @@ A worker prints one JSON line when it is ready (compiled and warm), then answers
     {"run": 4}   ->  {"seconds": 1.9, "cpu_seconds": 3.7, "examples": 512, "tokens": 6810, "loss": 10.7}
     {"quit": 1}  ->  {"peak_bytes": 1234567890}, and ends
 
-So A B A B rounds interleave on one machine, and the memory of each variant is measured alone.
+What else a command holds says which of several kinds of steps is meant. So A B A B rounds interleave on one machine,
+and the memory of each variant is measured alone.
 """
 
 import argparse
@@ -59,7 +60,8 @@ def serve(run, *, parameters, warmup, **facts):
     """A worker's whole life: warms up, says that it is ready, answers until it is told to quit.
 
     Args:
-        run: ``run(k)`` does k steps, waits for their results and returns a dict of sums over the steps (and ``loss``).
+        run: ``run(k)`` does k steps, waits for their results and returns a dict of sums over the steps (and ``loss``);
+            what else the command holds comes by name.
         parameters: number of scalars that are trained (or, decoding, that there are), reported with the figures.
         warmup: steps before the first that is timed: all shapes have to be seen (compiled) in them.
         **facts: anything else to say once.
@@ -76,8 +78,9 @@ def serve(run, *, parameters, warmup, **facts):
         if "run" not in command:
             print(json.dumps({"peak_bytes": peak_bytes()}), file=channel, flush=True)
             return
+        steps = command.pop("run")
         wall, cpu = time.perf_counter(), time.process_time()
-        answer = run(command["run"])
+        answer = run(steps, **command)
         answer |= {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         print(json.dumps(answer), file=channel, flush=True)
 

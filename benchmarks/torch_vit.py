@@ -22,14 +22,16 @@ MEAN, STD = (torch.tensor(values)[:, None, None] for values in (vlora_cifar10.ME
 class Attention(nn.Module):
     """Multi-head attention by PyTorch's own kernel."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, *, causal=False):
         super().__init__()
-        self.heads, self.qkv, self.proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads, self.causal = heads, causal
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x):
         b, t, d = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, d))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.proj(y.transpose(1, 2).reshape(b, t, d))
 
 
 class Block(nn.Module):

@@ -42,7 +42,7 @@ def make(package, section, *, key, **more):
     """
     cls = class_of(package, section["name"], key=f"{key}.name")
     given = _arguments(cls, section, key=key, taken=more)
-    return cls(**given, **{name: value for name, value in more.items() if name in _fields(cls)})
+    return cls(**given, **{name: value for name, value in more.items() if name in fields(cls)})
 
 
 def maker(package, section, *, key, taken):
@@ -70,13 +70,13 @@ def _arguments(cls, section, *, key, taken):
     """The arguments of a config section, all but its name, checked against the fields of a class."""
     # a tuple comes back as a list from a config that was kept as JSON
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(section).items() if k != "name"}
-    fields = _fields(cls)
+    there = fields(cls)
     for name, value in given.items():
-        if name not in fields or name in taken:
+        if name not in there or name in taken:
             raise errors.ConfigError(
-                f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, fields)}"
+                f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, there)}"
             )
-        default = fields[name].default
+        default = there[name].default
         if isinstance(default, (int, float, str, bool)) and not _fits(value, default):
             raise errors.ConfigError(
                 f"{key}.{name}={value!r} should be of type {type(default).__name__}, like its default {default!r}"
@@ -84,7 +84,8 @@ def _arguments(cls, section, *, key, taken):
     return given
 
 
-def _fields(cls):
+def fields(cls):
+    """What a config section can give to a class, ``{name: dataclass field}``."""
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
 
 

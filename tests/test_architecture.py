@@ -32,6 +32,7 @@ SHARED = {
     "lwt.layers.quantized",
     "lwt.layers.dropout",
     "lwt.layers.attend",
+    "lwt.layers.conv",
 }  # what the siblings of `layers` may use of it
 
 

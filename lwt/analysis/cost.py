@@ -13,9 +13,9 @@ prints one JSON object:
     rows, row_length        the batch that was compiled
     vocabulary, backend     what it was compiled with, and for
 
-FLOPs are the compiler's own count of the operations that it left, padding included. It counts the body of a loop once,
-and the vocabulary's cross-entropy is a loop over chunks of positions: so FLOPs are counted with a single chunk, and the
-memory with the config's own ``task.chunk``.
+FLOPs are the compiler's own count of the operations that it left, padding included, and loops as often as they run
+(`lwt/analysis/flops.py`). The vocabulary's cross-entropy is a loop over chunks of positions: FLOPs are counted with a
+single chunk, and the memory with the config's own ``task.chunk``.
 """
 
 import collections
@@ -31,6 +31,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from lwt import errors, trees
+from lwt.analysis import flops
 from lwt.data import masked, pairs, tokenizer
 from lwt.reparam import compose
 from lwt.training import build, command, optim
@@ -76,18 +77,18 @@ def measure(config, *, rows=0, row_length=0):
     batch = batch_of(config, rows, row_length)
     seed = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))
     loss = functools.partial(_loss, config)
-    compiled = lambda f: jax.jit(f).lower(trainable, frozen, batch, seed).compile()  # noqa: E731
-    forward = compiled(loss(train=False, chunk=rows * row_length))
-    both = compiled(jax.value_and_grad(loss(train=True, chunk=rows * row_length)))
-    as_trained = compiled(jax.value_and_grad(loss(train=True)))
+    traced = lambda f: jax.jit(f).trace(trainable, frozen, batch, seed)  # noqa: E731
+    forward = traced(loss(train=False, chunk=rows * row_length))
+    both = traced(jax.value_and_grad(loss(train=True, chunk=rows * row_length)))
+    as_trained = traced(jax.value_and_grad(loss(train=True))).lower().compile()
     return {
         "parameters": parameters(config),
         "parameter_bytes": trees.nbytes({**trainable, **frozen}),
         "optimizer_bytes": optimizer_bytes(config),
         "activation_bytes": int(as_trained.memory_analysis().temp_size_in_bytes),
         "flops_per_example": {
-            "forward": round(forward.cost_analysis()["flops"] / rows),
-            "forward_backward": round(both.cost_analysis()["flops"] / rows),
+            "forward": round(flops.count(forward) / rows),
+            "forward_backward": round(flops.count(both) / rows),
         },
         "rows": rows,
         "row_length": row_length,

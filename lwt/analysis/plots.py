@@ -52,7 +52,7 @@ def learning_curves(runs, path, *, figure="loss", label="loss (nats a token)", t
     Raises:
         lwt.errors.DataError: a workdir has no metrics.jsonl, or its rows hold no such figure.
     """
-    with _drawing(path, title) as (drawn, axes):
+    with drawing(path, title) as (drawn, axes):
         for i, (name, workdir) in enumerate(runs.items()):
             train, validation = (read(workdir, f"{part}/{figure}") for part in ("train", "validation"))
             if not train[0] and not validation[0]:
@@ -100,7 +100,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         paper: ``{rank: value}`` for a dashed line, or None.
         label: of the vertical axes, with the unit.
     """
-    with _drawing(path, title, panels=2) as (drawn, (left, right)):
+    with drawing(path, title, panels=2) as (drawn, (left, right)):
         for i, (name, by_rank) in enumerate(series.items()):
             order = sorted(by_rank)
             means = [statistics.fmean(by_rank[rank]) for rank in order]
@@ -136,7 +136,7 @@ def bars(groups, path, *, label, title="", digits=1):
     """
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / len(names)
-    with _drawing(path, title, width=max(6.4, 0.5 * len(groups) * len(names) + 2)) as (drawn, axes):
+    with drawing(path, title, width=max(6.4, 0.5 * len(groups) * len(names) + 2)) as (drawn, axes):
         for i, name in enumerate(names):
             places, means, spread = [], [], []
             for at, group in enumerate(groups.values()):
@@ -171,7 +171,7 @@ def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
         label: of the scores' axes, with the unit.
     """
     names = list(weights)
-    with _drawing(path, "", panels=len(panels)) as (drawn, axes):
+    with drawing(path, "", panels=len(panels)) as (drawn, axes):
         for place, (title, series) in zip(drawn.axes, panels.items(), strict=True):
             for shift, (kind, counts) in zip((-0.2, 0.2), (("weights", weights), ("activations", activations))):
                 color = "#9ecae9" if kind == "weights" else "#d0d0d0"
@@ -201,12 +201,20 @@ def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
 
 
 @contextlib.contextmanager
-def _drawing(path, title, *, panels=1, width=None):
-    """A figure in the house style, saved at the end: ``(Figure, axes)``."""
+def drawing(path, title, *, panels=1, width=None, share_y=True):
+    """A figure in the house style, saved at the end: ``(Figure, axes)``.
+
+    Args:
+        path: of the PNG.
+        title: of the first panel.
+        panels: side by side; `axes` is an array of them if there are several.
+        width: in inches; None for what suits the panels.
+        share_y: whether the panels have one vertical axis.
+    """
     with matplotlib.rc_context(STYLE):
         size = (width or (6.4 if panels == 1 else 9.6), 4.0)
         drawn = figures.Figure(figsize=size, layout="constrained")
-        axes = drawn.subplots(1, panels, sharey=True)
+        axes = drawn.subplots(1, panels, sharey=share_y)
         first = axes if panels == 1 else axes[0]
         first.set_title(title)
         yield drawn, axes

@@ -1,5 +1,7 @@
 """What lies between the projections of an attention: ``softmax(Q Kᵀ) V``, forward and backward."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -37,6 +39,15 @@ def attend(
     return _attend(q, k, v, mask, keep, rate, jnp.dtype(dtype).name)
 
 
+def attend_with_total(q, k, v, mask=None, *, key=None, rate=0.0, dtype="float32"):
+    """As `attend`, with the logarithms of the sums that normalised the weights: ``([b h t v], [b h t 1])``.
+
+    Two results over different keys, each weighed by the exponential of its total, are attention over all of them.
+    """
+    keep = keep_mask(key, rate, (*q.shape[:3], k.shape[2]))
+    return _attend_with_total(q, k, v, mask, keep, rate, jnp.dtype(dtype).name)
+
+
 def keep_mask(key, rate, shape):
     """The weights that dropout keeps, True in an array of that shape; None without a key or without dropout."""
     dropping = key is not None and dropout.kept_of_256(rate) < 256
@@ -49,12 +60,13 @@ def forward(q, k, v, mask, keep, rate, dtype):
     return _product(weights.astype(dtype), v.astype(dtype), 2)
 
 
-def backward(q, k, v, mask, keep, output, d_output, rate, dtype):
-    """``(d_q, d_k, d_v)`` from the output and its gradient."""
+def backward(q, k, v, mask, keep, output, d_output, rate, dtype, d_total=None):
+    """``(d_q, d_k, d_v)`` from the output and its gradient, and that of the total if there is one."""
     weights = _weights(q, k, mask, dtype)
     q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
-    d_scores = weights * (d_weights - (output * d_output).sum(-1, keepdims=True))
+    common = (output * d_output).sum(-1, keepdims=True)
+    d_scores = weights * (d_weights - (common if d_total is None else common - d_total))
     d_scores, weights = d_scores.astype(dtype), _drop(weights, keep, rate).astype(dtype)
     d_q = _product(d_scores, k, 2)
     d_k = _product(layout.transposed(d_scores), q, 2)
@@ -77,9 +89,34 @@ def _backward(rate, dtype, saved, d_output):
 _attend.defvjp(_saving_forward, _backward)
 
 
-def _weights(q, k, mask, dtype):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _attend_with_total(q, k, v, mask, keep, rate, dtype):
+    scores = _scores(q, k, mask, dtype)
+    total = jax.nn.logsumexp(scores, axis=-1, keepdims=True)
+    weights = _drop(jnp.exp(scores - total), keep, rate)
+    return _product(weights.astype(dtype), v.astype(dtype), 2), total
+
+
+def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):
+    output, total = _attend_with_total(q, k, v, mask, keep, rate, dtype)
+    return (output, total), (q, k, v, mask, keep, output)
+
+
+def _backward_with_total(rate, dtype, saved, d_results):
+    d_output, d_total = d_results
+    return *backward(*saved, d_output, rate, dtype, d_total), None, None
+
+
+_attend_with_total.defvjp(_saving_forward_with_total, _backward_with_total)
+
+
+def _scores(q, k, mask, dtype):
     scores = _product(q.astype(dtype), k.astype(dtype), 3)
-    return jax.nn.softmax(scores if mask is None else jnp.where(mask, scores, BLOCKED))
+    return scores if mask is None else jnp.where(mask, scores, BLOCKED)
+
+
+def _weights(q, k, mask, dtype):
+    return jax.nn.softmax(_scores(q, k, mask, dtype))
 
 
 def _drop(weights, keep, rate):

@@ -23,7 +23,8 @@ KINDS = {  # of data
     "images": images.Images,
 }
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section, and what ...
-ATTENTION_SIZES = ("width", "heads", "dropout", "dtype")  # ... the model itself gives to each
+ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # ... every model itself gives to each, ...
+ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those that have such a field
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
@@ -194,8 +195,10 @@ def make_model(config, vocabulary, *, outputs=0):
         outputs: of its classifier, where the data tells; 0: the model's own default.
     """
     section, more = dict(config.model), {"outputs": outputs} if outputs else {}
+    own = registry.fields(registry.class_of("lwt.models", section["name"], key="model.name"))
     for key in ATTENTIONS & section.keys():
-        section[key] = registry.maker("lwt.attention", section[key], key=f"model.{key}", taken=ATTENTION_SIZES)
+        taken = {*ATTENTION_GIVEN, *(ATTENTION_GIVEN_BY_SOME & own.keys())}
+        section[key] = registry.maker("lwt.attention", section[key], key=f"model.{key}", taken=taken)
     more["packed"] = config.data.packed
     return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
 

@@ -1,0 +1,195 @@
+"""The page of the attention benchmark: tables, pictures, exponents and break-even lengths, made from its rows."""
+
+import json
+import pathlib
+
+from benchmarks import attention_samples
+from lwt import errors
+from lwt.analysis import attention_variants, results, scaling
+from lwt.attention import kv_projection
+
+CONFIG = "benchmarks/attention"
+SIZES = ("width", "heads", "batch", "reach", "causal")
+TITLES = dict(zip(attention_samples.PASSES, ("forward", "forward and backward")))
+TABLES = {  # metric -> title, unit, factor
+    "seconds": ("Time", "ms", 1e3),
+    "peak_bytes": ("Memory", "MB", 1e-6),
+    "flops": ("Operations", "GFLOP", 1e-9),
+}
+RANKS = {"kv_projection_half": 2, "kv_projection_quarter": 4}  # variant -> d_k / k
+HOW_TO_READ = """\
+Every variant has its projections, with biases; the backward pass gives the gradients of the input and of all weights.
+Medians over the rounds, in float32; lowest and highest are in results.json. p is the exponent of the power law n^p that
+fits the upper half of a variant's lengths best. Memory is what a pass allocates beyond its weights and inputs, results
+and gradients included: of lwt by the compiled program, of PyTorch by its allocator. Operations are the compiler's
+count, of loops as often as they run; PyTorch does not count those of its fused attention. What was not run: "over 9 GB"
+of memory, by the compiled program; "over 60 s" a step, at four times the time of half the length.
+"""
+
+
+def write(folder, new):
+    """Puts rows into ``results.json`` in the place of older ones of the same passes; makes the page and pictures anew.
+
+    Raises:
+        lwt.errors.DataError: there are no rows, or the folder holds those of another size of attention.
+    """
+    path = pathlib.Path(folder) / "results.json"
+    old = results.load(path) if path.exists() else []
+    measured = {json.dumps(row["overrides"]) for row in new}
+    rows = [row for row in old if json.dumps(row["overrides"]) not in measured] + list(new)
+    if not rows:
+        raise errors.DataError(f"{path} holds no rows; the program without --report_only measures some")
+    sizes = sorted({tuple(row["overrides"][key] for key in SIZES[:-1]) for row in rows})
+    if len(sizes) > 1:
+        raise errors.DataError(f"{path}: {' and '.join(map(str, sizes))} are sizes of two pages; give another --out")
+    results.write(path, rows)
+    width, heads, batch, reach = sizes[0]
+    text = [
+        "# Attention: cost against length",
+        "",
+        *[f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)],
+        "",
+        f"d = {width}, h = {heads}, batch {batch}, reach {reach} (the settings: `lwt/analysis/attention_variants.py`), "
+        f"{'; '.join(dict.fromkeys(row['hardware'] for row in rows))}.",
+        "",
+        HOW_TO_READ,
+    ]
+    for causal in (False, True):
+        own = [row for row in rows if row["overrides"]["causal"] == causal]
+        if own:
+            text += section(pathlib.Path(folder), own, causal=causal, head_width=width // heads)
+    (pathlib.Path(folder) / "README.md").write_text("\n".join(text), encoding="utf-8")
+
+
+def section(folder, rows, *, causal, head_width):
+    """Lines of the page on all rows of one mask; draws its pictures."""
+    ending, head = "", []
+    if causal:
+        ending, head = "_causal", ["## Causal", "", f"No causal form: {', '.join(without_causal())}.", ""]
+    costs = {(metric, of): table_of(rows, metric, of) for metric in TABLES for of in TITLES}
+    slow = costs["seconds", "forward_backward"]
+    head += [f"- {sentence}" for sentence in findings(slow)]
+    head += ["", *_pictures(folder, costs, ending), *break_even(costs, head_width)]
+    for (metric, of), cells in costs.items():
+        title, unit, factor = TABLES[metric]
+        if cells:
+            head += [f"### {title}, {TITLES[of]} ({unit})", ""]
+            head.append(table(cells, refused(rows, of) if metric == "seconds" else {}, factor=factor))
+    return head
+
+
+def without_causal():
+    """The variants of lwt that have no causal form."""
+    sections = attention_variants.sections(4, length=4, reach=4)
+    return [name for name, section in sections.items() if not attention_variants.abilities(section).has_causal]
+
+
+def table_of(rows, metric, of):
+    """``{variant: {length: value}}`` of one metric and pass."""
+    found = {}
+    for row in rows:
+        where = row["overrides"]
+        if (row["metric"], where["pass"]) == (metric, of):
+            found.setdefault(where["variant"], {})[where["length"]] = row["value"]
+    return found
+
+
+def refused(rows, of):
+    """``{(variant, length): why}`` of what was not run."""
+    units = {"over_seconds": (1, "s"), "over_bytes": (1e-9, "GB")}
+    return {
+        (row["overrides"]["variant"], row["overrides"]["length"]): f"over {row['value'] * factor:.3g} {unit}"
+        for row in rows
+        for factor, unit in [units.get(row["metric"], (0, ""))]
+        if unit and row["overrides"]["pass"] == of
+    }
+
+
+def table(cells, why, *, factor):
+    """The Markdown table of `table_of`: a line for each variant, a column for each length, and the exponent.
+
+    Args:
+        why: from `refused`.
+        factor: on what is shown.
+    """
+    lengths = sorted({n for points in cells.values() for n in points} | {n for _, n in why})
+    names = list(dict.fromkeys([*cells, *(name for name, _ in why)]))
+    body = []
+    for name in names:
+        points = cells.get(name, {})
+        power = scaling.exponent(points)
+        shown = [_number(points[n] * factor) if n in points else why.get((name, n), "–") for n in lengths]
+        body.append([name, *shown, "–" if power is None else f"{power:.2f}"])
+    return results.markdown(["variant", *map(str, lengths), "p"], body)
+
+
+def findings(seconds):
+    """Sentences on K/V projection beside softmax attention and beside PyTorch, from n = 1024 on.
+
+    Args:
+        seconds: `table_of` the time of forward and backward.
+    """
+    torch = [points for name, points in seconds.items() if name.startswith("torch_attention/")]
+    fastest = {n: min(points[n] for points in torch if n in points) for points in torch for n in points}
+    others = {"softmax": seconds.get("lwt_attention/softmax", {}), "PyTorch (the faster form)": fastest}
+    found = []
+    for name, points in seconds.items():
+        parts = []
+        for other, theirs in others.items():
+            ratios = [theirs[n] / points[n] for n in points if n >= 1024 and n in theirs]
+            if ratios:
+                parts.append(f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as {other}")
+        if "kv_projection" in name and parts:
+            found.append(f"{name.partition('/')[2]}, n ≥ 1024, forward and backward: {', '.join(parts)}.")
+    return found
+
+
+def break_even(costs, head_width):
+    """Lines with a table: the lengths from which on K/V projection costs less than softmax attention."""
+    body = []
+    for variant, ratio in RANKS.items():
+        rank = head_width // ratio
+        for name, formula in ((variant, kv_projection.break_even(head_width, rank)), (f"{variant}_folded", 0.0)):
+            line = [name, str(rank), f"{formula:.0f}"]
+            for key in (("flops", "forward"), ("seconds", "forward"), ("seconds", "forward_backward")):
+                ours, softmax = (costs[key].get(f"lwt_attention/{which}", {}) for which in (name, "softmax"))
+                line.append(_crossing(ours, softmax))
+            body.append(line)
+    if all(cell == "–" for line in body for cell in line[3:]):
+        return []
+    header = ["variant", "k", "2·d_k·k/(d_k−k)", "operations, forward", "time, forward", "time, forward and backward"]
+    about = "The length n from which on it costs less than softmax attention, by the formula and as measured:"
+    return ["### Break-even of K/V projection", "", about, "", results.markdown(header, body)]
+
+
+def _crossing(ours, other):
+    both = ours.keys() & other.keys()
+    if not both:
+        return "–"
+    found = scaling.crossing(ours, other)
+    if found is None:
+        return f"not at {max(both)}"
+    return f"{found:.0f}" if found else f"below {min(both)}"
+
+
+def _pictures(folder, costs, ending):
+    """Draws time and memory over the length; returns the lines that show them."""
+    lines = []
+    for metric in ("seconds", "peak_bytes"):
+        title, unit, factor = TABLES[metric]
+        cells = costs[metric, "forward_backward"]
+        series = {
+            name.partition("/")[2]: {n: value * factor for n, value in points.items() if n >= 128}
+            for name, points in cells.items()
+        }
+        series = {name: points for name, points in series.items() if points}
+        if series:
+            file, label = f"{title.lower()}{ending}.png", f"{title.lower()} of forward and backward ({unit})"
+            scaling.against_length(series, folder / file, label=label)
+            lines += [f"![{label} over the length]({file})", ""]
+    return lines
+
+
+def _number(value):
+    """Three digits that count, or the whole number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,65 @@
+"""The attentions that are measured side by side, and their settings: one table for cost and for quality.
+
+A setting is a section of a config, ``{"name": file of lwt/attention/, ...}``, under the name that tables give it.
+"""
+
+import math
+
+from lwt import registry
+
+
+def sections(head_width, *, length, reach):
+    """``{name: section}`` of all variants.
+
+    Args:
+        head_width: d_k of the model's heads; the ranks of K/V projection are its half and its quarter.
+        length: of the longest row. The stride of the sparse patterns is near its root, as in their paper.
+        reach: how many keys, whatever the length, those give a query that save on keys: the window of `local`, the rows
+            that `linformer` and `nystrom` make of a sequence. A sixteenth of it stands for a block of `sparse_fixed`.
+    """
+    half, quarter = max(1, head_width // 2), max(1, head_width // 4)
+    stride = min(reach, 2 ** round(math.log2(length) / 2))
+    summary = min(stride, max(1, reach // 16))
+    return {
+        "softmax": {"name": "softmax"},
+        "softmax_block256": {"name": "softmax", "block": 256},
+        "kv_projection_half": {"name": "kv_projection", "rank": half},
+        "kv_projection_half_folded": {"name": "kv_projection", "rank": half, "folded": True},
+        "kv_projection_quarter": {"name": "kv_projection", "rank": quarter},
+        "kv_projection_quarter_folded": {"name": "kv_projection", "rank": quarter, "folded": True},
+        "efficient": {"name": "efficient"},
+        "linear_elu": {"name": "linear"},
+        "linear_random": {"name": "linear", "features": "random"},
+        "local": {"name": "local", "window": reach},
+        "sparse_strided": {"name": "sparse", "stride": stride},
+        "sparse_fixed": {"name": "sparse", "pattern": "fixed", "stride": stride, "summary": summary},
+        "linformer": {"name": "linformer", "max_length": length, "rank": min(reach, length)},
+        "nystrom": {"name": "nystrom", "landmarks": reach},
+        "folded": {"name": "folded"},
+        "approximate1": {"name": "approximate", "degree": 1, "norm": "clip", "exact_forward": False},
+        "approximate1_exact_forward": {"name": "approximate", "degree": 1, "norm": "clip"},
+    }
+
+
+def names():
+    """The names of all variants."""
+    return tuple(sections(4, length=4, reach=4))
+
+
+def maker(section):
+    """What makes the attention of a section, given ``width, heads, dropout, dtype``.
+
+    Raises:
+        lwt.errors.ConfigError: there is no such file, or it has no such argument.
+    """
+    return registry.maker("lwt.attention", section, key="attention", taken=("width", "heads", "dropout", "dtype"))
+
+
+def abilities(section):
+    """The class of a section, which says what it can: ``has_causal``, ``crosses``, ``keeps_texts_apart``."""
+    return maker(section).func
+
+
+def describe(section):
+    """``"kv_projection, rank=16, folded=True"``."""
+    return ", ".join([section["name"], *(f"{key}={value}" for key, value in section.items() if key != "name")])

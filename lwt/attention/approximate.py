@@ -1,0 +1,116 @@
+"""Softmax attention whose gradient is near-linear in the length: approximate LoRA gradients."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from lwt import errors
+from lwt.attention import polynomial, softmax
+from lwt.layers import attend, dropout
+
+NORMS = ("", "centre", "clip", "rms")
+LARGEST = 2**27  # numbers in the sums of one head
+
+
+class Attention(softmax.Attention):
+    """Softmax attention with the backward pass of `polynomial.py`, and, if asked for, its forward pass too.
+
+    Its weights are those of softmax attention, name by name, so that a run trained with softmax can be adapted with
+    this: the gradients of LoRA on the projections follow from dQ, dK and dV by the chain rule (Hu et al. 2024,
+    "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"). Time and memory grow with
+    C(k+g, g)·k², which is little for narrow heads only, such as k = 8 or 16 at g = 2.
+
+    Dropout, which has no weights to act on, drops whole values: of a head, the same for all queries.
+
+    Attributes:
+        degree: g of the polynomial, at least 1. An even one has positive weights, whatever the logits; with an odd one,
+            a query's weights can sum to almost nothing where logits are large, and its gradient is then far too large.
+        exact_forward: True: the output is that of softmax attention, in time O(n²); False: the features' own.
+        norm: what keeps the logits small. "": nothing. "centre": the mean key is taken from all keys, which changes
+            nothing in softmax attention. "clip": queries (scaled) and keys longer than √bound are shortened to it.
+            "rms": they all get that length. The latter two keep every logit within ±bound, and are another function of
+            the same weights than softmax attention.
+        bound: on the logits' absolute values, by "clip" and "rms".
+        block: queries that the exact forward handles at once, and positions whose features are held at once; 0: all.
+    """
+
+    degree: int = 2
+    exact_forward: bool = True
+    norm: str = ""
+    bound: float = 1.0
+    block: int = 256
+
+    keeps_texts_apart = False
+
+    def check(self):
+        """Refuses fields that do not fit together."""
+        super().check()
+        if self.degree < 1:
+            raise self.refuse(f"degree={self.degree} should be at least 1")
+        if self.norm not in NORMS:
+            raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in NORMS])}")
+        if not self.bound > 0:
+            raise self.refuse(f"bound={self.bound} should be more than 0")
+        found = polynomial.count(self.head_size, self.degree)
+        if found * (self.head_size + 1) ** 2 > LARGEST:
+            raise self.refuse(
+                f"degree={self.degree} makes {found:,} features of heads of width {self.head_size}, too many to work "
+                "with; a lower degree or narrower heads are needed"
+            )
+
+    def project(self, context: Float[Array, "b s d"]):
+        """See `base.Base`; the keys are bounded."""
+        cache = super().project(context)
+        return cache | {"key": self._bounded(cache["key"])}
+
+    def logit_factors(
+        self, q: Float[Array, "b h t k"], keys: Float[Array, "b g s k"], real: Bool[Array, "#b s"]
+    ) -> tuple[Float[Array, "b h t k"], Float[Array, "b h s k"]]:
+        """Queries and keys whose products are the logits, a head of keys for every head of queries.
+
+        Args:
+            q: queries, scaled.
+            keys: from `project`.
+            real: which of them are no padding.
+        """
+        keys = jnp.repeat(keys, self.heads // self.key_heads, axis=1)
+        if self.norm == "centre":
+            real = real[:, None, :, None]
+            mean = jnp.where(real, keys, 0).sum(2, keepdims=True) / jnp.maximum(real.sum(2, keepdims=True), 1)
+            keys = keys - jax.lax.stop_gradient(mean)  # its gradient is zero: the rows of dS sum to that
+        return self._bounded(q), keys
+
+    def mix(self, q, cache, mask, *, dtype, key=None):
+        """See `base.Base`."""
+        if mask is not None and mask.causal and self.norm == "centre" and not self.exact_forward:
+            raise self.refuse("norm='centre' looks ahead: with a causal mask, exact_forward should be True")
+        s = cache["key"].shape[2]
+        real = jnp.ones((1, s), bool) if mask is None else mask.real(s)
+        q, keys = self.logit_factors(q, cache["key"], real)
+        values = self._dropped(jnp.repeat(cache["value"], self.heads // self.key_heads, axis=1), key)
+        return polynomial.attention(
+            q, keys, values, mask, degree=self.degree, exact_forward=self.exact_forward,
+            block=self.block or max(q.shape[2], s), dtype=dtype,
+        )  # fmt: skip
+
+    def recall(self, q, cache, index):
+        """See `base.Base`."""
+        q = self._bounded(q)
+        if self.exact_forward:
+            return super().recall(q, cache, index)
+        keys, values = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))
+        weights = polynomial.truncated_exp((q * keys).sum(-1, keepdims=True), self.degree)
+        weights = jnp.where((jnp.arange(keys.shape[2]) <= index)[None, None, :, None], weights, 0)
+        return polynomial.ratio((weights * values).sum(2, keepdims=True), weights.sum(2, keepdims=True))
+
+    def _bounded(self, x):
+        """Vectors of length √bound, or at most that."""
+        if self.norm not in ("clip", "rms"):
+            return x
+        square = jnp.square(x).sum(-1, keepdims=True)
+        floor = self.bound if self.norm == "clip" else 1e-12
+        return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))
+
+    def _dropped(self, values, key):
+        keep = attend.keep_mask(key, self.dropout, (*values.shape[:3], 1))
+        return values if keep is None else jnp.where(keep, values * (256 / dropout.kept_of_256(self.dropout)), 0)

@@ -1,0 +1,82 @@
+"""Linformer: keys and values are mixed along the sequence into r rows, whatever its length."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt.attention import base
+from lwt.layers import linear
+
+
+class Rows(nn.Module):
+    """``Σ_s kernel[s] x[s]``: s positions become r rows, the same way in every head.
+
+    The initial kernel is that of the authors' code: Xavier uniform over √2, whose variance is 1/(max_length + r).
+
+    Attributes:
+        max_length: rows of the kernel; a shorter sequence uses the first ones.
+        rank: r.
+        dtype: operands of the product.
+    """
+
+    max_length: int
+    rank: int
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h s k"]) -> Float[Array, "b h r k"]:
+        initial = nn.initializers.variance_scaling(0.5, "fan_avg", "uniform")
+        kernel = linear.dense(self.param("kernel", initial, (self.max_length, self.rank)))
+        mixed = linear.linear(x.swapaxes(2, 3), kernel[: x.shape[2]], dtype=self.dtype)
+        return mixed.swapaxes(2, 3)
+
+
+class Attention(base.Base):
+    """``softmax(Q (EᵀK)ᵀ / √k) FᵀV``: the scores are `[t r]` (Wang et al. 2020, section 4).
+
+    Padding is set to zero before it is mixed; none of the r rows is padding. A row mixes all positions, so that there
+    is neither a causal form nor a way to keep several texts of a row apart. Every call mixes the keys and values anew,
+    those of a cache too; of a compiled loop of decoding steps, XLA does it once, before the loop.
+
+    With n of max_length positions in use, the initial EᵀK and FᵀV are √(n/max_length) of their full size: short rows
+    begin with flatter weights and smaller outputs. So max_length should be the longest row there is, and no more.
+
+    Attributes:
+        max_length: the longest sequence of keys.
+        rank: r.
+        shared: E = F, the paper's "key-value sharing"; both are shared by the heads in any case.
+    """
+
+    max_length: int = 512
+    rank: int = 64
+    shared: bool = True
+
+    has_causal = False
+    keeps_texts_apart = False
+
+    def setup(self):
+        super().setup()
+        for name in ("rows",) if self.shared else ("key_rows", "value_rows"):
+            setattr(self, name, Rows(self.max_length, self.rank, dtype=self.dtype))
+
+    def check(self):
+        """Refuses fields that do not fit together."""
+        super().check()
+        for name in ("max_length", "rank"):
+            if getattr(self, name) < 1:
+                raise self.refuse(f"{name}={getattr(self, name)} should be at least 1")
+
+    def mix(self, q, cache, mask, *, dtype, key=None):
+        """See `base.Base`.
+
+        Raises:
+            lwt.errors.ConfigError: there are more than max_length keys.
+        """
+        s = cache["key"].shape[2]
+        if s > self.max_length:
+            raise self.refuse(f"max_length={self.max_length} should be at least {s}, the length of these rows")
+        if mask is not None:
+            real = mask.real(s)[:, None, :, None]
+            cache = {name: jnp.where(real, x, 0) for name, x in cache.items()}
+        rows = {name: self.rows if self.shared else getattr(self, f"{name}_rows") for name in cache}
+        return self.weigh(q, {name: rows[name](x) for name, x in cache.items()}, None, dtype=dtype, key=key)

@@ -1,0 +1,154 @@
+"""Every attention in every model, by a line of the config: gradients, padding, and decoding as the whole."""
+
+import functools
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt import errors, registry, trees
+from lwt.analysis import config_files
+from lwt.tasks import decoding
+from lwt.training import build
+
+TINY = str(pathlib.Path(__file__).parents[1] / "training" / "tiny.py")
+ALL = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
+CLASSES = {name: module.Attention for name, module in ALL.items() if hasattr(module, "Attention")}
+SETTINGS = {  # such that rows of 10 are long ones; the other variants have their defaults
+    "folded": {"places": 2},
+    "linformer": {"rank": 3, "max_length": 20},
+    "local": {"window": 2},
+    "nystrom": {"landmarks": 3, "iterations": 3},
+    "softmax": {"block": 4},
+    "sparse": {"stride": 3},
+}
+MODELS = {
+    "seq2seq": {"encoder_layers": 1, "decoder_layers": 1, "hidden": 16, "dropout": 0.0},
+    "bert": {"layers": 1, "hidden": 16, "dropout": 0.0},
+    "embbert": {"layers": 1, "kernel_size": 3},
+    "vit": {"layers": 1, "hidden": 16, "image_size": 8, "channels": 1},
+}
+# What is compiled here runs once or twice; this compiles in a third of the time.
+QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+each_attention = pytest.mark.parametrize("name", CLASSES)
+
+
+def made(kind, **sections):
+    """A tiny model from a config; the attentions by the keys of its section."""
+    config = config_files.load(TINY)
+    with config.unlocked():
+        del config.model
+        config.model = {"name": kind, "width": 16, "heads": 2, "attention_dropout": 0.0}
+        config.model.update(MODELS[kind] | sections)
+        config.data.packed = False
+    return build.make_model(config, 32)
+
+
+def attentions(kind, name):
+    """The sections that give a variant to a model; where it cannot be, softmax."""
+    section = {"name": name, **SETTINGS.get(name, {})}
+    if kind != "seq2seq":
+        return {"attention": section}
+    can = {"decoder_attention": CLASSES[name].has_causal, "cross_attention": CLASSES[name].crosses}
+    return {"attention": section, **{key: "softmax" for key, possible in can.items() if not possible}}
+
+
+def batches(kind):
+    """Two batches that differ in the whole first row and in the padding of the second."""
+    generators = [np.random.default_rng(seed) for seed in (1, 2)]
+    if kind == "vit":
+        images = [generator.normal(size=(2, 8, 8, 1)).astype(np.float32) for generator in generators]
+        images[1][1] = images[0][1]
+        return [{"image": image} for image in images]
+    ids = [generator.integers(4, 32, (2, 10), dtype=np.int32) for generator in generators]
+    ids[1][1, :7] = ids[0][1, :7]
+    segments = np.array([[1] * 10, [1] * 7 + [0] * 3], np.int32)
+    if kind != "seq2seq":
+        return [{"ids": x, "segments": segments} for x in ids]
+    same = {
+        f"{side}_{what}": array
+        for side in ("source", "target")
+        for what, array in (("segments", segments), ("positions", np.tile(np.arange(10, dtype=np.int32), (2, 1))))
+    }
+    return [{"source": x, "inputs": x, **same} for x in ids]
+
+
+def read(outputs):
+    """What of the outputs is of the second row, and no padding."""
+    return outputs[1, :7] if outputs.ndim == 3 else outputs[1]
+
+
+@functools.cache
+def case(kind, name):
+    """A model, random weights, and ``(params, batch) -> (gradients, outputs)`` of a loss that reads the second row."""
+    model = made(kind, **attentions(kind, name))
+    generator = np.random.default_rng(0)
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"]
+    params = jax.tree.map(lambda leaf: jnp.asarray(generator.normal(0, 0.4, leaf.shape), leaf.dtype), shapes)
+
+    def loss(params, batch):
+        outputs = model.apply({"params": params}, batch)
+        return jnp.sin(read(outputs) + jnp.arange(read(outputs).shape[-1])).sum(), outputs
+
+    return model, params, jax.jit(jax.grad(loss, has_aux=True), compiler_options=QUICK)
+
+
+@each_attention
+@pytest.mark.parametrize("kind", MODELS)
+def test_weights_learn_and_neither_padding_nor_other_rows_are_seen(kind, name):
+    (_, params, run), (first, second) = case(kind, name), batches(kind)
+    gradients, outputs = run(params, first)
+    gradients = trees.flatten(gradients)
+    assert all(np.isfinite(leaf).all() for leaf in gradients.values())
+    kernels = [leaf for weight, leaf in gradients.items() if re.fullmatch(r".*attention/.*kernel", weight)]
+    assert len(kernels) >= 2 and all(np.abs(leaf).max() > 1e-6 for leaf in kernels)
+
+    others = run(params, second)[1]
+    np.testing.assert_allclose(read(others), read(outputs), atol=2e-5)
+    assert np.abs(others[0] - outputs[0]).max() > 0.01
+
+
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if cls.has_causal or cls.crosses])
+def test_greedy_decoding_gives_the_logits_of_the_whole(name):
+    (model, params, run), (batch, _) = case("seq2seq", name), batches("seq2seq")
+
+    @functools.partial(jax.jit, compiler_options=QUICK)
+    def decode(params, batch):
+        apply = functools.partial(model.apply, {"params": params})
+        source = [batch[key] for key in ("source", "source_segments", "source_positions")]
+        cache = apply(apply(*source, method="encode"), source[1], 10, method="start")
+        step = functools.partial(apply, method="step")
+        return decoding.greedy(step, cache, batch=2, length=10, eos=-1, with_scores=True)
+
+    tokens, scores = (np.asarray(x) for x in decode(params, batch))
+    inputs = np.concatenate([[[2]] * 2, tokens[:, :-1]], axis=1).astype(np.int32)
+    answers = {**batch, "inputs": inputs, "target_segments": np.ones((2, 10), np.int32)}
+    logits = np.array(run(params, answers)[1])
+    likely = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    np.testing.assert_allclose(scores, np.take_along_axis(likely, tokens[..., None], axis=2).sum((1, 2)), rtol=1e-4)
+    likely[..., [0, 2]] = -np.inf  # never chosen
+    np.testing.assert_array_equal(likely.argmax(-1), tokens)
+
+
+def test_a_section_sets_fields():
+    model = made("seq2seq", attention={"name": "linformer", "rank": 8}, decoder_attention="softmax")
+    shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
+    rows = {name: leaf.shape for name, leaf in shapes.items() if name.endswith("rows/kernel")}
+    sides = "encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"
+    assert rows == {f"{side}/rows/kernel": (512, 8) for side in sides}
+
+
+@each_attention
+def test_a_wrong_argument_is_named(name):
+    with pytest.raises(errors.ConfigError, match=r"model\.attention\.hedas: .*did you mean 'heads'"):
+        made("bert", attention={"name": name, "hedas": 4})
+    with pytest.raises(errors.ConfigError, match=r"model\.attention\.use_bias='no'"):
+        made("bert", attention={"name": name, "use_bias": "no"})
+
+
+def test_what_the_model_gives_is_not_the_attentions_to_set():
+    with pytest.raises(errors.ConfigError, match=r"model\.attention\.use_bias"):
+        made("embbert", attention={"name": "softmax", "use_bias": False})
