@@ -51,19 +51,35 @@ def maker(package, section, *, key, taken):
 
     Args:
         package: such as "lwt.attention", whose files all call their class ``Attention``.
-        section: the file's name, or ``{"name": FILE, argument: value, ...}``.
+        section: the file's name, ``"FILE:argument=value,..."``, or ``{"name": FILE, argument: value, ...}``.
         taken: arguments that the model gives.
 
     Raises:
         lwt.errors.ConfigError: as `make`.
     """
-    section = {"name": section} if isinstance(section, str) else dict(section)
+    name, _, given = section.partition(":") if isinstance(section, str) else (section["name"], "", "")
     cls_name = package.rpartition(".")[2].capitalize()
-    found = module(package, section["name"], key=key)
+    found = module(package, name, key=key)
     if not hasattr(found, cls_name):
-        raise errors.ConfigError(f"{key}={section['name']!r}: {found.__name__} has no class {cls_name}")
+        raise errors.ConfigError(f"{key}={name!r}: {found.__name__} has no class {cls_name}")
     cls = getattr(found, cls_name)
+    section = _parsed(cls, given, key=key) if isinstance(section, str) else section
     return functools.partial(cls, **_arguments(cls, section, key=key, taken=taken))
+
+
+def _parsed(cls, text, *, key):
+    """``"rank=16,folded=true"`` as a section, each value of the type of its argument's default."""
+    section = {}
+    for item in filter(None, text.split(",")):
+        name, separator, value = item.partition("=")
+        if not separator:
+            raise errors.ConfigError(f"{key}: {item!r} should be ARGUMENT=VALUE")
+        kind = type(fields(cls)[name].default) if name in fields(cls) else str
+        try:
+            section[name] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
+        except (KeyError, ValueError):
+            section[name] = value  # refused as of another type
+    return section
 
 
 def _arguments(cls, section, *, key, taken):

@@ -199,10 +199,20 @@ def describe_base(workdir):
 def _settings(records):
     found = [record for record in records.values() if record]
     steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in found}))
-    rates = {title_of(record["arguments"]): record["learning_rate"] for record in found}
+    rates = {}
+    for record in found:
+        arguments = record["arguments"]
+        rates.setdefault(title_of(arguments), {})[arguments.get("rank", 0)] = record["learning_rate"]
     machines = ", ".join(sorted({record["hardware"] for record in found}))
-    listed = "; ".join(f"{title}: {rate:g}" for title, rate in rates.items())
+    listed = "; ".join(f"{title} {_by_rank(of_ranks)}" for title, of_ranks in rates.items())
     return f"Adapters: {steps} steps each; peak learning rates: {listed}. Hardware: {machines}."
+
+
+def _by_rank(rates):
+    if set(rates) == {0}:
+        return f"{rates[0]:g}"
+    ranks = sorted(rates)
+    return f"{', '.join(f'{rates[rank]:g}' for rank in ranks)} (ranks {', '.join(map(str, ranks))})"
 
 
 def _percent(cell):

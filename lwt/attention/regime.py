@@ -121,17 +121,28 @@ def _weights(logits, seen, degree):
     return [np.divide(x, z, where=z > 0, out=np.zeros_like(x)) for x, z in zip((exact, rough), totals)]
 
 
-def of_model(model, weights, batch, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True):
-    """A `Regime` of every attention of a model, in the order of their first use; of one used again, the worst.
-
-    Queries that are padding do not count, but for those of a cross-attention whose rows hold one text each: its mask
-    does not tell them.
+def of_model(model, weights, batch, **settings):
+    """`of_call` of ``model.apply``.
 
     Args:
         model: a linen module; it is called as ``model.apply({"params": ...}, batch)``.
         weights: flat dict, such as ``lwt.load(workdir).weights``.
         batch: what the model takes.
-        degree: for attentions that have none of their own, to learn whether they could be approximated.
+        settings: of `of_call`.
+    """
+    return of_call(lambda: model.apply({"params": trees.unflatten(weights)}, batch), **settings)
+
+
+def of_call(function, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True):
+    """A `Regime` of every attention that a call uses, in the order of their first use; of one used again, the worst.
+
+    Queries that are padding do not count, but for those of a cross-attention whose rows hold one text each: its mask
+    does not tell them.
+
+    Args:
+        function: applies a linen module, outside of jit; it takes nothing.
+        degree: for attentions that have none of their own, to learn whether they could be approximated; None: they are
+            passed over.
         tolerance, sample: see `regime`.
         warn: whether the layers outside are logged as warnings.
     """
@@ -145,14 +156,15 @@ def of_model(model, weights, batch, *, degree=2, tolerance=TOLERANCE, sample=64,
             output = call(*args, **kwargs)
             crossing.pop()
             return output
-        if isinstance(module, base.Base) and context.method_name == "mix":
+        wanted = isinstance(module, approximate.Attention) or (isinstance(module, base.Base) and degree is not None)
+        if wanted and context.method_name == "mix":
             q, cache, mask = args
             one = _of_module(module, q, cache, mask, degree, crossing[-1], tolerance, sample, layer)
             found[layer] = max(found.get(layer, one), one, key=lambda regime: regime.error)
         return call(*args, **kwargs)
 
     with nn.intercept_methods(listen):
-        model.apply({"params": trees.unflatten(weights)}, batch)
+        function()
     for one in found.values():
         if warn and not one.holds:
             LOG.warning("%s", one)

@@ -7,6 +7,7 @@ import os
 import jax
 
 from lwt import errors, registry, trees
+from lwt.attention import regime
 from lwt.data import images, labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
@@ -54,6 +55,8 @@ def build(config, workdir, *, base=None):
     config = in_steps(config, batches)
 
     loss = make_loss(model, task, reparam)
+    if "approximate" in _attention_names(config.model):
+        _warn_of_approximation(make_loss(model, task, reparam, train=False), trainable, frozen, batches)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
@@ -101,6 +104,18 @@ def build(config, workdir, *, base=None):
         profile_steps=tuple(config.profile_steps),
         **{key: config[key] for key in CADENCES},
     )
+
+
+def _warn_of_approximation(loss, trainable, frozen, batches):
+    """Logs the attentions whose approximate gradient does not hold on the first batch."""
+    state, batch = batches.state(), jax.device_put(next(batches))
+    batches.restore(state)
+    regime.of_call(lambda: loss(trainable, frozen, batch, 0, jax.random.key(0)), degree=None)
+
+
+def _attention_names(section):
+    given = [section[key] for key in ATTENTIONS & set(section)]
+    return {x.partition(":")[0] if isinstance(x, str) else x["name"] for x in given}
 
 
 def check(config):

@@ -133,8 +133,9 @@ def test_greedy_decoding_gives_the_logits_of_the_whole(name):
     np.testing.assert_array_equal(likely.argmax(-1), tokens)
 
 
-def test_a_section_sets_fields():
-    model = made("seq2seq", attention={"name": "linformer", "rank": 8}, decoder_attention="softmax")
+@pytest.mark.parametrize("section", [{"name": "linformer", "rank": 8}, "linformer:rank=8,shared=true"])
+def test_a_section_sets_fields(section):
+    model = made("seq2seq", attention=section, decoder_attention="softmax")
     shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
     rows = {name: leaf.shape for name, leaf in shapes.items() if name.endswith("rows/kernel")}
     sides = "encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"
@@ -146,9 +147,28 @@ def test_a_wrong_argument_is_named(name):
     with pytest.raises(errors.ConfigError, match=r"model\.attention\.hedas: .*did you mean 'heads'"):
         made("bert", attention={"name": name, "hedas": 4})
     with pytest.raises(errors.ConfigError, match=r"model\.attention\.use_bias='no'"):
-        made("bert", attention={"name": name, "use_bias": "no"})
+        made("bert", attention=f"{name}:use_bias=no")
+    with pytest.raises(errors.ConfigError, match=r"'use_bias' should be ARGUMENT=VALUE"):
+        made("bert", attention=f"{name}:use_bias")
 
 
 def test_what_the_model_gives_is_not_the_attentions_to_set():
     with pytest.raises(errors.ConfigError, match=r"model\.attention\.use_bias"):
         made("embbert", attention={"name": "softmax", "use_bias": False})
+
+
+@pytest.mark.parametrize("factor", [0.01, 1])
+def test_training_warns_where_the_approximation_does_not_hold(tmp_path, caplog, factor):
+    config = config_files.load(TINY)
+    with config.unlocked():
+        config.model.attention = "approximate"
+        config.model.decoder_attention = "softmax"
+        config.data.packed = False
+    model = build.make_model(config, 128)
+    weights = build.init_weights(model, jax.random.key(0))
+    weights = {name: leaf * factor if name.endswith("query/kernel") else leaf for name, leaf in weights.items()}
+    run = build.build(config, str(tmp_path), base=weights)
+    layers = {"encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"}
+    warned = {record.getMessage().partition(":")[0] for record in caplog.records if record.levelname == "WARNING"}
+    assert warned & layers == (layers if factor == 1 else set())
+    assert run.batches.state()["batch"] == 0
