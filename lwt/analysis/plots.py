@@ -121,7 +121,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         right.xaxis.set_major_formatter(ticker.FuncFormatter(_thousands))
         right.minorticks_off()
         right.set(xlabel="trained parameters (logarithmic)")
-        _legend(left)
+        drawn.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return drawn
 
 

@@ -192,12 +192,16 @@ def hardware():
 
 
 def command_line():
-    """The command that started this program, as one would type it in the folder it was started in."""
+    """The command that started this program, as one would type it in the folder it was started in.
+
+    Without ``--report_only``: what it reported was measured by the same command without it.
+    """
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     program = ["python", "-m", spec.name.removesuffix(".__main__")] if spec else ["python", sys.argv[0]]
     here = os.getcwd() + os.sep
-    return shlex.join(part.replace(here, "") for part in [*program, *sys.argv[1:]])
+    given = [part for part in sys.argv[1:] if part != "--report_only"]
+    return shlex.join(part.replace(here, "") for part in [*program, *given])
 
 
 def _get(row, key):
