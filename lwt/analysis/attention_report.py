@@ -5,7 +5,6 @@ import math
 import pathlib
 import statistics
 
-from lwt import errors
 from lwt.analysis import attention_variants, results, scaling, study
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -60,14 +59,7 @@ def write(out, records, *, missing, command):
     Args:
         records: ``{name: what attention_study kept of the run}``.
         missing: names of runs that were asked for and have no record.
-
-    Raises:
-        lwt.errors.DataError: there is no record.
     """
-    if not records:
-        raise errors.DataError(
-            f"none of the {len(missing)} runs has figures yet; the study without --report_only makes them"
-        )
     out = pathlib.Path(out)
     results.write(out / "results.json", rows_of(records, command=command))
     rows = results.load(out / "results.json")

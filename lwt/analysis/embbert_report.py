@@ -6,7 +6,6 @@ import itertools
 import pathlib
 import statistics
 
-from lwt import errors
 from lwt.analysis import config_files, cost, embbert_memory, embbert_paper, embbert_scores, plots, results, study
 
 PRETRAIN = "configs/embbert_pretrain.py"
@@ -22,14 +21,7 @@ def write(out, records, folders, *, missing, command):
         records: ``{name: what embbert_study kept of the run}``; of pre-training there is no "task" in the arguments.
         folders: ``{name: the run's folder}``.
         missing: names of runs that were asked for and have no record.
-
-    Raises:
-        lwt.errors.DataError: there is no record.
     """
-    if not records:
-        raise errors.DataError(
-            f"none of the {len(missing)} runs has figures yet; the study without --report_only makes them"
-        )
     out = pathlib.Path(out)
     results.write(out / "results.json", embbert_scores.rows_of(records, command=command))
     rows = results.load(out / "results.json")

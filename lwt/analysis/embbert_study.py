@@ -145,9 +145,7 @@ def report(chosen):
         chosen: the entries that were asked for; those without figures are named.
     """
     values = flags.FLAGS
-    folders = {name: os.path.join(values.workdir, name) for name in sorted(os.listdir(values.workdir))}
-    records = {name: record for name, folder in folders.items() if (record := study.read_record(folder, RECORD))}
-    missing = [entry.name for entry in chosen if entry.name not in records]
+    records, folders, missing = study.collect(values.workdir, chosen, RECORD)
     return embbert_report.write(values.out, records, folders, missing=missing, command=results.command_line())
 
 

@@ -124,6 +124,31 @@ def read_record(folder, record):
         return None
 
 
+def collect(workdir, chosen, record):
+    """All runs of a workdir that have figures, whether chosen or not: ``(records, folders, missing)``.
+
+    Args:
+        workdir: of the study.
+        chosen: the entries that were asked for.
+        record: file of a run's record.
+
+    Returns:
+        ``{name: record}``; ``{name: folder}``, of other folders too; names of chosen runs that have no record.
+
+    Raises:
+        lwt.errors.DataError: no run has one.
+    """
+    names = sorted(os.listdir(workdir)) if os.path.isdir(workdir) else []
+    folders = {name: os.path.join(workdir, name) for name in names}
+    records = {name: found for name, folder in folders.items() if (found := read_record(folder, record))}
+    missing = [entry.name for entry in chosen if entry.name not in records]
+    if not records:
+        raise errors.DataError(
+            f"none of the {len(missing)} runs has figures yet; the study without --report_only makes them"
+        )
+    return records, folders, missing
+
+
 def write_record(folder, record, found):
     """Keeps the dict `found` as the run's record; the file appears whole or not at all."""
     path = os.path.join(folder, record)

@@ -252,5 +252,10 @@ def test_the_rows_and_the_table_for_programs(page):
 
 
 def test_a_page_needs_figures(tmp_path):
-    with pytest.raises(errors.DataError, match="none of the 1 runs"):
-        embbert_report.write(tmp_path, {}, {}, missing=["a"], command="x")
+    chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
+    for workdir in (tmp_path, tmp_path / "not_there"):
+        with pytest.raises(errors.DataError, match="none of the 2 runs"):
+            study.collect(workdir, chosen, "eval/study.json")
+    study.write_record(tmp_path / "b", "eval/study.json", {"figures": {}})
+    records, folders, missing = study.collect(tmp_path, chosen, "eval/study.json")
+    assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])

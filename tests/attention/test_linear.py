@@ -106,16 +106,11 @@ def test_nothing_to_see_and_far_too_large_inputs_stay_finite(features, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_memory_grows_with_the_length_forward_and_backward(causal):
+def test_memory_grows_with_the_length_forward_and_backward(gradient_of_mix, causal):
     module = linear.Attention(width=8, heads=1)
 
     def memory(n):
-        def loss(q, k, v):
-            return module.mix(q, {"key": k, "value": v}, masks.Mask(causal=causal), dtype="float32").sum()
-
-        array = jax.ShapeDtypeStruct((1, 1, n, 8), jnp.float32)
-        program = jax.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(array, array, array).compile()
-        return program.memory_analysis().temp_size_in_bytes
+        return gradient_of_mix(module, n, causal=causal).memory_analysis().temp_size_in_bytes
 
     assert memory(16384) < 4.4 * memory(4096)
 

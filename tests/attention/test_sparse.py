@@ -79,13 +79,9 @@ def test_dropout_keeps_the_mean():
 
 @pytest.mark.parametrize("pattern", ["strided", "fixed"])
 @both
-def test_flops_and_memory_are_those_of_the_pattern(pattern, causal):
+def test_flops_and_memory_are_those_of_the_pattern(gradient_of_mix, pattern, causal):
     def cost(module, n):
-        def loss(q, k, v):
-            return module.mix(q, {"key": k, "value": v}, masks.Mask(causal=causal), dtype="float32").sum()
-
-        array = jax.ShapeDtypeStruct((1, 1, n, 32), jnp.float32)
-        program = jax.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(array, array, array).compile()
+        program = gradient_of_mix(module, n, causal=causal)
         return program.cost_analysis()["flops"], program.memory_analysis().temp_size_in_bytes
 
     made = lambda stride: sparse.Attention(width=32, heads=1, pattern=pattern, stride=stride, summary=2)  # noqa: E731
