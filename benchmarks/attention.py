@@ -15,6 +15,7 @@ import time
 
 from benchmarks import attention_page, attention_samples, common, lwt_attention, torch_attention
 from lwt.analysis import results
+from lwt.training import hardware
 
 LENGTHS = tuple(2**i for i in range(7, 15))
 SHORT = (16, 32, 64)  # for the length at which K/V projection pays
@@ -111,7 +112,7 @@ def rows(length, lines, flags, *, spent):
             "metric": metric,
             "value": value,
             "paper": None,
-            "hardware": results.hardware(),
+            "hardware": hardware.describe(),
             "seconds": spent,
             "command": results.command_line(),
         }

@@ -25,7 +25,7 @@ from lwt import errors
 from lwt.analysis import approximate_report, results
 from lwt.attention import blockwise, polynomial
 from lwt.layers import attend
-from lwt.training import command
+from lwt.training import command, hardware
 
 DEGREES = (1, 2, 3, 4, 5)
 LENGTH, WIDTH = 256, 8  # of the errors
@@ -128,7 +128,7 @@ def main():
         numbers(getattr(values, name), flag=name) for name in ("lengths", "head_widths", "degrees")
     )
     path = pathlib.Path(values.out) / "results.json"
-    keep = functools.partial(_keep, path, results.hardware(), results.command_line())
+    keep = functools.partial(_keep, path, hardware.describe(), results.command_line())
     if "errors" in parts:
         largest = sorted({*approximate_report.REFERENCE, *np.geomspace(0.1, 12, values.points).round(3).tolist()})
         begin = time.perf_counter()

@@ -27,7 +27,7 @@ from absl import flags
 
 from lwt import trees
 from lwt.analysis import attention_report, attention_variants, config_files, cost, plots, results, study
-from lwt.training import command, experiment
+from lwt.training import command, experiment, hardware
 
 RECORD = os.path.join("eval", "attention_study.json")
 REACH = 8  # keys, landmarks, ... of the variants that save on them; most texts have 10 to 40 tokens
@@ -157,7 +157,7 @@ def measure(entry, folder):
         "setting": attention_variants.describe(section),
         "softmax_in": [key for key, value in places(section, config.model.name).items() if value != section],
         "seconds": study.seconds(folder),
-        "hardware": results.hardware(),
+        "hardware": hardware.of_run(folder),
     }
 
 

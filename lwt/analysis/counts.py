@@ -11,7 +11,7 @@ import time
 from absl import flags
 
 from lwt.analysis import config_files, cost, results
-from lwt.training import command
+from lwt.training import command, hardware
 
 PAPER_VOCABULARY = 50_048
 ENCODERS = {  # "EmbBERT-Q", Table 2
@@ -100,7 +100,7 @@ def measure(row, *, command):
         "overrides": {key: value for key, value in given.items() if value},
         "seed": None,
         "split": "none",
-        "hardware": results.hardware(),
+        "hardware": hardware.describe(),
         "seconds": round(time.perf_counter() - begin, 2),
         "command": command,
     }

@@ -26,7 +26,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.analysis import config_files, embbert_memory, embbert_paper, embbert_report, results, study
 from lwt.export import quantize
-from lwt.training import build, checkpoint, command, experiment, run_config
+from lwt.training import build, checkpoint, command, experiment, hardware, run_config
 
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
@@ -99,8 +99,8 @@ def run(entry, workdir):
 
 
 def measure_base(entry, folder, *, found):
-    """What is kept of a pre-training: its length, text and last figures; of one that was `found` here, maybe trained
-    elsewhere and in another way, not the machine, and its own config."""
+    """What is kept of a pre-training: its length, text and last figures, and the config of one that was `found` here,
+    maybe trained in another way."""
     config = run_config.read(folder)
     saved = checkpoint.Checkpoints(os.path.join(folder, "checkpoints"))
     return {
@@ -109,7 +109,7 @@ def measure_base(entry, folder, *, found):
         "data": config.data.train,
         "figures": saved.metrics(saved.last_step()),
         "seconds": study.seconds(folder),
-        "hardware": "a machine not recorded" if found else results.hardware(),
+        "hardware": hardware.of_run(folder),
     }
 
 
@@ -134,7 +134,7 @@ def measure(entry, folder):
         "records": splits.counts,
         "learning_rate": opened.config.optimizer.learning_rate,
         "seconds": study.seconds(folder),
-        "hardware": results.hardware(),
+        "hardware": hardware.of_run(folder),
     }
 
 

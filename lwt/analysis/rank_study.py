@@ -16,7 +16,7 @@ from absl import flags
 
 from lwt import errors
 from lwt.analysis import config_files, cost, rank_report, results, study
-from lwt.training import command, experiment, run_config
+from lwt.training import command, experiment, hardware, run_config
 
 RECORD = os.path.join("eval", "rank_study.json")
 
@@ -63,7 +63,7 @@ def measure(entry, folder):
         "split": opened.config.data.test,
         "figures": opened.report(),
         "parameters": cost.parameters(opened.config, vocabulary=opened.tokenizer.vocabulary),
-        "hardware": results.hardware(),
+        "hardware": hardware.of_run(folder),
     }
 
 

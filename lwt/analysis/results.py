@@ -18,13 +18,9 @@ import json
 import math
 import os
 import pathlib
-import platform
-import re
 import shlex
 import statistics
 import sys
-
-import jax
 
 from lwt import errors
 
@@ -184,13 +180,6 @@ def markdown(header, body):
     )
 
 
-def hardware():
-    """What this machine computes with, such as ``"Intel Xeon 6975P-C, 2 cores"``, without names of hosts or people."""
-    parts = [_processor(), f"{_cores()} core{'s' if _cores() > 1 else ''}"]
-    accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
-    return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
-
-
 def command_line():
     """The command that started this program, as one would type it in the folder it was started in.
 
@@ -239,17 +228,3 @@ def _replace(path, rows):
     lines = [json.dumps({key: row[key] for key in KEYS}, ensure_ascii=False, allow_nan=False) for row in rows]
     partial.write_text("[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n", encoding="utf-8")
     os.replace(partial, path)
-
-
-def _processor():
-    """The processor's model, or at least its architecture."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if found:
-            return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split())
-    return platform.machine()
-
-
-def _cores():
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from lwt.analysis import plots, results
-from lwt.training import command, experiment
+from lwt.training import command, experiment, hardware
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 
@@ -40,7 +40,7 @@ def evaluate(workdir, config, names, *, beams):
                     "metric": metric,
                     "value": figures[metric],
                     "paper": None,
-                    "hardware": results.hardware(),
+                    "hardware": hardware.of_run(workdir),
                     "seconds": round(time.perf_counter() - begin, 1),
                     "command": results.command_line(),
                 }

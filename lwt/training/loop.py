@@ -12,7 +12,7 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import pipeline
-from lwt.training import checkpoint, devices
+from lwt.training import checkpoint, devices, hardware
 from lwt.training import log as logs
 from lwt.training import step as step_module
 
@@ -82,6 +82,7 @@ def train(run):
         run.batches.restore(data_state["position"])
     start = int(state.step)
     log.resume(start)
+    hardware.note(run.workdir)
     log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
     batches = pipeline.Prefetch(run.batches)
     clock = Clock(start)

@@ -26,7 +26,7 @@ from lwt.analysis import (
 )
 from lwt.export import quantize
 from lwt.metrics import glue
-from lwt.training import run_config
+from lwt.training import hardware, run_config
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 WORDS = "cold old bold warm long dark young slow great small".split()
@@ -125,14 +125,14 @@ def test_what_is_done_is_left_alone(finished, data, monkeypatch):
 
 
 def test_a_base_of_one_s_own(finished, tmp_path, monkeypatch):
-    """It keeps its own config, is not trained again, and nobody claims to know where it was."""
+    """It keeps its own config, and is not trained again."""
     monkeypatch.setattr(study, "experiment", None)
     own = tmp_path / "base-bert_2mb"
     shutil.copytree(finished / "runs" / own.name, own)
     (own / embbert_study.RECORD).unlink()
     entry = embbert_study.entries(str(tmp_path), models=("bert_2mb",), more="precision=float32")[0]
     record = embbert_study.run(entry, str(tmp_path))
-    assert (record["config"], record["hardware"]) == (f"{own}/config.json", "a machine not recorded")
+    assert (record["config"], record["hardware"]) == (f"{own}/config.json", hardware.describe())
     assert run_config.read(own).precision == "bfloat16" and record["steps"] == 2
 
 

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import re
-import socket
 import statistics
 import sys
 
@@ -114,9 +113,7 @@ def test_pivot():
         results.pivot([*rows, row(8, 5, 0.5, paper=0.43)], index="rank", columns="metric")
 
 
-def test_hardware_and_command(monkeypatch, tmp_path):
-    assert re.fullmatch(r"\S.*, \d+ cores?.*", results.hardware())
-    assert socket.gethostname() not in results.hardware()
+def test_the_command(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["train.py", f"--workdir={tmp_path}/runs/a b"])
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)

@@ -1,0 +1,47 @@
+"""The machine that a run was computed on, kept in its workdir's ``hardware.txt``."""
+
+import collections
+import contextlib
+import os
+import pathlib
+import platform
+import re
+
+import jax
+
+NAME = "hardware.txt"
+
+
+def describe():
+    """What this machine computes with, such as ``"Intel Xeon 6975P-C, 2 cores"``, without names of hosts or people."""
+    parts = [_processor(), f"{_cores()} core{'s' if _cores() > 1 else ''}"]
+    accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
+    return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
+
+
+def note(workdir):
+    """Adds this machine to those of a run, a line each."""
+    path = pathlib.Path(workdir, NAME)
+    known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    if jax.process_index() == 0 and describe() not in known:
+        path.write_text("".join(f"{line}\n" for line in [*known, describe()]), encoding="utf-8")
+
+
+def of_run(workdir):
+    """The machines of a run, such as a row of results names them."""
+    path = pathlib.Path(workdir, NAME)
+    return "; then ".join(path.read_text(encoding="utf-8").splitlines()) if path.exists() else "a machine not recorded"
+
+
+def _processor():
+    """The processor's model, or at least its architecture."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if found:
+            return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split())
+    return platform.machine()
+
+
+def _cores():
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
