@@ -147,7 +147,7 @@ def bert(*, vocabulary, width, heads, hidden, layers, max_length=256):
 def make(name, **options):
     """The model "embbert" or "bert_2mb" at the paper's size."""
     vocabulary, section = embbert_pretrain.MODELS[name]
-    sizes = {key: value for key, value in section.items() if key not in ("name", "expansion")}
+    sizes = {key: value for key, value in section.items() if key not in ("name", "expansion", "attention")}
     return {"embbert": embbert, "bert": bert}[section["name"]](vocabulary=vocabulary, **sizes, **options)
 
 

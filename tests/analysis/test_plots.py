@@ -72,7 +72,7 @@ def test_ranks(tmp_path):
     (paper,) = [line for line in left.lines if line.get_label() == "paper"]
     assert paper.get_xydata().tolist() == [[4, 0.2], [16, 88.0]] and paper.get_linestyle() == "--"
     assert left.get_xscale() == "log" and [t.get_text() for t in left.get_xticklabels()] == ["4", "16"]
-    assert {text.get_text() for text in left.get_legend().get_texts()} == {"LoRA", "LoRA+", "paper"}
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} == {"LoRA", "LoRA+", "paper"}
     is_picture(tmp_path / "ranks.png", drawn)
 
 

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors, registry, trees
+from lwt import errors, trees
 from lwt.analysis import config_files
 from lwt.export import quantize as export
 from lwt.export import quantized as artefact
 from lwt.layers import linear, quantized
 from lwt.reparam import quantize
-from lwt.training import experiment
+from lwt.training import build, experiment
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -121,8 +121,8 @@ def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file
 
 def test_embbert_in_400_kilobytes(tmp_path):
     """With a head of seven classes, scales and the header."""
-    section = config_files.load(f"{ROOT}/configs/embbert_finetune.py:task=snips").model
-    model = registry.make("lwt.models", section, key="model", vocabulary=8192, outputs=7)
+    config = config_files.load(f"{ROOT}/configs/embbert_finetune.py:task=snips")
+    model, section = build.make_model(config, 8192, outputs=7), config.model
     base = trees.flatten(jax.jit(model.init)(jax.random.key(0), model.example())["params"])
     info = {"model": section.to_dict(), "labels": [f"a label of twenty {i}" for i in range(7)], "tokenizer": "0" * 64}
     size = artefact.write(tmp_path / "file", quantize.Quantize().expand(base, {}, 0), rest="float16", info=info)
