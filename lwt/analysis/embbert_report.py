@@ -38,9 +38,12 @@ def write(out, records, folders, *, missing, command):
     text += [f"- {sentence}" for sentence in findings(lines, rows)]
     text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
     text += ["", HOW_TO_READ]
+    empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
     for number, table in tables.items():
-        text += [f"## Table {number}: {table.title}", "", score_table(table, lines[number])]
-        text += [f"- {sentence}\n" for sentence in incomplete(table, lines[number])]
+        if number not in empty:
+            text += [f"## Table {number}: {table.title}", "", score_table(table, lines[number])]
+            text += [f"- {sentence}\n" for sentence in incomplete(table, lines[number])]
+    text += [f"Nothing is measured yet of Tables {', '.join(map(str, empty))}.", ""] if empty else []
     text += ["## Table 2: memory", "", results.markdown(*_shown(*memory)), MEMORY]
     text += ["## Figure 2", "", "![weights, activations and scores](figure2.png)", ""]
     if bases:
