@@ -12,6 +12,7 @@ from benchmarks import attention_samples, common
 from lwt import trees
 from lwt.analysis import attention_variants, flops
 from lwt.attention import masks
+from lwt.training import memory
 
 VARIANTS = attention_variants.names()
 
@@ -50,8 +51,8 @@ def prepare(variant, flags):
     for name in flags.passes.split(","):
         traced = jax.jit(functions(module, causal=flags.causal)[name]).trace(*arguments)
         compiled = traced.lower().compile()
-        memory = compiled.memory_analysis()
-        peak = memory.temp_size_in_bytes + memory.output_size_in_bytes
+        needed = compiled.memory_analysis()
+        peak = needed.temp_size_in_bytes + needed.output_size_in_bytes
         facts[name] = {"peak_bytes": peak, "flops": flops.count(traced, compiled)}
         if peak <= flags.memory_limit:
             ready[name] = compiled
@@ -67,6 +68,7 @@ def prepare(variant, flags):
 
 
 def main():
+    memory.settle()  # as training does; PyTorch's side needs no such thing, its allocator keeps what it has
     flags = common.arguments(__doc__, VARIANTS, data="random", more=attention_samples.add_flags)
     run, facts, count = prepare(flags.variant, flags)
     common.serve(run, parameters=count, warmup=0, passes=facts)
