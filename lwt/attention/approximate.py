@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Float
 
 from lwt import errors
 from lwt.attention import polynomial, softmax
-from lwt.layers import attend, dropout
+from lwt.layers import attend
 
 NORMS = ("", "centre", "clip", "rms")
 LARGEST = 2**27  # numbers in the sums of one head
@@ -87,7 +87,8 @@ class Attention(softmax.Attention):
         s = cache["key"].shape[2]
         real = jnp.ones((1, s), bool) if mask is None else mask.real(s)
         q, keys = self.logit_factors(q, cache["key"], real)
-        values = self._dropped(jnp.repeat(cache["value"], self.heads // self.key_heads, axis=1), key)
+        values = jnp.repeat(cache["value"], self.heads // self.key_heads, axis=1)
+        values = attend.drop_values(values, key, self.dropout)
         return polynomial.attention(
             q, keys, values, mask, degree=self.degree, exact_forward=self.exact_forward,
             block=self.block or max(q.shape[2], s), dtype=dtype,
@@ -110,7 +111,3 @@ class Attention(softmax.Attention):
         square = jnp.square(x).sum(-1, keepdims=True)
         floor = self.bound if self.norm == "clip" else 1e-12
         return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))
-
-    def _dropped(self, values, key):
-        keep = attend.keep_mask(key, self.dropout, (*values.shape[:3], 1))
-        return values if keep is None else jnp.where(keep, values * (256 / dropout.kept_of_256(self.dropout)), 0)

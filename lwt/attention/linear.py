@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lwt.attention import base, masks
-from lwt.layers import attend, dropout
+from lwt.layers import attend
 
 # Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; beyond this all are scaled down alike.
 LARGEST_EXPONENT = 60.0
@@ -90,7 +90,7 @@ class Attention(base.Base):
     def mix(self, q, cache, mask, *, dtype, key=None):
         """See `base.Base`."""
         mask = masks.Mask() if mask is None else mask
-        q, k, v = self._queries(q), cache["key"], _drop(cache["value"], key, self.dropout)
+        q, k, v = self._queries(q), cache["key"], attend.drop_values(cache["value"], key, self.dropout)
         (b, h, t, m), (s, width) = q.shape, v.shape[2:]
         k = jnp.where(mask.real(s)[:, None, :, None], k, 0)
         q, k, v = (x.reshape(b * h, *x.shape[2:]) for x in (q, k, v))
@@ -247,8 +247,3 @@ def _divide(mixed, total):
     divided by, which could leave float32."""
     scale = jax.lax.stop_gradient(_inverse(total))
     return mixed * scale[..., None] / jnp.where(scale > 0, total * scale, 1)[..., None]
-
-
-def _drop(v, key, rate):
-    keep = attend.keep_mask(key, rate, (*v.shape[:3], 1))
-    return v if keep is None else jnp.where(keep, v * (256 / dropout.kept_of_256(rate)), 0)

@@ -54,6 +54,11 @@ def keep_mask(key, rate, shape):
     return dropout.keep_mask(key, rate, shape) if dropping else None
 
 
+def drop_values(v: Float[Array, "b h s v"], key, rate):
+    """Dropout for attentions that have no weights to drop: of whole values, the same for all queries of a head."""
+    return _drop(v, keep_mask(key, rate, (*v.shape[:3], 1)), rate)
+
+
 def forward(q, k, v, mask, keep, rate, dtype):
     """The output `[b h t v]`, from arrays (or None) `mask` and `keep`."""
     weights = _drop(_weights(q, k, mask, dtype), keep, rate)
@@ -119,8 +124,8 @@ def _weights(q, k, mask, dtype):
     return jax.nn.softmax(_scores(q, k, mask, dtype))
 
 
-def _drop(weights, keep, rate):
-    return weights if keep is None else jnp.where(keep, weights * (256 / dropout.kept_of_256(rate)), 0)
+def _drop(x, keep, rate):
+    return x if keep is None else jnp.where(keep, x * (256 / dropout.kept_of_256(rate)), 0)
 
 
 def _product(x, y, axis):
