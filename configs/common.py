@@ -5,6 +5,9 @@ reader. The sections ``model``, ``reparam`` and ``task`` name a file of lwt by `
 that file's own arguments.
 """
 
+import json
+import pathlib
+
 import ml_collections
 
 
@@ -117,4 +120,24 @@ def smoke(config):
     config.data.tokenizer.vocabulary = 320
     config.data.rows = 8
     config.data.eval_batch = 8
+    return config
+
+
+def of_run(workdir):
+    """A config to go on from a run: its model, data, task and optimizer, started from its weights.
+
+    Raises:
+        ValueError: there is no such run.
+    """
+    path = pathlib.Path(workdir, "config.json")
+    try:
+        kept = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"base={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
+    config = base()
+    config.data.update(kept.pop("data"))
+    config.optimizer = {**config.optimizer, **kept.pop("optimizer"), "trainable": (".*",)}
+    for key in kept.keys() - {"init_skip", "reparam"}:
+        config[key] = kept[key]
+    config.init_from = str(workdir)
     return config
