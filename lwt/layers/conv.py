@@ -67,6 +67,18 @@ def _kernel_gradient(x, dy, *, k):
 causal.defvjp(_forward, _backward)
 
 
+def _uniform(key, shape):
+    bound = shape[0] ** -0.5  # a channel has k inputs
+    return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
+
+
+def _present(key, shape):
+    return (_uniform(key, shape) * 0.1).at[-1].set(1.0)
+
+
+STARTS = {"uniform": _uniform, "present": _present}
+
+
 class DepthwiseConv(nn.Module):
     """Causal convolution with its own kernel for every channel: output t sees the inputs t-k+1..t.
 
@@ -78,11 +90,14 @@ class DepthwiseConv(nn.Module):
         expansion: α; every channel of the input becomes α neighbouring ones of the output (d -> d·α), as in PyTorch's
             ``Conv1d(d, d·α, k, groups=d)``.
         use_bias: whether there is a bias.
+        start: initial kernels. "uniform": PyTorch's, U(-1/√k, 1/√k). "present": 1 for the present position and a tenth
+            of the uniform values for those before, so that the output starts as the input with a trace of its past.
     """
 
     kernel_size: int
     expansion: int = 1
     use_bias: bool = True
+    start: str = "uniform"
 
     @nn.compact
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t _e"]:
@@ -92,9 +107,7 @@ class DepthwiseConv(nn.Module):
                 "whole numbers of at least 1"
             )
         width = x.shape[-1] * self.expansion
-        bound = self.kernel_size**-0.5  # PyTorch's initial values; a channel has k inputs
-        uniform = lambda key, shape: jax.random.uniform(key, shape, jnp.float32, -bound, bound)  # noqa: E731
-        kernel = linear.dense(self.param("kernel", uniform, (self.kernel_size, width)))
+        kernel = linear.dense(self.param("kernel", STARTS[self.start], (self.kernel_size, width)))
         if self.expansion > 1:
             x = jnp.repeat(x, self.expansion, axis=-1)
         y = causal(x.astype(jnp.float32), kernel)

@@ -20,7 +20,8 @@ class FullEmbed(nn.Module):
         width: d.
         segments: rows of the segment table. 3: padding, first, second text, as the paper's code has it. 2: first and
             second, as its formulas (and BERT) have it; padding, which nothing reads, then takes the first row.
-        std: standard deviation of the initial tables; 1 in the paper's code, 0.02 in BERT.
+        std: standard deviation of the initial table of tokens; 1 in the paper's code, 0.02 in BERT.
+        position_std: that of the positions and segments; None: the same.
     """
 
     vocabulary: int
@@ -28,14 +29,15 @@ class FullEmbed(nn.Module):
     width: int
     segments: int = 3
     std: float = 1.0
+    position_std: float | None = None
 
     @nn.compact
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
-        table = nn.initializers.normal(self.std)
+        table, places = _tables(self)
         token = self.param("token", table, (self.vocabulary, self.width))
-        position = self.param("position", table, (self.max_length, self.width))
-        segment = self.param("segment", table, (self.segments, self.width))
+        position = self.param("position", places, (self.max_length, self.width))
+        segment = self.param("segment", places, (self.segments, self.width))
         positions = linear.take(position, jnp.arange(ids.shape[1]))[None]
         return linear.take(token, ids) + positions + _segment_rows(segment, segments)
 
@@ -49,7 +51,8 @@ class NanoEmbed(nn.Module):
         reduced: r, the paper's r_d.
         use_bias: whether the expanders have biases; in the paper they do not.
         dtype: operands of the expanders' products.
-        vocabulary, max_length, width, segments, std: as in `FullEmbed`; the segment table has the full width.
+        vocabulary, max_length, width, segments, std, position_std: as in `FullEmbed`; the segment table has the full
+            width.
     """
 
     vocabulary: int
@@ -58,23 +61,36 @@ class NanoEmbed(nn.Module):
     reduced: int
     segments: int = 3
     std: float = 1.0
+    position_std: float | None = None
     use_bias: bool = False
     dtype: str = "float32"
 
     @nn.compact
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
-        table = nn.initializers.normal(self.std)
+        table, places = _tables(self)
         token = self.param("token", table, (self.vocabulary, self.reduced))
-        position = self.param("position", table, (self.max_length, self.reduced))
-        segment = self.param("segment", table, (self.segments, self.width))
+        position = self.param("position", places, (self.max_length, self.reduced))
+        segment = self.param("segment", places, (self.segments, self.width))
         expand = lambda name: linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)  # noqa: E731
         tokens = expand("token_expander")(linear.take(token, ids))
         positions = expand("position_expander")(linear.take(position, jnp.arange(ids.shape[1])))
         return tokens + positions[None] + _segment_rows(segment, segments)
 
 
-def make(kind, *, vocabulary, max_length, width, reduced=16, segments=3, std=1.0, use_bias=False, dtype="float32"):
+def make(
+    kind,
+    *,
+    vocabulary,
+    max_length,
+    width,
+    reduced=16,
+    segments=3,
+    std=1.0,
+    position_std=None,
+    use_bias=False,
+    dtype="float32",
+):
     """The embedder ``"full"`` or ``"nano"``.
 
     Raises:
@@ -84,10 +100,18 @@ def make(kind, *, vocabulary, max_length, width, reduced=16, segments=3, std=1.0
         raise errors.ConfigError(f"model.embedding={kind!r}: {errors.suggest(kind, KINDS)}")
     if segments not in (2, 3):
         raise errors.ConfigError(f"model.segments={segments} should be 2 (first, second) or 3 (padding, first, second)")
-    common = dict(vocabulary=vocabulary, max_length=max_length, width=width, segments=segments, std=std)
+    common = dict(
+        vocabulary=vocabulary, max_length=max_length, width=width, segments=segments, std=std, position_std=position_std
+    )  # fmt: skip
     if kind == "full":
         return FullEmbed(**common)
     return NanoEmbed(**common, reduced=reduced, use_bias=use_bias, dtype=dtype)
+
+
+def _tables(embed):
+    """Initialisers of the table of tokens, and of those of positions and segments."""
+    places = embed.std if embed.position_std is None else embed.position_std
+    return nn.initializers.normal(embed.std), nn.initializers.normal(places)
 
 
 def _check_length(t, max_length):

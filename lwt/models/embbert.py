@@ -50,6 +50,7 @@ class EfficientEncoder(nn.Module):
 
     Attributes:
         kernel_size: k; expansion: α; norm: "rms" or "layer"; use_bias: of attention, convolution and contraction.
+        conv_start: see `conv.DepthwiseConv`.
         attention: makes an attention module.
         collapsed: see `Difference`.
         dtype: operands of the products.
@@ -59,6 +60,7 @@ class EfficientEncoder(nn.Module):
     expansion: int = 1
     norm: str = "rms"
     use_bias: bool = True
+    conv_start: str = "uniform"
     attention: collections.abc.Callable = efficient.Attention
     collapsed: bool = False
     dtype: str = "float32"
@@ -69,7 +71,9 @@ class EfficientEncoder(nn.Module):
         width = x.shape[-1]
         x = norm.make(self.norm, epsilon=1e-6, name="norm")(x)
         attended = self.attention(width, use_bias=self.use_bias, name="attention")(x, None, mask, train=train)
-        convolved = conv.DepthwiseConv(self.kernel_size, self.expansion, self.use_bias, name="conv")(x)
+        convolved = conv.DepthwiseConv(
+            self.kernel_size, self.expansion, self.use_bias, start=self.conv_start, name="conv"
+        )(x)
         contracted = linear.Linear(width, use_bias=self.use_bias, dtype=self.dtype, name="contract")(nn.silu(convolved))
         return Difference(self.collapsed, name="difference")(attended, contracted)
 
@@ -82,11 +86,15 @@ class Embbert(text_head.TextModel):
         layers: N.
         expansion: α; kernel_size: k.
         norm, use_bias, segments: the readings above.
+        conv_start: initial kernels of the convolutions. The paper's code has PyTorch's, "uniform": without residuals,
+            every layer then blurs a token with the 31 before it, and pre-training stands still for thousands of steps.
+            From "present" it does not (docs/papers/embbert_q.md).
         attention: makes an attention from ``width, heads, dropout, use_bias, dtype``; a file of `lwt/attention/` in a
             config.
         heads: h; 1 in the paper.
         attention_dropout: rate on the attention weights, the only dropout of the paper's code.
-        embedding_std: standard deviation of the initial tables.
+        embedding_std: standard deviation of the initial table of tokens; position_std: that of positions and segments,
+            which drown the token where the two are alike.
         collapsed: for inference: two scalars λ a block in place of four vectors; `collapse` makes such weights.
     """
 
@@ -97,16 +105,19 @@ class Embbert(text_head.TextModel):
     norm: str = "rms"
     use_bias: bool = True
     segments: int = 3
+    conv_start: str = "uniform"
     attention: collections.abc.Callable = efficient.Attention
     heads: int = 1
     attention_dropout: float = 0.1
     embedding_std: float = 1.0
+    position_std: float = 1.0
     collapsed: bool = False
 
     def setup(self):
         super().setup()
         fields.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
         fields.require_rates(self, "attention_dropout")
+        fields.require_choices(self, conv_start=conv.STARTS)
         self.embed = text_embed.make(
             "nano",
             vocabulary=self.vocabulary,
@@ -115,12 +126,13 @@ class Embbert(text_head.TextModel):
             reduced=self.reduced,
             segments=self.segments,
             std=self.embedding_std,
+            position_std=self.position_std,
             dtype=self.dtype,
         )
         attention = functools.partial(
             self.attention, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
         )
-        keys = ("kernel_size", "expansion", "norm", "use_bias", "collapsed", "dtype")
+        keys = ("kernel_size", "expansion", "norm", "use_bias", "conv_start", "collapsed", "dtype")
         more = {key: getattr(self, key) for key in keys}
         self.block = [EfficientEncoder(attention=attention, **more) for _ in range(self.layers)]
 

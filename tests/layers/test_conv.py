@@ -50,3 +50,12 @@ def test_an_output_sees_its_last_k_inputs():
 def test_a_kernel_of_nothing_is_refused():
     with pytest.raises(errors.ConfigError, match="kernel_size=0"):
         conv.DepthwiseConv(0).init(jax.random.key(0), jnp.ones((1, 2, 3)))
+
+
+def test_from_present_the_output_starts_as_the_input_with_a_trace_of_its_past():
+    x = jax.random.normal(jax.random.key(0), (4, 50, 6))
+    module = conv.DepthwiseConv(32, 2, start="present")
+    y = module.init_with_output(jax.random.key(1), x)[0]
+    past = y - jnp.repeat(x, 2, axis=-1)
+    assert 0.02 < jnp.std(past[:, 32:]) < 0.1  # 31 taps of a tenth of U(-1/√32, 1/√32): 0.057
+    assert jnp.all(past[:, 0] == 0)
