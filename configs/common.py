@@ -10,6 +10,8 @@ import pathlib
 
 import ml_collections
 
+LASTING = ("svd",)  # reparametrizations that a run hands on: what they store is less than the weights that they make
+
 
 def base():
     """A config with every key there is. Locked by the caller's ``get_config``."""
@@ -126,6 +128,8 @@ def smoke(config):
 def of_run(workdir):
     """A config to go on from a run: its model, data, task and optimizer, started from its weights.
 
+    An adapter is part of these weights; factors (`LASTING`) stay what is stored and trained.
+
     Raises:
         ValueError: there is no such run.
     """
@@ -135,9 +139,12 @@ def of_run(workdir):
     except (OSError, ValueError) as error:
         raise ValueError(f"base={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
     config = base()
+    if kept["reparam"]["name"] in LASTING:
+        config.reparam = kept["reparam"]
     config.data.update(kept.pop("data"))
     config.optimizer = {**config.optimizer, **kept.pop("optimizer"), "trainable": (".*",)}
-    for key in kept.keys() - {"init_skip", "reparam"}:
+    kept["task"] = kept["task"].get("task", kept["task"])  # what was distilled, without its teacher
+    for key in kept.keys() - {"init_skip", "init_checkpoint", "reparam"}:
         config[key] = kept[key]
     config.init_from = str(workdir)
     return config

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 def load(workdir, *, checkpoint="best"):
     """Opens a finished (or running) experiment: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])``.
 
-    The weights are arrays; those of a run that quantizes them are nodes that hold the integers.
+    The weights are arrays; those of a run that quantizes or factorises them are nodes that hold integers or factors.
 
     Args:
         workdir: the folder given to ``train.py --workdir``.

@@ -20,7 +20,7 @@ FLOORS = {  # a file imports from lower floors, and from its own folder
             "models",
             "tasks",
             "training",
-            "export",
+            "export compress",
             "analysis",
             "quickstart",
         )

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from configs import embbert_pretrain
+from configs import embbert_pretrain, lightweight
 from lwt import errors
 from lwt.analysis import config_files, cost
 from lwt.export import quantize
@@ -194,6 +194,40 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
     assert {"block_3/attention/query/kernel", "embed/position_expander/kernel", "head/classifier/kernel"} <= moved
     with pytest.raises(errors.ConfigError, match=f"method={method} goes on from a fine-tuned run"):
         encoder(f"embbert_finetune.py:method={method}")
+
+
+def test_lightweight(translator, tmp_path):
+    """A student of other sizes, with the teacher's tokenizer."""
+    spec = f"lightweight.py:teacher={translator},method=distill,layers=1,width=32,heads=2,hidden=32,match_hidden=1"
+    cycle(small(spec), tmp_path)
+    found = experiment.load(str(tmp_path), checkpoint="last")
+    assert found.model.width == 32 and found.model.decoder_layers == 1 and found.evaluate()[0]["bleu"] >= 0
+    assert found.tokenizer.fingerprint == experiment.load(str(translator)).tokenizer.fingerprint
+
+
+@pytest.mark.parametrize("method", sorted({*lightweight.METHODS} - {"distill"}))
+def test_other_ways_on(method, translator, weights, tmp_path):
+    config = small(f"lightweight.py:base={translator},method={method}")
+    config.eval_decode, config.select, config.select_mode = False, "loss", "min"
+    assert loop.train(build.build(config, str(tmp_path), base=weights))["loss"] > 0
+    assert steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
+
+
+def test_a_teacher_asked_once(finetuned, tmp_path):
+    """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step."""
+    rows = {}
+    for cache in (True, False):
+        workdir = tmp_path / str(cache)
+        config = config_files.load(
+            f"{ROOT}/configs/lightweight.py:teacher={finetuned},method=distill,student=embedder,smoke=true"
+        )
+        with config.unlocked():
+            config.task.cache, config.data.row_length = cache, 16
+        experiment.train(config, str(workdir))
+        lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+        rows[cache] = [row["train/soft_loss"] for row in lines if "train/soft_loss" in row]
+        assert len([*workdir.glob("teacher_*.npy")]) == cache
+    assert len(rows[True]) == 2 and rows[True] == pytest.approx(rows[False], rel=1e-4) and rows[True][0] > 0
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,11 @@ def shapes(config, *, vocabulary=0, outputs=0):
 
 def _model(config, vocabulary, *, outputs=0):
     """The model; how many classes the data has is not known here: if it is not said, its own default stands in."""
-    return build.make_model(config, vocabulary, outputs=1 if config.task.name == "regress" else outputs)
+    return build.make_model(config, vocabulary, outputs=1 if _regression(config) else outputs)
+
+
+def _regression(config):
+    return build.task_section(config.task).name == "regress"
 
 
 def vocabulary_of(config):
@@ -147,7 +151,7 @@ def batch_of(config, rows, row_length):
         places = (rows, masked.Masking.of(config.data.masking).count(row_length))
         shapes = {"ids": whole, "segments": whole, "next_sentence": (rows,)}
         shapes |= dict.fromkeys(("masked_positions", "masked_targets", "masked_weights"), places)
-    numbers = {"image", "weight", "masked_weights"} | ({"label"} if config.task.name == "regress" else set())
+    numbers = {"image", "weight", "masked_weights"} | ({"label"} if _regression(config) else set())
     dtype = lambda name: jnp.float32 if name in numbers else jnp.int32  # noqa: E731
     return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
 

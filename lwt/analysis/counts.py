@@ -76,6 +76,7 @@ ROWS = (
         for size, paper in {"ti16": 5_700_000, "s16": 22_100_000, "b16": 86_600_000}.items()
     ),
     *(Row("configs/lh_vit.py", f"model={model}", classes=8) for model in ("lh_vit", "vit", "cnn")),
+    Row("configs/lightweight.py", "layers=2,width=96,hidden=384"),
     Row("configs/quickstart.py", "stage=base"),
     Row("configs/quickstart.py", "stage=adapt"),
 )

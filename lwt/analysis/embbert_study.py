@@ -32,7 +32,7 @@ PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
 STARTS = ("scratch", "pretrained")
-SHARED = ("vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
+SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
 
 
 def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3, more=""):

@@ -34,6 +34,7 @@ class Base(nn.Module):
     crosses = True  # attend to another sequence
     has_causal = True  # see only what came before
     keeps_texts_apart = True  # of several texts in a row, see only one's own
+    loses_heads = False  # be made with fewer heads, of the width that the others have
 
     @property
     def head_size(self):

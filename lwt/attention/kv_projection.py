@@ -74,7 +74,8 @@ class PerHead(nn.Module):
     @nn.compact
     def __call__(self, x):
         n = x.shape[-1] // self.heads
-        kernel = self.param("kernel", self.init, (n if self.shared else self.heads * n, self.width))
+        shape = (n if self.shared else self.heads * n, self.width)
+        kernel = linear.weight(self, "kernel", self.init, shape)
         heads = x.reshape(*x.shape[:-1], self.heads, n)
         if self.shared:
             y = linear.linear(heads, kernel, dtype=self.dtype)
@@ -104,6 +105,8 @@ class Attention(softmax.Attention):
     folded: bool = False
     shared: bool = True
     mixing: bool = False
+
+    loses_heads = False
 
     @property
     def full_size(self):

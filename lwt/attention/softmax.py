@@ -19,6 +19,8 @@ class Attention(base.Base):
     kv_heads: int = 0
     block: int = 0
 
+    loses_heads = True
+
     @property
     def head_size(self):
         """The width k of a head."""

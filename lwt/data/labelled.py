@@ -51,12 +51,13 @@ class Examples:
         }
 
     def batch(self, drawn, length, uniform):
-        """``ids``, ``segments`` [n length] int32 and, if there are labels, ``label`` [n]."""
+        """``ids``, ``segments`` [n length] and ``example`` [n], the records, int32; if there are labels, ``label``."""
         del uniform
         records = drawn["record"]
         texts = [(side.values, side.offsets[records], drawn["size"][:, i]) for i, side in enumerate(self.sides)]
         ids, segments = rows.assemble(texts, length)
-        return {"ids": ids, "segments": segments} | ({} if self.labels is None else {"label": self.labels[records]})
+        batch = {"ids": ids, "segments": segments, "example": records.astype(np.int32)}
+        return batch | ({} if self.labels is None else {"label": self.labels[records]})
 
 
 class Labelled(supervised.Supervised, encoder.TextData):
@@ -88,6 +89,11 @@ class Labelled(supervised.Supervised, encoder.TextData):
         )
         return batches
 
+    def training_set(self):
+        """The training records, as the ``example`` of a training batch numbers them, for a model to be asked about."""
+        examples = self._train_examples
+        return supervised.Evaluation(self.splits.train.name, [], examples.labels, None, {}, examples)
+
     def from_texts(self, texts):
         """Texts to predict; of a pair, both with a tab between them.
 
@@ -107,7 +113,8 @@ class Labelled(supervised.Supervised, encoder.TextData):
         """A training batch of zeros: its names, shapes and types."""
         shape = (self._section.rows, self._lengths[0])
         label = np.zeros(shape[0], np.float32 if self.labels.regression else np.int32)
-        return {"ids": np.zeros(shape, np.int32), "segments": np.zeros(shape, np.int32), "label": label}
+        batch = {name: np.zeros(shape, np.int32) for name in ("ids", "segments")}
+        return batch | {"example": np.zeros(shape[0], np.int32), "label": label}
 
     def _split_settings(self):
         return {"fields": tuple(self._section.fields)}

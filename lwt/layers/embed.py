@@ -17,9 +17,8 @@ class Embed(nn.Module):
     width: int
 
     def setup(self):
-        self.embedding = self.param(
-            "embedding", nn.initializers.normal(self.width**-0.5), (self.vocabulary, self.width)
-        )
+        start = nn.initializers.normal(self.width**-0.5)
+        self.embedding = linear.weight(self, "embedding", start, (self.vocabulary, self.width))
 
     def __call__(self, ids):
         """Ids `[...]` -> rows `[... d]`."""

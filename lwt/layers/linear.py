@@ -52,14 +52,15 @@ matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
 
 
 class Node:
-    """A structured weight: a pytree with a ``shape``, whose first leaf has that shape too (linen checks it), and with
-    ``matmul(x [n in], dtype) -> [n out]`` and ``take(ids [...]) -> [... d]``, both in float32, and ``dense()``.
+    """A structured weight: a pytree with a ``shape``, and with ``matmul(x [n in], dtype) -> [n out]`` and
+    ``take(ids [...]) -> [... d]``, both in float32, and ``dense()``. Modules get it by `weight`; one whose first leaf
+    has its shape passes linen's own check too.
     """
 
     @property
-    def quantized(self):
-        """Whether it holds a quantized weight, whose integers an array would not have: itself, or as its base."""
-        return is_node(getattr(self, "base", None)) and self.base.quantized
+    def compact(self):
+        """Whether it holds a weight in less than an array, as integers or factors: itself, or as its base."""
+        return is_node(getattr(self, "base", None)) and self.base.compact
 
 
 @flax.struct.dataclass
@@ -100,6 +101,34 @@ class LowRank(Node):
     def dense(self):
         a, b = self.a.astype(jnp.float32), self.b.astype(jnp.float32)
         return dense(self.base) + jnp.dot(a, self.scale * b, precision="highest")
+
+
+@flax.struct.dataclass
+class Factors(Node):
+    """``a @ b``, multiplied as ``(x@a)@b``: there is nothing else to the weight.
+
+    Attributes:
+        a: `[in r]`, an array or another node.
+        b: `[r out]`, likewise.
+    """
+
+    a: jax.Array
+    b: jax.Array
+
+    compact = True
+
+    @property
+    def shape(self):
+        return (self.a.shape[0], self.b.shape[1])
+
+    def matmul(self, x, dtype):
+        return _multiply(_multiply(x, self.a, dtype), self.b, dtype)
+
+    def take(self, ids):
+        return linear(take(self.a, ids), self.b)
+
+    def dense(self):
+        return jnp.dot(dense(self.a), dense(self.b), precision="highest")
 
 
 @flax.struct.dataclass
@@ -162,9 +191,21 @@ def merge(weights):
 
 
 def merge_floats(weights):
-    """The same, but for what is quantized, with all that is on top of it: it stays as it is, to be multiplied from its
-    integers. For evaluation."""
-    return jax.tree.map(lambda w: w if is_node(w) and w.quantized else dense(w), weights, is_leaf=is_node)
+    """The same, but for what is quantized or factorised, with all that is on top of it: it stays as it is, to be
+    multiplied from its integers or factors. For evaluation."""
+    return jax.tree.map(lambda w: w if is_node(w) and w.compact else dense(w), weights, is_leaf=is_node)
+
+
+def weight(module, name, init, shape):
+    """The parameter `name` of a linen module, as ``module.param`` gives it, an array or a node of that shape.
+
+    Linen compares the shape that it expects with the first leaf of what it finds; here a node answers for itself.
+    """
+    if module.has_variable("params", name):
+        found = module.get_variable("params", name)
+        if is_node(found) and tuple(found.shape) == tuple(shape):
+            return found
+    return module.param(name, init, shape)
 
 
 class Linear(nn.Module):
@@ -184,7 +225,7 @@ class Linear(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features))
+        kernel = weight(self, "kernel", self.kernel_init, (x.shape[-1], self.features))
         y = linear(x, kernel, dtype=self.dtype)
         if self.use_bias:
             bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))

@@ -40,7 +40,7 @@ class Quantized(linear.Node):
     block: int = flax.struct.field(pytree_node=False, default=64)
     axis: int = flax.struct.field(pytree_node=False, default=0)
 
-    quantized = True
+    compact = True
 
     @property
     def shape(self):

@@ -35,7 +35,7 @@ class FullEmbed(nn.Module):
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
         table, places = _tables(self)
-        token = self.param("token", table, (self.vocabulary, self.width))
+        token = linear.weight(self, "token", table, (self.vocabulary, self.width))
         position = self.param("position", places, (self.max_length, self.width))
         segment = self.param("segment", places, (self.segments, self.width))
         positions = linear.take(position, jnp.arange(ids.shape[1]))[None]
@@ -69,7 +69,7 @@ class NanoEmbed(nn.Module):
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
         table, places = _tables(self)
-        token = self.param("token", table, (self.vocabulary, self.reduced))
+        token = linear.weight(self, "token", table, (self.vocabulary, self.reduced))
         position = self.param("position", places, (self.max_length, self.reduced))
         segment = self.param("segment", places, (self.segments, self.width))
         expand = lambda name: linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)  # noqa: E731

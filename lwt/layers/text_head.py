@@ -25,7 +25,7 @@ class Output(nn.Module):
     dtype: str = "float32"
 
     def setup(self):
-        self.kernel = self.param("kernel", nn.initializers.xavier_uniform(), (self.width, self.features))
+        self.kernel = linear.weight(self, "kernel", nn.initializers.xavier_uniform(), (self.width, self.features))
         self.bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
 
     def __call__(self, x):
@@ -107,6 +107,11 @@ class TextModel(nn.Module):
         mean = jnp.where(real, jnp.square(hidden), 0).sum(1) / jnp.maximum(real.sum(1), 1)
         return jnp.sqrt(mean + 1e-12)  # the gradient of the root has to stay finite in a row that is all padding
 
+    def first_states(self, batch, *, train=False):
+        """Hidden states of which only that at position 0 is wanted, `[b 1 d]` or more: a model whose last layer can do
+        without the others overrides this."""
+        return self.hidden_states(batch, train=train)
+
     def output_layer(self):
         """``(table [v d], bias [v])`` of the masked-LM head.
 
@@ -132,9 +137,11 @@ class TextModel(nn.Module):
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":
         ``([b t v], [b 2])``."""
-        hidden = self.hidden_states(batch, train=train)
         if self.head == "classify":
-            return self.head_layers.classifier(self.drop(self.pooled(hidden, batch), train=train))
+            states = self.first_states if self.pool == "first" else self.hidden_states
+            pooled = self.pooled(states(batch, train=train), batch)
+            return self.head_layers.classifier(self.drop(pooled, train=train))
+        hidden = self.hidden_states(batch, train=train)
         if self.head == "pretrain":
             return self.head_layers.masked_lm(hidden), self.next_sentence(hidden, batch)
         return hidden

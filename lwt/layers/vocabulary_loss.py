@@ -29,16 +29,8 @@ def vocabulary_loss(hidden, table, targets, weights, *, bias=None, smoothing=0.0
         ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden`,
         `table` and `bias`.
     """
-    b, t, d = hidden.shape
-    step = chunk_length(t, max(1, chunk // b))
-    count = -(-t // step)
-
-    def chunks(x):  # [b t ...] -> [count, b·step, ...], batch major inside a chunk
-        if t < count * step:
-            x = jnp.pad(x, ((0, 0), (0, count * step - t), *((0, 0) for _ in x.shape[2:])))
-        x = x.reshape(b, count, step, *x.shape[2:])
-        return jnp.moveaxis(x, 1, 0).reshape(count, b * step, *x.shape[3:])
-
+    b, t, _ = hidden.shape
+    chunks = functools.partial(in_chunks, step=chunk_length(t, max(1, chunk // b)))
     weights = jnp.asarray(weights, jnp.float32)
     bias = None if bias is None else jnp.asarray(bias)
     rows = chunks(hidden), jnp.asarray(table), bias, chunks(targets), chunks(weights)
@@ -52,6 +44,31 @@ def chunk_length(t, most):
     most = min(t, most)
     divisor = max((s for s in range(1, most + 1) if t % s == 0), default=1)
     return divisor if 2 * divisor > most else -(-t // -(-t // most))
+
+
+def in_chunks(x, step):
+    """`[b t ...]` -> `[m b·step ...]`, m chunks of t with zeros at the end of the last; batch major inside a chunk."""
+    b, t = x.shape[:2]
+    count = -(-t // step)
+    if t < count * step:
+        x = jnp.pad(x, ((0, 0), (0, count * step - t), *((0, 0) for _ in x.shape[2:])))
+    x = x.reshape(b, count, step, *x.shape[2:])
+    return jnp.moveaxis(x, 1, 0).reshape(count, b * step, *x.shape[3:])
+
+
+def columns_of(table):
+    """`[v d]` -> `[g d v/g]`, for `from_logits`: the long sum over v in parts for different cores; transposed once, not
+    for every chunk."""
+    v, d = table.shape
+    groups = GROUPS if v % GROUPS == 0 else 1
+    return jax.lax.optimization_barrier(jnp.swapaxes(table.reshape(groups, v // groups, d), 1, 2))
+
+
+def from_logits(columns, d_logits):
+    """The gradient `[d n]` of hidden states, from `columns_of` the table and that of the logits `[v n]`."""
+    parts = d_logits.reshape(columns.shape[0], columns.shape[2], -1)
+    summed = (((2,), (1,)), ((0,), (0,)))
+    return jax.lax.dot_general(columns, parts, summed, preferred_element_type=jnp.float32).sum(0)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -71,10 +88,7 @@ def _walk(hidden, table, bias, targets, weights, smoothing, dtype, *, want):
     want_hidden, want_table, want_bias = want
     # The barrier: XLA's CPU backend would fold a transposition of the table into the first product, and then refuse it.
     operand = jax.lax.optimization_barrier(table.astype(dtype))
-    # [g d v/g]: the long sum over v of d_hidden, in parts for different cores; transposed once, not per chunk
-    groups = GROUPS if v % GROUPS == 0 else 1
-    columns = jnp.swapaxes(operand.reshape(groups, v // groups, d), 1, 2)
-    columns = jax.lax.optimization_barrier(columns) if want_hidden else None
+    columns = columns_of(operand) if want_hidden else None
     mean_row, mean_bias = table.mean(0), 0.0 if bias is None else bias.mean()
 
     def one(carry, chunk):
@@ -103,10 +117,7 @@ def _walk(hidden, table, bias, targets, weights, smoothing, dtype, *, want):
         if want_hidden or want_table:
             d_logits = d_logits.astype(dtype)
         if want_hidden:
-            parts = d_logits.reshape(groups, v // groups, -1)
-            d_hidden = jax.lax.dot_general(
-                columns, parts, (((2,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32
-            ).sum(0)
+            d_hidden = from_logits(columns, d_logits)
         if want_table:
             d_table += jnp.dot(d_logits, h_operand, preferred_element_type=jnp.float32)
         return (sums, d_table, d_bias), d_hidden

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import masks, softmax
-from lwt.layers import dropout, fields, linear, mlp, norm, text_embed, text_head
+from lwt.layers import dropout, fields, linear, mlp, norm, sized, text_embed, text_head
 
 PLACES = ("post", "inline")
 
@@ -56,16 +56,15 @@ class Block(nn.Module):
         self.mlp_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
         self.drop = dropout.Dropout(self.dropout)
 
-    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False):
-        """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
-        attend = lambda y: self.self_attention(y, None, mask, train=train)  # noqa: E731
-        for sublayer, normalise in ((attend, self.self_attention_norm), (self.mlp, self.mlp_norm)):
-            if self.norm_place == "inline":
-                x = normalise(x)
-            x = x + self.drop(sublayer(x), train=train)
-            if self.norm_place == "post":
-                x = normalise(x)
-        return x
+    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False, first: bool = False):
+        """x `[b t d]` and what of it may be attended to -> `[b t d]`; with `first`, `[b 1 d]`, of position 0 alone."""
+        inline = self.norm_place == "inline"
+        x = self.self_attention_norm(x) if inline else x
+        x, context = (x[:, :1], x) if first and self.self_attention.crosses else (x, None)
+        x = x + self.drop(self.self_attention(x, context, mask, train=train), train=train)
+        x = self.mlp_norm(x) if inline else self.self_attention_norm(x)
+        x = x + self.drop(self.mlp(x), train=train)
+        return x if inline else self.mlp_norm(x)
 
 
 class Bert(text_head.TextModel):
@@ -83,6 +82,7 @@ class Bert(text_head.TextModel):
         embedding_norm: a norm (with dropout) after the embeddings, as in BERT.
         embedding_std: standard deviation of the initial tables.
         pooler: ``tanh(W x + b)`` of position 0 in front of the heads, as in BERT; part of the body.
+        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sized.py`.
     """
 
     width: int = 80
@@ -102,6 +102,7 @@ class Bert(text_head.TextModel):
     embedding_norm: bool = False
     embedding_std: float = 1.0
     pooler: bool = False
+    sizes: collections.abc.Mapping | None = None
 
     def setup(self):
         super().setup()
@@ -119,17 +120,25 @@ class Bert(text_head.TextModel):
         if self.embedding_norm:
             self.embed_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
             self.embed_drop = dropout.Dropout(self.dropout)
-        attention = functools.partial(
-            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
-        )
-        feed_forward = functools.partial(
-            mlp.MLP, hidden=self.hidden, activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype
-        )
+        parts = self.parts()
         keys = ("norm", "norm_epsilon", "norm_place", "dropout")
-        block = functools.partial(Block, attention, feed_forward, **{key: getattr(self, key) for key in keys})
-        self.block = [block() for _ in range(self.layers)]
+        block = functools.partial(Block, **{key: getattr(self, key) for key in keys})
+        self.block = [
+            block(
+                parts[f"block_{i}/self_attention"].make(dropout=self.attention_dropout, dtype=self.dtype),
+                parts[f"block_{i}/mlp"].make(activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype),
+            )
+            for i in range(self.layers)
+        ]
         if self.pooler:
             self.pool_layer = linear.Linear(self.width, dtype=self.dtype, name="pooler")
+
+    @nn.nowrap
+    def parts(self):
+        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        blocks = [f"block_{i}" for i in range(self.layers)]
+        attentions = {f"{block}/self_attention": self.attention for block in blocks}
+        return sized.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _check(self):
         fields.require_positive(self, "heads", "hidden", "layers", "reduced")
@@ -144,12 +153,19 @@ class Bert(text_head.TextModel):
 
     def hidden_states(self, batch, *, train=False):
         """The last block's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        return self._encode(batch, train=train)
+
+    def first_states(self, batch, *, train=False):
+        """The last block's state at position 0 `[b 1 d]`: one query is enough."""
+        return self._encode(batch, train=train, first=True)
+
+    def _encode(self, batch, *, train, first=False):
         x = self.embed(batch["ids"], batch["segments"])
         if self.embedding_norm:
             x = self.embed_drop(self.embed_norm(x), train=train)
         mask = masks.Mask(batch["segments"])
-        for block in self.block:
-            x = block(x, mask, train=train)
+        for i, block in enumerate(self.block):
+            x = block(x, mask, train=train, first=first and i == self.layers - 1)
         if self.is_initializing():
             self.pooled(x)  # a pooler's weights are part of the body, whatever the head reads
         return x

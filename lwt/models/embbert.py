@@ -66,11 +66,13 @@ class EfficientEncoder(nn.Module):
     dtype: str = "float32"
 
     @nn.compact
-    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False):
-        """x `[b t d]` and what of it may be attended to -> `[b t d]`."""
+    def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False, first: bool = False):
+        """x `[b t d]` and what of it may be attended to -> `[b t d]`; with `first`, `[b 1 d]`, of position 0 alone."""
         width = x.shape[-1]
         x = norm.make(self.norm, epsilon=1e-6, name="norm")(x)
-        attended = self.attention(width, use_bias=self.use_bias, name="attention")(x, None, mask, train=train)
+        attention = self.attention(width, use_bias=self.use_bias, name="attention")
+        x, context = (x[:, :1], x) if first and attention.crosses else (x, None)
+        attended = attention(x, context, mask, train=train)
         convolved = conv.DepthwiseConv(
             self.kernel_size, self.expansion, self.use_bias, start=self.conv_start, name="conv"
         )(x)
@@ -138,10 +140,17 @@ class Embbert(text_head.TextModel):
 
     def hidden_states(self, batch, *, train=False):
         """The last encoder's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        return self._encode(batch, train=train)
+
+    def first_states(self, batch, *, train=False):
+        """The last encoder's state at position 0 `[b 1 d]`: its convolution is causal, one query is enough."""
+        return self._encode(batch, train=train, first=True)
+
+    def _encode(self, batch, *, train, first=False):
         x = self.embed(batch["ids"], batch["segments"])
         mask = masks.Mask(batch["segments"])
-        for block in self.block:
-            x = block(x, mask, train=train)
+        for i, block in enumerate(self.block):
+            x = block(x, mask, train=train, first=first and i == self.layers - 1)
         return x
 
 

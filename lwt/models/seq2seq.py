@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from lwt import errors
 from lwt.attention import masks, softmax
-from lwt.layers import dropout, embed, fields, linear, mlp, position
+from lwt.layers import dropout, embed, fields, linear, mlp, position, sized
 
 
 class Block(nn.Module):
@@ -80,17 +80,15 @@ class Stack(nn.Module):
     """Blocks in a row, with a final norm if they are pre-norm.
 
     Attributes:
-        layers: how many.
-        block: makes a block.
+        blocks: makes each of them, the lowest first.
         final_norm: whether a LayerNorm ends the stack.
     """
 
-    layers: int
-    block: collections.abc.Callable
+    blocks: tuple
     final_norm: bool = False
 
     def setup(self):
-        self.layer = [self.block() for _ in range(self.layers)]
+        self.layer = [make() for make in self.blocks]
         if self.final_norm:
             self.norm = nn.LayerNorm(epsilon=1e-5)
 
@@ -120,6 +118,8 @@ class Seq2Seq(nn.Module):
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         decoder_attention: the same for the decoder's self-attention; None: as `attention`.
         cross_attention: the same for the decoder's attention to the encoder; None: as `attention`.
+        sizes: heads or hidden units of single modules, such as ``{"encoder/layer_0/self_attention": 3}``; see
+            `layers/sized.py`. None: all are whole.
         dtype: operands of the products.
     """
 
@@ -137,6 +137,7 @@ class Seq2Seq(nn.Module):
     attention: collections.abc.Callable = softmax.Attention
     decoder_attention: collections.abc.Callable | None = None
     cross_attention: collections.abc.Callable | None = None
+    sizes: collections.abc.Mapping | None = None
     dtype: str = "float32"
 
     @nn.nowrap
@@ -154,25 +155,40 @@ class Seq2Seq(nn.Module):
             )
         self.embed = embed.Embed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
-        block = functools.partial(
-            Block,
-            feed_forward=functools.partial(mlp.MLP, hidden=self.hidden, dtype=self.dtype),
-            pre_norm=self.pre_norm,
-            dropout=self.dropout,
-        )
-        encoder = functools.partial(block, self._attention(self.attention))
-        decoder = functools.partial(
-            block,
-            self._attention(self.decoder_attention or self.attention),
-            cross=self._attention(self.cross_attention or self.attention),
-        )
-        self.encoder = Stack(self.encoder_layers, encoder, final_norm=self.pre_norm)
-        self.decoder = Stack(self.decoder_layers, decoder, final_norm=self.pre_norm)
+        parts = self.parts()
+        self.encoder, self.decoder = (self._stack(layers, parts) for layers in self._layers())
 
-    def _attention(self, maker):
-        return functools.partial(
-            maker, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
-        )
+    @nn.nowrap
+    def _layers(self):
+        """The names of the layers of both stacks."""
+        counts = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
+        return [[f"{stack}/layer_{i}" for i in range(count)] for stack, count in counts.items()]
+
+    @nn.nowrap
+    def parts(self):
+        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        encoder, decoder = self._layers()
+        attentions = {f"{layer}/self_attention": self.attention for layer in encoder}
+        for layer in decoder:
+            attentions[f"{layer}/self_attention"] = self.decoder_attention or self.attention
+            attentions[f"{layer}/cross_attention"] = self.cross_attention or self.attention
+        return sized.parts(self, attentions, {f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
+
+    @nn.nowrap
+    def _stack(self, layers, parts):
+        attend = lambda name: parts[name].make(dropout=self.attention_dropout, dtype=self.dtype)  # noqa: E731
+        blocks = [
+            functools.partial(
+                Block,
+                attend(f"{layer}/self_attention"),
+                parts[f"{layer}/mlp"].make(dtype=self.dtype),
+                attend(f"{layer}/cross_attention") if f"{layer}/cross_attention" in parts else None,
+                pre_norm=self.pre_norm,
+                dropout=self.dropout,
+            )
+            for layer in layers
+        ]
+        return Stack(tuple(blocks), final_norm=self.pre_norm)
 
     def _embed(self, ids, positions, *, train):
         x = self.embed(ids)

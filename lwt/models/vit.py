@@ -14,7 +14,6 @@ layer in front of the head, which the authors pre-train with and leave out later
 """
 
 import collections.abc
-import functools
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import dropout, fields, linear, mlp, norm, patch
+from lwt.layers import dropout, fields, linear, mlp, norm, patch, sized
 
 POOLS = ("token", "mean")
 STEMS = ("patches", "conv")
@@ -72,6 +71,7 @@ class ViT(nn.Module):
         norm_epsilon: ε of all norms.
         dropout: rate on the embeddings, inside of the feed-forward networks, and on the sublayers' outputs.
         attention_dropout: rate on the attention weights.
+        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sized.py`.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -91,6 +91,7 @@ class ViT(nn.Module):
     norm_epsilon: float = 1e-6
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    sizes: collections.abc.Mapping | None = None
     dtype: str = "float32"
 
     @nn.nowrap
@@ -100,24 +101,29 @@ class ViT(nn.Module):
 
     def setup(self):
         self._check()
-        attention = functools.partial(
-            self.attention, width=self.width, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
-        )
-        feed_forward = functools.partial(
-            mlp.MLP,
-            hidden=self.hidden,
-            activation=mlp.ACTIVATIONS[self.activation],
-            dropout=self.dropout,
-            dtype=self.dtype,
-        )
+        parts = self.parts()
+        attend = dict(dropout=self.attention_dropout, dtype=self.dtype)
+        feed = dict(activation=mlp.ACTIVATIONS[self.activation], dropout=self.dropout, dtype=self.dtype)
         self.embed = self._embed()
         self.drop = dropout.Dropout(self.dropout)
         self.block = [
-            Block(attention, feed_forward, norm_epsilon=self.norm_epsilon, dropout=self.dropout)
-            for _ in range(self.layers)
+            Block(
+                parts[f"block_{i}/attention"].make(**attend),
+                parts[f"block_{i}/mlp"].make(**feed),
+                norm_epsilon=self.norm_epsilon,
+                dropout=self.dropout,
+            )
+            for i in range(self.layers)
         ]
         self.norm = norm.make("layer", epsilon=self.norm_epsilon)
         self.head = linear.Linear(self.outputs, dtype=self.dtype)
+
+    @nn.nowrap
+    def parts(self):
+        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        blocks = [f"block_{i}" for i in range(self.layers)]
+        attentions = {f"{block}/attention": self.attention for block in blocks}
+        return sized.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _embed(self):
         size, widths = self.patch, ()

@@ -118,8 +118,6 @@ class LoRA:
                 f"start={self.start!r} takes at most {min(n_in, n_out)}"
             )
         if self.start == "pissa":
-            u, s, vt = jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False)
-            root = jnp.sqrt(s[:rank] / self.scale(name))
-            return u[:, :rank] * root[None], root[:, None] * vt[:rank]
+            return targets.balanced(w / self.scale(name), rank)
         q, r = jnp.linalg.qr(w.astype(jnp.float32).T)  # of the PyTorch-side matrix [out in]: B = Q, A = R
         return r[:rank].T, q[:, :rank].T

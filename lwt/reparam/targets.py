@@ -8,6 +8,7 @@ import numbers
 import re
 
 import jax
+import jax.numpy as jnp
 
 from lwt import errors, trees
 
@@ -53,6 +54,16 @@ def kaiming_uniform(key, shape, fan_in):
     """PyTorch's Kaiming-uniform with a=√5, which is U(-1/√fan_in, 1/√fan_in)."""
     bound = 1 / math.sqrt(fan_in)
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+def balanced(w, rank):
+    """The best factors of a rank: `a` `[in r]`, `b` `[r out]` of the truncated SVD of `w` (Eckart and Young 1936).
+
+    Both have the same singular values, √σ of the weight's.
+    """
+    u, s, vt = jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False)
+    root = jnp.sqrt(s[:rank])
+    return u[:, :rank] * root[None], root[:, None] * vt[:rank]
 
 
 def check_rank(value, key="reparam.rank"):

@@ -232,9 +232,7 @@ class Vertical:
                     f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start='svd' takes at most "
                     f"{min(left.shape)}"
                 )
-            u, s, vt = jnp.linalg.svd(left / self.scale, full_matrices=False)
-            root = jnp.sqrt(s[:rank])
-            a, b = u[:, :rank] * root[None], root[:, None] * vt[:rank]
+            a, b = targets.balanced(left / self.scale, rank)
             adapter |= {f"{i.name}/a": a, f"{i.name}/b": b}
             parts = jnp.split(self.scale * (a @ b), self._cuts(base, i.onto), axis=1)
             made |= {n: below[o] + part for n, o, part in zip(i.weights, i.onto, parts, strict=True)}

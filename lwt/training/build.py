@@ -11,7 +11,7 @@ from lwt.attention import regime
 from lwt.data import images, labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.training import devices, evaluation, loop, optim, run_config, step
+from lwt.training import devices, evaluation, loop, optim, run_config, step, teaching
 
 POSITIVE = (
     *("steps", "log_every", "keep_last"),
@@ -29,13 +29,14 @@ ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those that have such a field
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
-def build(config, workdir, *, base=None):
+def build(config, workdir, *, base=None, teacher=None):
     """Everything that `loop.train` needs; leaves ``config.json`` and ``tokenizer.model`` in the workdir.
 
     Args:
         config: see `configs/common.py`.
         workdir: made if need be.
         base: flat weights to start from, those of the run ``config.init_from``; None for fresh ones.
+        teacher: the opened run ``config.task.teacher``, if the task is to be distilled.
 
     Raises:
         lwt.errors.ConfigError, DataError, CheckpointError: naming the key, file or leaf, before training starts.
@@ -44,17 +45,27 @@ def build(config, workdir, *, base=None):
     run_config.keep(config, workdir)
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
-        check_labels(config.task.name, config.data.kind, data.labels)
+        check_labels(task_section(config.task).name, config.data.kind, data.labels)
     model, task = make_model(config, data.vocabulary, outputs=data.outputs), make_task(config)
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
+    base_print = adapters.fingerprint(base) if base else ""
+    identity = {**data.identity, "base": base_print}
     mesh = devices.make_mesh(config.mesh)
+    goal, taught = make_goal(config, task), None
+    if teacher:
+        taught = make_teacher(config, goal, teacher, data, workdir, mesh)
+        apply = functools.partial(model.apply, {"params": trees.unflatten(expand(reparam, {**trainable, **frozen}, 0))})
+        key = jax.random.fold_in(jax.random.key(config.seed), 3)
+        learned = goal.init(key, apply, taught.apply(taught.leaves), data.example())
+        trainable = trainable | trees.with_prefix(learned, teaching.LEARNED)
+        frozen, identity["teacher"] = frozen | taught.leaves, taught.fingerprint
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
     devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
     batches = data.training(process=jax.process_index(), processes=jax.process_count())
     config = in_steps(config, batches)
 
-    loss = make_loss(model, task, reparam)
+    loss = make_loss(model, goal, reparam, teacher=taught)
     if "approximate" in _attention_names(config.model):
         _warn_of_approximation(make_loss(model, task, reparam, train=False), trainable, frozen, batches)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
@@ -66,7 +77,6 @@ def build(config, workdir, *, base=None):
     validation = data.evaluation(config.data.validation)
     check_select(config, task, sums, validation)
     weights_of = jax.jit(lambda params, at: linear.merge_floats(expand(reparam, params, at)))
-    base_print = adapters.fingerprint(base) if base else ""
 
     def evaluate(state):
         weights = weights_of({**state.trainable, **frozen}, state.step)
@@ -96,10 +106,10 @@ def build(config, workdir, *, base=None):
         positions=data.positions,
         row_sharding=devices.by_rows(mesh),
         evaluate=evaluate,
-        finish=task.finish,
+        finish=goal.finish,
         rate=rate,
         leaves=tuple(sorted(trainable)),
-        identity={**data.identity, "base": base_print},
+        identity=identity,
         save_adapter=save_adapter,
         profile_steps=tuple(config.profile_steps),
         **{key: config[key] for key in CADENCES},
@@ -209,7 +219,7 @@ def make_model(config, vocabulary, *, outputs=0):
         vocabulary: rows of its table.
         outputs: of its classifier, where the data tells; 0: the model's own default.
     """
-    section, more = dict(config.model), {"outputs": outputs} if outputs else {}
+    section, more = config.model.to_dict(), {"outputs": outputs} if outputs else {}
     own = registry.fields(registry.class_of("lwt.models", section["name"], key="model.name"))
     for key in ATTENTIONS & section.keys():
         taken = {*ATTENTION_GIVEN, *(ATTENTION_GIVEN_BY_SOME & own.keys())}
@@ -218,22 +228,60 @@ def make_model(config, vocabulary, *, outputs=0):
     return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
 
 
+def task_section(section):
+    """The section of the task itself, which ``distill`` wraps: what a run is evaluated and used by.
+
+    Raises:
+        lwt.errors.ConfigError: it wraps nothing.
+    """
+    if section["name"] != "distill":
+        return section
+    if "task" not in section:
+        raise errors.ConfigError("task.task is missing: it should be the section of the task that is to be distilled")
+    return section["task"]
+
+
 def make_task(config):
-    """The task of ``config.task``."""
-    return registry.make("lwt.tasks", config.task, key="task", dtype=config.precision)
+    """The task of ``config.task`` itself."""
+    return registry.make("lwt.tasks", task_section(config.task), key="task", dtype=config.precision)
 
 
-def make_loss(model, task, reparam, *, train=True):
+def make_goal(config, task):
+    """What is trained for: `task`, or the `distill.Distill` that wraps it."""
+    if config.task.name != "distill":
+        return task
+    section = {key: value for key, value in config.task.items() if key != "task"}
+    return registry.make("lwt.tasks", section, key="task", task=task)
+
+
+def make_teacher(config, goal, found, data, workdir, mesh):
+    """The `teaching.Teacher` of a run that is distilled; see there.
+
+    Raises:
+        lwt.errors.ConfigError: also for a teacher that would mix the pairs of a packed row.
+    """
+    if config.data.kind == "pairs" and config.data.packed and not found.config.data.packed:
+        raise errors.ConfigError(
+            f"data.packed=True, but task.teacher={found.workdir} reads one pair a row; it should be False"
+        )
+    return teaching.make(found, data, workdir, mesh=mesh, cache=goal.cache and not goal.matches_layers)
+
+
+def make_loss(model, task, reparam, *, train=True, teacher=None):
     """``(trainable, frozen, batch, step, key) -> (sum, count, sums)``: what the step differentiates.
 
-    Without `train` there is no dropout, in the model or in an adapter.
+    Without `train` there is no dropout, in the model or in an adapter. With a `teacher`, a `teaching.Teacher`, the task
+    is a `distill.Distill`.
     """
 
     def loss(trainable, frozen, batch, at, key):
         dropout, adapter = jax.random.split(key)
         weights = expand(reparam, {**trainable, **frozen}, at, key=adapter if train else None)
         apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
-        return task.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None)
+        more = {}
+        if teacher:
+            more = {"teacher": teacher.apply(frozen), "projections": trees.subtree(trainable, teaching.LEARNED)}
+        return task.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None, **more)
 
     return loss
 

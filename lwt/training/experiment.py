@@ -14,13 +14,21 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.training import build, checkpoint, devices, evaluation, loop, run_config
+from lwt.training import build, checkpoint, devices, evaluation, loop, run_config, teaching
 
 
 def train(config, workdir):
     """Builds and trains the run of `config` in `workdir`, or goes on with it; returns the last evaluation's figures."""
     base = arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-    return loop.train(build.build(config, workdir, base=base))
+    return loop.train(build.build(config, workdir, base=base, teacher=teacher_of(config)))
+
+
+def teacher_of(config):
+    """The opened run that the run of `config` is to learn from; None if there is none."""
+    if config.task.name != "distill":
+        return None
+    goal = build.make_goal(config, build.make_task(config))
+    return load(goal.teacher, checkpoint=goal.checkpoint)
 
 
 def load(workdir, *, checkpoint="best", decoding=None):
@@ -47,12 +55,13 @@ class Experiment:
     """A trained model with all that it needs to be used.
 
     Attributes:
-        config: the run's config.
+        config: the run's config; of one that was distilled, with the task itself: the teacher has done its part.
         model: the linen module; ``model.apply({"params": trees.unflatten(weights)}, ...)``.
         task: the task, with the decoding settings.
         tokenizer: the run's own; None for images.
-        weights: flat dict: float32 arrays, adapters merged; of a run that quantizes them, nodes that hold the integers
-            (and an adapter on top of these), from which they are multiplied. `linear.merge` makes arrays of all.
+        weights: flat dict: float32 arrays, adapters merged; of a run that quantizes or factorises them, nodes that hold
+            the integers or factors (and an adapter on top of these), from which they are multiplied. `linear.merge`
+            makes arrays of all.
         labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
     """
@@ -60,6 +69,7 @@ class Experiment:
     def __init__(self, workdir, which, decoding):
         self.workdir = str(workdir)
         self.config = run_config.read(workdir)
+        self.config.task = build.task_section(self.config.task)
         self.config.task.update(decoding)
         self._settings = decoding
         self._data = build.make_data(self.config, self.workdir, make=False)
@@ -71,7 +81,7 @@ class Experiment:
 
     def _restore(self, which):
         """The weights that the run's model multiplies with: base, adapter and checkpoint put together."""
-        base = self._base()
+        base = self.base()
         reparam = compose.build(self.config.reparam)
         trainable, frozen = build.initial_params(self.config, self.model, reparam, base)
         identity = {**self._data.identity, "base": adapters.fingerprint(base) if base else ""}
@@ -80,7 +90,8 @@ class Experiment:
         ) as checkpoints:
             same = functools.partial(loop.check_identity, identity=identity, where=checkpoints.folder)
             state, _, step = checkpoints.restore(which, check=same)
-        found = trees.subtree(state, "trainable")
+        helped = f"{teaching.LEARNED}/"  # what a teacher made the training learn is no part of the model
+        found, _ = trees.split(trees.subtree(state, "trainable"), lambda name: not name.startswith(helped))
         difference = trees.differences(trainable, found)
         if difference:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
@@ -88,7 +99,12 @@ class Experiment:
         weights = jax.jit(lambda p: linear.merge_floats(build.expand(reparam, p, step)))(params)
         return weights, step
 
-    def _base(self):
+    def base(self):
+        """The weights of the run that this one started from, all of them arrays; None if it started from none.
+
+        Raises:
+            lwt.errors.CheckpointError: that run is not there.
+        """
         given = self.config.init_from
         if not given:
             return None
@@ -124,13 +140,24 @@ class Experiment:
         devices.check_rows(mesh, self.config.data.eval_batch, what="data.eval_batch")
         return evaluation.Evaluator(self.task, self.model, mesh)
 
-    def evaluate(self, name=""):
+    def batches(self, name="", *, limit=0):
+        """Evaluation batches, one record a row, of a data set ``KIND:NAME@SPLIT``, or of the run's validation set.
+
+        Args:
+            limit: so many of its records; 0: all.
+        """
+        return self._data.batches(self._data.evaluation(name or self._data.named("validation"), limit=limit))
+
+    def evaluate(self, name="", *, limit=0):
         """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with what was said of each record.
+
+        Args:
+            limit: so many of its records; 0: all.
 
         Returns:
             ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
         """
-        found = self._data.evaluation(name or self._data.test)
+        found = self._data.evaluation(name or self._data.test, limit=limit)
         figures, outputs = self._evaluator.figures(self.weights, self._data, found)
         return figures, found.sources, outputs, found.references
 

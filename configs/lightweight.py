@@ -1,0 +1,155 @@
+"""Lighter models from trained ones: a run that goes on from another run, or learns from it.
+
+    python train.py --config=configs/lightweight.py:teacher=runs/mt,method=distill,layers=2 --workdir=runs/student
+    python train.py --config=configs/lightweight.py:base=runs/fewer_heads,epochs=2 --workdir=runs/fewer_heads-tuned
+    python train.py --config=configs/lightweight.py:base=runs/student,method=qat --workdir=runs/student-int8
+    python train.py --config=configs/lightweight.py:base=runs/mt,method=prune,sparsity=0.8 --workdir=runs/sparse
+
+base     the run whose weights this one starts from, with its data, task and optimizer
+teacher  the run to learn from (distill). Without a base, the student starts from nothing, with the data, tokenizer and
+         recipe of the teacher, and its sizes but for those that are given; so does method=finetune with a teacher,
+         which is what distillation is to be compared with
+method   finetune; distill; svd (factors of `rank` in the place of the kernels); qat, qlora (as in
+         configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, and a new head for the
+         classes of other `data`)
+         prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
+         either, the zeros of the base stay zeros)
+sizes    layers, decoder_layers, width, heads, hidden of a student; or student=NAME of configs/embbert_pretrain.py
+data     another training set, such as the one that lwt.compress.translate_set writes
+
+Without base and teacher it is a small translator of its own, on the data of configs/translation.py:data=multi30k.
+Pruned, folded and factorised runs to go on from are made by the commands of lwt/compress/.
+"""
+
+from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation
+
+SIZES = ("layers", "decoder_layers", "width", "heads", "hidden")
+
+
+def get_config(arg=""):
+    """Arguments: see above; epochs and rate (0: the method's own), rank, of a distillation temperature, weight, and
+    match_hidden and match_attention (weights of the layers' comparison), seed, smoke."""
+    args = common.parse(
+        arg,
+        dict(
+            base="", teacher="", method="finetune", student="", **dict.fromkeys(SIZES, 0), data="", epochs=0.0,
+            rate=0.0, rank=8, temperature=2.0, weight=0.5, match_hidden=0.0, match_attention=0.0, sparsity=0.0,
+            scope="layer", ramp=0, pattern="", seed=0, smoke=False,
+        ),
+    )  # fmt: skip
+    if args["method"] not in METHODS:
+        raise ValueError(f"method={args['method']!r}: there is {', '.join(METHODS)}")
+    resized = [key for key in ("student", *SIZES) if args[key]]
+    if args["base"] and resized:
+        raise ValueError(f"{resized[0]}={args[resized[0]]}: a model of other sizes starts from nothing; leave base out")
+    config = going_on(args) if args["base"] else from_nothing(args)
+    config.seed = args["seed"]
+    if args["data"]:
+        config.data.train = args["data"]
+    METHODS[args["method"]](config, args)
+    config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
+    config.epochs = args["epochs"] or config.epochs
+    if args["smoke"]:
+        common.smoke(config)
+    return config.lock()
+
+
+def going_on(args):
+    """Some epochs from the weights of the base. A base that is pre-trained only learns the teacher's task."""
+    config = common.of_run(args["base"])
+    if args["teacher"]:
+        learner, config = config, common.of_run(args["teacher"])
+        config.model, config.reparam, config.init_from = learner.model, learner.reparam, learner.init_from
+        if learner.data.kind != config.data.kind:
+            config.model.head, config.init_skip = "classify", ("head/.*",)
+    config.optimizer.schedule = dict(name="cosine", warmup=50)
+    config.optimizer.learning_rate = 5e-4
+    config.epochs = 3.0
+    config.log_every, config.eval_every, config.save_every = 50, 0, 0
+    return config
+
+
+def from_nothing(args):
+    """A new model on the teacher's data, with its tokenizer, and its own sizes where they are given."""
+    if args["teacher"]:
+        config = common.of_run(args["teacher"])
+        config.init_from, config.reparam = "", dict(name="none")
+        if config.data.kind != "images":
+            config.data.tokenizer.path = f"{args['teacher']}/tokenizer.model"
+    else:
+        config = translation.get_config("data=multi30k").unlock()
+    if args["student"]:
+        if args["student"] not in embbert_pretrain.MODELS:
+            raise ValueError(f"student={args['student']!r}: there is {', '.join(embbert_pretrain.MODELS)}")
+        body, max_length = embbert_pretrain.MODELS[args["student"]][1], config.model.max_length
+        config.model = dict(body, max_length=max_length, head="classify")
+    sizes = {key: args[key] for key in SIZES if args[key]}
+    if config.model.name == "seq2seq" and "layers" in sizes:
+        layers = sizes.pop("layers")
+        sizes = {"encoder_layers": layers, "decoder_layers": layers, **sizes}
+    if sizes and "sizes" in config.model:
+        del config.model.sizes  # what was pruned away is the teacher's
+    config.model.update(sizes)
+    return config
+
+
+def finetune(config, args):
+    """Training goes on with all weights."""
+    del config, args
+
+
+def distill(config, args):
+    """The task with a teacher."""
+    if not args["teacher"]:
+        raise ValueError("method=distill needs a teacher: teacher=RUN")
+    keys = ("teacher", "temperature", "weight")
+    config.task = dict(
+        name="distill", task=config.task.to_dict(), **{key: args[key] for key in keys},
+        hidden=args["match_hidden"], attention=args["match_attention"],
+    )  # fmt: skip
+
+
+def svd(config, args):
+    """Kernels become factors, and are trained as such."""
+    config.reparam = dict(name="svd", rank=args["rank"])
+
+
+def prune(config, args):
+    """The smallest weights are held at zero; evaluated, and so chosen from, are checkpoints of the final sparsity."""
+    config.reparam = dict(name="prune", mask="zeros")
+    if args["sparsity"] or args["pattern"]:
+        pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))
+        config.reparam = dict(
+            name="prune", sparsity=args["sparsity"], scope=args["scope"], pattern=pattern, end=args["ramp"],
+            every=max(1, args["ramp"] // 20), gradient="straight_through" if pattern else "masked",
+        )  # fmt: skip
+    config.eval_every = args["ramp"] or config.eval_every
+
+
+def quantized(config, args):
+    """On quantized weights; only classifiers have a head to train beside the adapter."""
+    embbert_finetune.after_quantization(config, args["method"], args["base"])
+    if config.data.kind == "pairs" and args["method"] == "qlora":
+        config.optimizer.trainable = ("adapter/.*",)
+
+
+def lora_plus(config, args):
+    """An adapter; classes of other data are told apart by a new head."""
+    config.reparam = lora_ranks.reparam("lora_plus", args["rank"], "one")
+    config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
+    config.optimizer.learning_rate = lora_ranks.RATES_OVER_RANK["lora_plus"] / args["rank"]
+    config.optimizer.trainable = ("adapter/.*",) if config.data.kind == "pairs" else ("adapter/.*", "base/head/.*")
+    if args["data"] and config.data.kind != "pairs":
+        config.init_skip = ("head/.*",)
+        config.data.validation = config.data.test = ""
+
+
+METHODS = {
+    "finetune": finetune,
+    "distill": distill,
+    "svd": svd,
+    "prune": prune,
+    "qat": quantized,
+    "qlora": quantized,
+    "lora_plus": lora_plus,
+}

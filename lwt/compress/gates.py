@@ -1,0 +1,201 @@
+"""Gates on heads and hidden units: what each is worth to a trained model, and the model without some of them.
+
+A head gives ``ξ_h · ctx_h W_h`` to its layer, where `ctx_h` `[t k]` is its output, `W_h` its rows of the kernel
+``out``, and the gate ξ_h is 1. A hidden unit is alike, with one row of the kernel ``fc2``. Gates are therefore a
+function of the weights alone, and no model knows of them.
+"""
+
+import functools
+import itertools
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lwt import errors, trees
+from lwt.layers import linear
+
+KINDS = {"heads": ("out", ("query", "key", "value")), "units": ("fc2", ("fc1",))}  # last product, and those before it
+OVER = ("examples", "positions")
+
+
+def parts_of(opened, kind):
+    """The parts of a run's model that have heads, or hidden units, to lose: ``{module: sized.Part}``.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        kind: "heads" or "units".
+
+    Raises:
+        lwt.errors.ConfigError: the model has none, or its attention is another than softmax attention.
+    """
+    model = opened.model
+    every = model.parts() if hasattr(model, "parts") else {}
+    found = {name: part for name, part in every.items() if part.is_attention == (kind == "heads") and part.size}
+    can = {name: part for name, part in found.items() if part.can_lose}
+    if not can:
+        why = f"such as {next(iter(found))}, are of another kind than softmax attention" if found else "it has none"
+        raise errors.ConfigError(
+            f"{opened.workdir}: no {kind} of model.name={opened.config.model.name!r} can be taken out: {why}"
+        )
+    return can
+
+
+def kernel_of(name, kind):
+    """The name of the last kernel of a part."""
+    return f"{name}/{KINDS[kind][0]}/kernel"
+
+
+def scores(opened, kind, batches, *, over="examples"):
+    """The expected sensitivity of the loss to each gate (Michel et al. 2019, arXiv 1905.10650, equation 2)
+
+        I_h = E_x |∂L(x) / ∂ξ_h| = E_x |Σ_t ⟨∂L/∂ctx_h(t), ctx_h(t)⟩|
+
+    as ``{module: [heads]}``. L(x) is the task's loss of example x, summed over its tokens, without dropout.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        kind: "heads" or "units".
+        batches: evaluation batches, one example a row.
+        over: "examples" as in the equation; "positions": with the sum over t outside of the absolute value, as in the
+            authors' code for BERT.
+    """
+    parts = parts_of(opened, kind)
+
+    def total(gates, weights, batch):
+        names = {name: kernel_of(name, kind) for name in gates}
+        gated = {at: Gated(weights[at], gates[name], over == "positions") for name, at in names.items()}
+        apply = functools.partial(opened.model.apply, {"params": trees.unflatten(weights | gated)})
+        return opened.task.loss(apply, batch, train=False)[0]
+
+    gradient = jax.jit(jax.grad(total))
+    sums, examples = {name: np.zeros(part.size) for name, part in parts.items()}, 0
+    for batch in batches:
+        rows = len(next(iter(batch.values())))
+        found = gradient({name: jnp.ones((rows, part.size)) for name, part in parts.items()}, opened.weights, batch)
+        for name, by_row in jax.device_get(found).items():
+            sums[name] += np.abs(by_row, dtype=np.float64).sum(0)
+        examples += int((batch["example"] >= 0).sum()) if "example" in batch else rows
+    return {name: values / max(examples, 1) for name, values in sums.items()}
+
+
+def magnitudes(opened, kind):
+    """The Frobenius norm of each head's (or unit's) rows of the last kernel: ``{module: [heads]}``."""
+    found = {}
+    for name, part in parts_of(opened, kind).items():
+        kernel = np.asarray(linear.dense(opened.weights[kernel_of(name, kind)]))
+        found[name] = np.linalg.norm(kernel.reshape(part.size, -1), axis=1)
+    return found
+
+
+def random(opened, kind, *, seed):
+    """Scores that mean nothing: ``{module: [heads]}``, uniform in [0, 1)."""
+    generator = np.random.default_rng(seed)
+    return {name: generator.random(part.size) for name, part in parts_of(opened, kind).items()}
+
+
+def normalised(scores):
+    """Scores with an L2 norm of 1 in every module, as the paper has them (after Molchanov et al. 2017)."""
+    return {name: values / max(np.linalg.norm(values), 1e-30) for name, values in scores.items()}
+
+
+def order(scores):
+    """All ``(module, index)``, the least score first."""
+    every = [(value, name, i) for name, values in scores.items() for i, value in enumerate(values)]
+    return [(name, i) for _, name, i in sorted(every)]
+
+
+def without(scores, dropped):
+    """``{module: [heads] bool}``, False for the ``(module, index)`` among `dropped`."""
+    keep = {name: np.ones(len(values), bool) for name, values in scores.items()}
+    for name, i in dropped:
+        keep[name][i] = False
+    return keep
+
+
+def least(scores, share):
+    """What is kept, as of `without`, when that share of all, those of least score, are dropped."""
+    ranked = order(scores)
+    return without(scores, itertools.islice(ranked, round(share * len(ranked))))
+
+
+def masked(weights, keep, kind):
+    """The weights with gates of 0 where `keep` is False: the same shapes.
+
+    Args:
+        weights: flat dict of arrays or nodes.
+        keep: ``{module: [heads] bool}``.
+    """
+    kernels = {}
+    for name, kept in keep.items():
+        kernel = linear.dense(weights[kernel_of(name, kind)])
+        kernels[kernel_of(name, kind)] = kernel * _rows(kept, kernel.shape[0])[:, None]
+    return weights | kernels
+
+
+def removed(weights, keep, kind):
+    """``(weights, sizes)`` of the smaller model, whose function is that of `masked`: the arrays are cut for real.
+
+    Args:
+        weights: flat dict of arrays.
+        keep: ``{module: [heads] bool}``.
+
+    Returns:
+        The weights, and ``{module: heads left}`` for the model's field ``sizes``.
+    """
+    last, first = KINDS[kind]
+    weights = dict(weights)
+    for name, kept in keep.items():
+        if not kept.any():
+            bias = f"{name}/{last}/bias"
+            weights = {at: w for at, w in weights.items() if not at.startswith(f"{name}/") or at == bias}
+            continue
+        rows = np.flatnonzero(_rows(kept, weights[kernel_of(name, kind)].shape[0]))
+        weights[kernel_of(name, kind)] = weights[kernel_of(name, kind)][rows]
+        for at in [f"{name}/{product}/{leaf}" for product in first for leaf in ("kernel", "bias")]:
+            if at in weights:
+                weights[at] = weights[at][..., rows]
+    return weights, {name: int(kept.sum()) for name, kept in keep.items()}
+
+
+def _rows(kept, rows):
+    return np.repeat(kept, rows // len(kept))
+
+
+@flax.struct.dataclass
+class Gated(linear.Node):
+    """``(ξ ∘ x) W``: the inputs of a kernel, in groups of equal width, times a gate for each row of the batch.
+
+    Attributes:
+        base: `[in out]`, an array or another node.
+        gates: `[b groups]`.
+        each: whether the gradient of a gate is the sum over the positions of the absolute values of what belongs to
+            each (it is then no gradient), and not the sum.
+    """
+
+    base: jax.Array
+    gates: jax.Array
+    each: bool = flax.struct.field(pytree_node=False, default=False)
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    def matmul(self, x, dtype):
+        b, groups = self.gates.shape
+        x = x.reshape(b, -1, groups, x.shape[-1] // groups)
+        spread = _spread if self.each else _spread_plainly
+        return linear.linear((x * spread(self.gates, x.shape[1])).reshape(-1, self.shape[0]), self.base, dtype=dtype)
+
+
+def _spread_plainly(gates, positions):
+    """`[b g] -> [b t g 1]`, the same at every position."""
+    return jnp.broadcast_to(gates[:, None, :, None], (gates.shape[0], positions, gates.shape[1], 1))
+
+
+_spread = jax.custom_vjp(_spread_plainly, nondiff_argnums=(1,))
+_spread.defvjp(
+    lambda gates, positions: (_spread_plainly(gates, positions), None),
+    lambda positions, _, cotangent: (jnp.abs(cotangent).sum(axis=(1, 3)),),
+)

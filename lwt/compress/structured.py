@@ -1,0 +1,125 @@
+"""Structured pruning: a run with fewer heads, hidden units or layers than another, whose arrays are smaller for real.
+
+    python -m lwt.compress.structured --workdir=runs/mt --out=runs/mt-heads40 --heads=0.4
+    python -m lwt.compress.structured --workdir=runs/mt --out=runs/mt-small --units=0.5 --layers=encoder/layer_3
+    python train.py --config=configs/lightweight.py:base=runs/mt-heads40,epochs=2 --workdir=runs/mt-heads40-tuned
+
+Of all heads (or units) of the model together, the share with the lowest scores goes; see `gates.py`. What is left of a
+module is in the config's ``model.sizes``, so that the new run is an ordinary one. Layers are named by the user; those
+behind a removed one move up. The last line is one JSON object.
+"""
+
+import itertools
+import re
+
+from absl import flags
+
+from lwt import errors, trees
+from lwt.compress import gates
+from lwt.layers import linear
+from lwt.training import command, derive, experiment
+
+SCORES = ("gradient", "magnitude", "random")
+LAYER = re.compile(r"(?P<stack>encoder/layer|decoder/layer|block)_(?P<index>\d+)(?P<rest>/.*)?")
+COUNTS = {"encoder/layer": "encoder_layers", "decoder/layer": "decoder_layers", "block": "layers"}
+
+
+def prune(opened, out, *, heads=0.0, units=0.0, layers=(), scores="gradient", data="", examples=0, seed=0):
+    """Writes the run `out` without those heads, units and layers; returns it, opened, and what was done.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        out: a new folder.
+        heads, units: shares that go, in [0, 1].
+        layers: names of layers that go, such as "encoder/layer_3".
+        scores: "gradient" (`gates.scores`, normalised), "magnitude" or "random".
+        data: where gradients are taken from; "" for the run's validation set.
+        examples: so many of its records; 0: all.
+        seed: of random scores.
+
+    Raises:
+        lwt.errors.ConfigError: nothing is to go; the model has no such parts; a share or a layer is wrong.
+    """
+    shares = {kind: share for kind, share in (("heads", heads), ("units", units)) if share}
+    if not shares and not layers:
+        raise errors.ConfigError("nothing is to go: give --heads, --units or --layers")
+    weights, model = linear.merge(opened.weights), {}
+    sizes = dict(getattr(opened.model, "sizes", None) or {})
+    done = {"method": "structured", "scores": scores, "parameters_before": trees.count(weights)}
+    for kind, share in shares.items():
+        if not 0 <= share <= 1:
+            raise errors.ConfigError(f"--{kind}={share} should be a share in [0, 1]")
+        keep = gates.least(scores_of(opened, kind, scores, data=data, examples=examples, seed=seed), share)
+        weights, left = gates.removed(weights, keep, kind)
+        sizes |= left
+        done[kind] = {"left": sum(left.values()), "before": sum(map(len, keep.values()))}
+    if layers:
+        weights, sizes, model = without_layers(weights, sizes, layers)
+        done["layers"] = list(layers)
+    if sizes:
+        model["sizes"] = sizes
+    done |= {"parameters": trees.count(weights), "sizes": sizes}
+    return derive.write(opened, out, weights=weights, model=model, how=done), done
+
+
+def scores_of(opened, kind, which, *, data="", examples=0, seed=0):
+    """``{module: [heads]}`` by the name of the scores; see `prune`."""
+    if which == "gradient":
+        return gates.normalised(gates.scores(opened, kind, opened.batches(data, limit=examples)))
+    return gates.magnitudes(opened, kind) if which == "magnitude" else gates.random(opened, kind, seed=seed)
+
+
+def without_layers(weights, sizes, layers):
+    """``(weights, sizes, model)`` without layers, the others in their old order; `model` counts them, by config key.
+
+    Raises:
+        lwt.errors.ConfigError: there is no such layer, or none is left of a stack.
+    """
+    found = {}  # stack -> index -> name
+    for match in filter(None, map(LAYER.match, weights)):
+        found.setdefault(match["stack"], {})[int(match["index"])] = f"{match['stack']}_{match['index']}"
+    every = [name for stack in found.values() for name in stack.values()]
+    for layer in layers:
+        if layer not in every:
+            raise errors.ConfigError(f"--layers={layer}: there is no such layer; {errors.suggest(layer, every)}")
+    renamed, model = {}, {}
+    for stack, names in found.items():
+        kept = [name for _, name in sorted(names.items()) if name not in layers]
+        if not kept:
+            raise errors.ConfigError(f"--layers={','.join(layers)}: no layer of {stack} would be left")
+        renamed |= dict(zip(kept, map(f"{stack}_{{}}".format, itertools.count())))
+        if len(kept) < len(names):
+            model[COUNTS[stack]] = len(kept)
+
+    def new_names(flat):
+        matches = {name: LAYER.match(name) for name in flat}
+        old = {name: match and f"{match['stack']}_{match['index']}" for name, match in matches.items()}
+        kept = {name: value for name, value in flat.items() if old[name] not in layers}
+        return {
+            renamed[old[name]] + matches[name]["rest"] if old[name] else name: value for name, value in kept.items()
+        }
+
+    return new_names(weights), new_names(sizes), model
+
+
+def main():
+    """The program: writes the run, and prints what is left."""
+    values = flags.FLAGS
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    given = {key: getattr(values, key) for key in ("heads", "units", "layers", "scores", "data", "examples", "seed")}
+    _, done = prune(opened, values.out, **given)
+    command.report({"workdir": values.out, **done})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "Folder of a run.")
+    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    flags.DEFINE_string("out", None, "Folder of the new run.")
+    flags.DEFINE_float("heads", 0.0, "Share of all heads that goes.")
+    flags.DEFINE_float("units", 0.0, "Share of all hidden units that goes.")
+    flags.DEFINE_list("layers", [], "Layers that go, such as encoder/layer_3, separated by commas.")
+    flags.DEFINE_enum("scores", "gradient", SCORES, "What heads and units are ranked by.")
+    flags.DEFINE_string("data", "", "Of the gradients, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("examples", 0, "So many of its records; 0: all.")
+    flags.DEFINE_integer("seed", 0, "Of random scores.")
+    command.run(main, required=["workdir", "out"])

@@ -1,0 +1,191 @@
+"""Unstructured pruning: the smallest weights are held at zero while the rest is trained."""
+
+import dataclasses
+import numbers
+
+import jax
+import jax.numpy as jnp
+
+from lwt import errors
+from lwt.layers import linear
+from lwt.reparam import targets
+
+MASKS = ("magnitude", "zeros")
+SCOPES = ("layer", "global")
+GRADIENTS = ("masked", "straight_through")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prune:
+    """``W -> mask ∘ W``, where the mask leaves out the weights of least magnitude.
+
+    The mask is a function of the stored weights and the step, made anew inside of every compiled step: there is nothing
+    to store. The base stays dense and goes on being trained (``optimizer.trainable = ("base/.*",)``). Between the steps
+    `begin` = t0 and `end` = t0 + nΔt the sparsity rises, every Δt steps, by the cubic schedule of Zhu and Gupta (2017,
+    arXiv 1710.01878, equation 1)
+
+        s_t = s_f + (s_i - s_f) (1 - (t - t0) / (nΔt))³
+
+    before it nothing is pruned, and without an `end` all at once. Deviation: there the mask stands still between two
+    rises and after the last; here it is at any step that of the weights of that step.
+
+    With ``mask="zeros"`` the mask is kept instead, as leaves ``NAME/mask`` that are not trained: the weights that are 0
+    in the run that this one starts from stay 0. That is fine-tuning after pruning, and a lottery ticket
+    (`lwt/compress/rewind.py`).
+
+    The best checkpoint of a run may be one from before the end of the schedule; the last one is as sparse as was asked
+    for.
+
+    Attributes:
+        sparsity: s_f, the share of the targets' weights that end as 0.
+        initial: s_i, at the first step of the schedule.
+        begin, end: its steps; every: Δt.
+        scope: "layer": that share of each target; "global": of all together, by one threshold (Han et al. 2015 set one
+            a layer; magnitudes of layers with other scales are then compared).
+        pattern: ``(n, m)``: of any m weights in a row along the input axis, the n largest are kept, from the step
+            `begin` on (2:4, Mishra et al. 2021, arXiv 2104.08378); sparsity and schedule have no part in it. ``()``:
+            none.
+        gradient: "masked": that of ``mask ∘ W`` itself: a weight at zero rests, and comes back only when the others
+            shrink below it, so that what is left learns to do without it. "straight_through": as if there were no mask:
+            weights at zero go on learning and may come back, which N:M patterns from an early step need (Zhou et al.
+            2021, arXiv 2102.04010, without their extra decay).
+        mask: "magnitude" or "zeros".
+        targets: regular expression for whole names; the matrices among them are pruned. Tables of embeddings are not
+            among the default ones.
+
+    Raises:
+        lwt.errors.ConfigError: a value is out of its range; from `init` and `expand` when `targets` matches no matrix,
+            or a pattern does not divide its inputs.
+    """
+
+    sparsity: float = 0.5
+    initial: float = 0.0
+    begin: int = 0
+    end: int = 0
+    every: int = 100
+    scope: str = "layer"
+    pattern: tuple = ()
+    gradient: str = "masked"
+    mask: str = "magnitude"
+    targets: str = r".*kernel"
+
+    def __post_init__(self):
+        for key, choices in (("scope", SCOPES), ("gradient", GRADIENTS), ("mask", MASKS)):
+            targets.check_choice(getattr(self, key), choices, f"reparam.{key}")
+        for key in ("begin", "end", "every"):
+            targets.check_steps(getattr(self, key), f"reparam.{key}")
+        for key in ("sparsity", "initial"):
+            value = getattr(self, key)
+            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < 1:
+                raise errors.ConfigError(f"reparam.{key} is {value!r}; it has to be a share in [0, 1)")
+        if self.every < 1 or (self.end and self.end <= self.begin):
+            raise errors.ConfigError(
+                f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule should end after it "
+                "begins (or end=0: all at once), and rise every 1 or more steps"
+            )
+        pattern = tuple(self.pattern)
+        object.__setattr__(self, "pattern", pattern)  # a list from JSON becomes a tuple
+        whole = all(isinstance(value, numbers.Integral) for value in pattern)
+        if pattern and not (len(pattern) == 2 and whole and 1 <= pattern[0] <= pattern[1]):
+            raise errors.ConfigError(f"reparam.pattern is {pattern!r}; it has to be (n, m), n of every m, or ()")
+
+    @property
+    def identity_at_start(self):
+        """Whether nothing is pruned at step 0 that was not 0 before."""
+        gradual = not self.pattern and self.end and not self.initial
+        return bool(self.mask == "zeros" or self.begin or gradual)
+
+    def init(self, key, base):
+        """No leaves; with ``mask="zeros"`` a bool ``NAME/mask`` `[in out]` for every target."""
+        del key
+        names = self.select(base)
+        if self.mask == "magnitude":
+            return {}
+        return {f"{name}/mask": linear.dense(base[name]) != 0 for name in names}
+
+    def expand(self, base, adapter, step, *, key=None):
+        """The weights: every target as an array with zeros in it."""
+        del key
+        dense = {name: linear.dense(base[name]) for name in self.select(base)}
+        if self.mask == "zeros":
+            masks = {name: adapter[f"{name}/mask"] for name in dense}
+        else:
+            masks = self.masks(jax.lax.stop_gradient(dense), step)
+        return base | {name: self._masked(w, masks[name]) for name, w in dense.items()}
+
+    def labels(self, adapter):
+        """Masks are not trained."""
+        return dict.fromkeys(adapter, "constant")
+
+    def sparsity_at(self, step):
+        """s_t, 0 before `begin`; `step` may be traced."""
+        step = jnp.asarray(step)
+        share = 1.0
+        if self.end:
+            rises = (step - self.begin) // self.every * self.every
+            share = jnp.where(step < self.end, rises / (self.end - self.begin), 1.0)
+        sparsity = self.sparsity + (self.initial - self.sparsity) * (1 - share) ** 3
+        return jnp.where(step < self.begin, 0.0, sparsity)
+
+    def masks(self, weights, step):
+        """``{name: bool [in out]}`` of the weights `{name: [in out]}`: True for those that are kept at this step."""
+        if self.pattern:
+            return {name: largest_of(abs(w), *self.pattern) | (step < self.begin) for name, w in weights.items()}
+        sparsity, sizes = self.sparsity_at(step), {name: abs(w) for name, w in weights.items()}
+        if self.scope == "layer":
+            return {name: size > threshold([size], sparsity) for name, size in sizes.items()}
+        limit = threshold(list(sizes.values()), sparsity)
+        return {name: size > limit for name, size in sizes.items()}
+
+    def select(self, base):
+        """The names of the targets.
+
+        Raises:
+            lwt.errors.ConfigError: there is none, or its inputs are no multiple of the pattern's m.
+        """
+        names = targets.select(base, self.targets)
+        for name in names if self.pattern else ():
+            if base[name].shape[0] % self.pattern[1]:
+                raise errors.ConfigError(
+                    f"reparam.pattern is {self.pattern}, but {name} has {base[name].shape[0]} inputs, no multiple of "
+                    f"{self.pattern[1]}; reparam.targets should leave it out"
+                )
+        return names
+
+    def _masked(self, w, mask):
+        masked = jnp.where(mask, w, 0)
+        return masked if self.gradient == "masked" else w + jax.lax.stop_gradient(masked - w)
+
+
+def threshold(sizes, share):
+    """The magnitude that ``round(share · n)`` of the n numbers are at or below; -inf for none of them.
+
+    Found by halving the range of the bit patterns, whose order is that of the numbers: 31 passes that count, where
+    sorting millions of numbers would take longer than the step of training that it is a part of.
+
+    Args:
+        sizes: a list of float32 arrays, not negative.
+        share: in [0, 1), may be traced.
+    """
+    bits = [jax.lax.bitcast_convert_type(size.astype(jnp.float32), jnp.int32) for size in sizes]
+    count = jnp.round(share * sum(b.size for b in bits)).astype(jnp.int32)
+
+    def halve(_, ends):
+        low, high = ends  # too few at or below `low`, enough at or below `high`
+        middle = low + (high - low) // 2
+        enough = sum((b <= middle).sum() for b in bits) >= count
+        return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
+
+    ends = jnp.int32(-1), jnp.int32(0x7F800000)  # below 0, and infinity
+    found = jax.lax.fori_loop(0, 31, halve, ends)[1]
+    return jnp.where(count > 0, jax.lax.bitcast_convert_type(found, jnp.float32), -jnp.inf)
+
+
+def largest_of(sizes, n, m):
+    """Bool `[in out]`: the n largest of every m magnitudes in a row along the inputs; of equal ones, the first."""
+    groups = sizes.reshape(-1, m, sizes.shape[1])
+    rank = jnp.zeros(groups.shape, jnp.int32)
+    for other in range(m):
+        rival, first = groups[:, other : other + 1], (other < jnp.arange(m))[None, :, None]
+        rank += (rival > groups) | ((rival == groups) & first)
+    return (rank < n).reshape(sizes.shape)

@@ -1,0 +1,97 @@
+"""The teacher of a run that is distilled, as its training step gets it: weights, or outputs that were computed once."""
+
+import dataclasses
+import functools
+import hashlib
+import logging
+import os
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+from lwt import errors, trees
+from lwt.layers import linear
+from lwt.reparam import adapters
+from lwt.training import evaluation
+
+LOG = logging.getLogger(__name__)
+OUTPUTS = "teacher/outputs"
+LEARNED = "projection"  # prefix of trained leaves that are no part of the model
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A model that is asked and not trained.
+
+    Attributes:
+        model: a linen module.
+        leaves: flat dict of frozen leaves of the step: its weights ``teacher/...``; or `OUTPUTS` `[n ...]`, one for
+            every training record.
+        fingerprint: of its weights.
+    """
+
+    model: nn.Module
+    leaves: dict
+    fingerprint: str
+
+    def apply(self, frozen):
+        """Its `apply` with the weights among the step's `frozen` leaves bound; from a table, it looks up the records
+        of a batch by ``example`` `[b]`."""
+        if OUTPUTS in frozen:
+            return lambda batch, **_: frozen[OUTPUTS][batch["example"]]
+        return functools.partial(self.model.apply, {"params": trees.unflatten(trees.subtree(frozen, "teacher"))})
+
+
+def make(found, data, workdir, *, mesh, cache):
+    """The `Teacher` of a run on `data`.
+
+    Args:
+        found: the opened run to learn from, an `experiment.Experiment`.
+        workdir: of the run that learns; a table of outputs is kept there.
+        mesh: where the outputs are computed.
+        cache: whether to make a table, if the data can say what its training records are.
+
+    Raises:
+        lwt.errors.ConfigError: the two have other tokenizers or classes.
+    """
+    _check(found, data)
+    weights = linear.merge(found.weights)
+    print_ = adapters.fingerprint(weights)
+    leaves = trees.with_prefix(weights, "teacher")
+    if cache and hasattr(data, "training_set"):
+        leaves = {OUTPUTS: _outputs(found, weights, print_, data, workdir, mesh)}
+    return Teacher(found.model, leaves, print_)
+
+
+def _check(found, data):
+    mine, theirs = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, found))
+    if mine != theirs:
+        raise errors.ConfigError(
+            f"task.teacher={found.workdir} has another tokenizer (fingerprint {theirs:.12}) than this run "
+            f"({mine:.12}); a new run takes it over by data.tokenizer.path={found.workdir}/tokenizer.model"
+        )
+    classes = tuple(data.labels.names) if hasattr(data, "labels") else ()
+    if classes != tuple(found.labels):
+        raise errors.ConfigError(
+            f"task.teacher={found.workdir} tells the classes {', '.join(found.labels) or '(none)'} apart, and not "
+            f"{', '.join(classes) or '(none)'}"
+        )
+
+
+def _outputs(found, weights, print_, data, workdir, mesh):
+    """What the teacher says of every training record, `[n ...]` float32; from the workdir, if it is there."""
+    records = data.training_set()
+    key = hashlib.sha256(f"{print_} {records.examples.fingerprint} {len(records.examples)}".encode()).hexdigest()
+    path = os.path.join(workdir, f"teacher_{key[:16]}.npy")
+    if os.path.exists(path):
+        return np.load(path)
+    LOG.info("asking the teacher %s about %d training records, once", found.workdir, len(records.examples))
+    batches = data.batches(records, process=jax.process_index(), processes=jax.process_count())
+    asked = evaluation.Evaluator(found.task, found.model, mesh)
+    outputs = asked.predictions(weights, batches, len(records.examples))
+    if jax.process_index() == 0:
+        with open(f"{path}.part", "wb") as file:
+            np.save(file, outputs)
+        os.replace(f"{path}.part", path)
+    return outputs

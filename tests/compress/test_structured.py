@@ -1,0 +1,166 @@
+"""Structured pruning: the smaller model is the masked one, and a run like any other."""
+
+import copy
+import pathlib
+
+import flax.core
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from configs import common
+from lwt import errors, trees
+from lwt.analysis import config_files
+from lwt.attention import linear
+from lwt.compress import gates, structured
+from lwt.models import bert, embbert, seq2seq, vit
+from lwt.training import experiment
+
+TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
+SMALL = dict(width=16, heads=4, hidden=12)
+MODELS = {
+    "seq2seq": seq2seq.Seq2Seq(vocabulary=40, encoder_layers=2, decoder_layers=2, **SMALL),
+    "pre_norm": seq2seq.Seq2Seq(vocabulary=40, encoder_layers=2, decoder_layers=2, pre_norm=True, **SMALL),
+    "bert": bert.Bert(vocabulary=40, layers=2, head="classify", outputs=3, **SMALL),
+    "vit": vit.ViT(image_size=4, layers=2, **SMALL),
+}
+KEEP = {  # of the heads and units, what is left: some, none, all
+    "heads": [[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 0, 0]],
+    "units": [[1, 0] * 6, [0] * 12, [1] * 11 + [0], [1] * 12],
+}
+
+
+def batch_of(name):
+    key = jax.random.key(0)
+    if name == "vit":
+        return {"image": jax.random.normal(key, (2, 4, 4, 3))}
+    ids, segments = jax.random.randint(key, (2, 5), 3, 40), jnp.array([[1] * 5, [1, 1, 1, 0, 0]])
+    if name == "bert":
+        return {"ids": ids, "segments": segments}
+    positions = jnp.tile(jnp.arange(5), (2, 1))
+    sides = {
+        f"{side}_{key}": value
+        for side in ("source", "target")
+        for key, value in (("segments", segments), ("positions", positions))
+    }
+    return {"source": ids, "inputs": ids[::-1], **sides}
+
+
+def weights_of(model, seed=0):
+    shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
+    generator = np.random.default_rng(seed)
+    return {name: jnp.asarray(generator.normal(0, 0.3, w.shape), jnp.float32) for name, w in shapes.items()}
+
+
+def cut(model):
+    """The weights with gates of zero, and the smaller model with its own."""
+    weights = weights_of(model)
+    masked, smaller, sizes = weights, weights, {}
+    for kind, choices in KEEP.items():
+        names = [name for name, part in model.parts().items() if part.is_attention == (kind == "heads")]
+        keep = {name: np.array(kept, bool) for name, kept in zip(names, choices)}
+        masked = gates.masked(masked, keep, kind)
+        smaller, left = gates.removed(smaller, keep, kind)
+        sizes |= left
+    return masked, smaller, model.clone(sizes=flax.core.freeze(sizes))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_removed_equals_what_is_masked(name):
+    model, batch = MODELS[name], batch_of(name)
+    masked, smaller, small = cut(model)
+    wanted = jax.eval_shape(lambda: small.init(jax.random.key(0), small.example()))["params"]
+    assert trees.differences(trees.flatten(wanted), smaller) == ""
+    assert trees.count(smaller) < 0.8 * trees.count(masked)
+    outputs = [m.apply({"params": trees.unflatten(w)}, batch) for m, w in ((model, masked), (small, smaller))]
+    np.testing.assert_allclose(*outputs, atol=1e-5)
+    assert np.abs(outputs[0] - model.apply({"params": trees.unflatten(weights_of(model))}, batch)).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "pre_norm"])
+def test_a_step_of_decoding_too(name):
+    batch, logits = batch_of(name), []
+    masked, smaller, small = cut(MODELS[name])
+    for model, weights in ((MODELS[name], masked), (small, smaller)):
+        variables = {"params": trees.unflatten(weights)}
+        memory = model.apply(
+            variables, batch["source"], batch["source_segments"], batch["source_positions"], method="encode"
+        )
+        cache = model.apply(variables, memory, batch["source_segments"], 4, method="start")
+        for tokens in batch["inputs"].T[:3]:
+            found, cache = model.apply(variables, tokens, cache, method="step")
+        logits.append(found)
+        kept = trees.nbytes([cache["self"], cache["cross"]])
+    np.testing.assert_allclose(*logits, atol=1e-5)
+    assert kept < trees.nbytes(
+        MODELS[name].apply({"params": trees.unflatten(masked)}, memory, batch["source_segments"], 4, method="start")
+    )
+
+
+def test_layers_that_do_nothing_can_go():
+    model, batch = MODELS["pre_norm"], batch_of("pre_norm")
+    weights = weights_of(model)
+    idle = {
+        n: w * 0 for n, w in weights.items() if n.startswith(("encoder/layer_0", "decoder/layer_0")) and "norm" not in n
+    }
+    smaller, sizes, counts = structured.without_layers(
+        weights, {"encoder/layer_1/mlp": 12, "decoder/layer_0/mlp": 3}, ["encoder/layer_0", "decoder/layer_0"]
+    )
+    assert sizes == {"encoder/layer_0/mlp": 12} and counts == {"encoder_layers": 1, "decoder_layers": 1}
+    small = model.clone(**counts)
+    outputs = [m.apply({"params": trees.unflatten(w)}, batch) for m, w in ((model, weights | idle), (small, smaller))]
+    np.testing.assert_allclose(*outputs, atol=1e-5)
+    with pytest.raises(errors.ConfigError, match="no layer of encoder/layer would be left"):
+        structured.without_layers(weights, {}, ["encoder/layer_0", "encoder/layer_1"])
+    with pytest.raises(errors.ConfigError, match="did you mean 'encoder/layer_1'"):
+        structured.without_layers(weights, {}, ["encoder/layer_7"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("runs") / "run"
+    config = config_files.load(str(TINY)).unlock()
+    config.steps, config.model.encoder_layers = 2, 2
+    experiment.train(config, workdir)
+    return experiment.load(workdir)
+
+
+def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
+    made, done = structured.prune(run, tmp_path / "heads", heads=0.5, units=0.25, examples=4)
+    assert done["heads"] == {"left": 4, "before": 8} and done["units"] == {"left": 72, "before": 96}
+    assert done["parameters"] == trees.count(made.weights) < done["parameters_before"]
+    scores = structured.scores_of(run, "heads", "gradient", examples=4)
+    masked = gates.masked(run.weights, gates.least(scores, 0.5), "heads")
+    units = structured.scores_of(run, "units", "gradient", examples=4)
+    masked = run.with_weights(gates.masked(masked, gates.least(units, 0.25), "units"), name="masked", step=run.step)
+    texts = ["1 + 2", "30 + 4 + 5"]
+    assert made.predict(texts) == masked.predict(texts)
+    again, done = structured.prune(made, tmp_path / "less", heads=1.0, layers=["encoder/layer_0"], scores="magnitude")
+    assert again.config.model.encoder_layers == 1 and "encoder/layer_1/mlp" not in again.config.model.sizes
+    assert done["sizes"]["decoder/layer_0/cross_attention"] == 0
+    config = common.of_run(tmp_path / "less")
+    config.steps = 1
+    assert experiment.train(config, tmp_path / "tuned")["loss"] > 0
+
+
+def test_what_cannot_be_cut(run, tmp_path):
+    for options, message in (
+        ({}, "nothing is to go"),
+        ({"heads": 1.5}, "--heads=1.5 should be a share"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            structured.prune(run, tmp_path / "no", **options)
+    for sizes, message in (
+        ({"encoder/layer_9/mlp": 1}, "did you mean 'encoder/layer_1/mlp'"),
+        ({"encoder/layer_0/mlp": 13}, "it should be from 0 to 12"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            MODELS["seq2seq"].clone(sizes=sizes).parts()
+    other = copy.copy(run)
+    other.model = run.model.clone(attention=linear.Attention)
+    with pytest.raises(errors.ConfigError, match="are of another kind than softmax attention"):
+        gates.parts_of(other, "heads")
+    other.model = embbert.Embbert(vocabulary=40)
+    with pytest.raises(errors.ConfigError, match="no units of model.name='seq2seq' can be taken out: it has none"):
+        gates.parts_of(other, "units")

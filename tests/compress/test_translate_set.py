@@ -1,0 +1,64 @@
+"""A translated training set: the teacher's own words, in order, whole after an interruption."""
+
+import gzip
+import json
+
+import pytest
+
+from configs import common
+from lwt import errors
+from lwt.compress import translate_set
+from lwt.data import sources
+from lwt.training import experiment
+from tests.training import tiny
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("teacher")
+    config = tiny.get_config().unlock()
+    config.steps = 2
+    experiment.train(config, workdir)
+    return experiment.load(workdir)
+
+
+def read(path):
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
+    monkeypatch.setattr(translate_set, "PART", 16)
+    asked = []
+
+    def predict(texts):
+        asked.append(len(texts))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return [f"{text} !" if len(text) % 3 else " " for text in texts]
+
+    monkeypatch.setattr(teacher, "predict", predict)
+    with pytest.raises(KeyboardInterrupt):
+        translate_set.write(teacher, tmp_path / "set", records=40)
+    made = translate_set.write(teacher, tmp_path / "set", records=40)
+    assert asked == [16, 16, 8, 8]  # the third part once more, and nothing else
+
+    source = sources.load(teacher.config.data.train, fields=("source", "target")).subset(40)
+    texts = [record["source"] for record in source.read(0, 40)]
+    wanted = [{"source": text, "target": f"{text} !"} for text in texts if len(text) % 3]
+    assert read(made["file"]) == wanted and 0 < made["empty"] == 40 - made["records"] == 40 - len(wanted)
+    assert translate_set.write(teacher, tmp_path / "set", records=40) == made and len(asked) == 4
+    with pytest.raises(errors.ConfigError, match="begun with records=40, and not 30"):
+        translate_set.write(teacher, tmp_path / "set", records=30)
+
+    config = common.of_run(teacher.workdir)
+    config.data.train, config.steps = f"folder:{tmp_path}/set", 1
+    assert experiment.train(config, tmp_path / "student")["loss"] > 0
+
+
+def test_the_teachers_words(teacher, tmp_path):
+    made = translate_set.write(teacher, tmp_path / "set", data=teacher.config.data.validation)
+    source = sources.load(teacher.config.data.validation)
+    texts = [record["source"] for record in source.read(0, len(source))]
+    answers = dict(zip(texts, teacher.predict(texts), strict=True))
+    assert [(r["source"], r["target"]) for r in read(made["file"])] == [(s, t) for s, t in answers.items() if t.strip()]

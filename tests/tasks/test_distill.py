@@ -1,0 +1,211 @@
+"""Distillation, against derivations by hand and the formulas over whole arrays of logits."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+from lwt import errors, trees
+from lwt.layers import soft_loss
+from lwt.models import seq2seq
+from lwt.tasks import classify, distill, masked_lm, regress, translate
+
+SEGMENTS = ((1, 1, 1, 2, 2, 0, 0), (1, 1, 1, 1, 1, 1, 0), (0,) * 7)  # the last row is a filler
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_value_and_gradient_by_hand(temperature):
+    """In float64: T² KL, whose derivative by z is T (softmax(z/T) - softmax(z'/T))."""
+    rng = np.random.default_rng(0)
+    z, teacher = rng.normal(size=(2, 5, 7)) * 4
+    q, p = (scipy.special.softmax(x / temperature, axis=-1) for x in (z, teacher))
+    with jax.enable_x64(True):
+        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), temperature)
+        total = lambda z, teacher: soft_loss.divergence(z, teacher, temperature).sum()  # noqa: E731
+        gradients = jax.grad(total, (0, 1))(jnp.asarray(z), jnp.asarray(teacher))
+    np.testing.assert_allclose(found, temperature**2 * scipy.special.kl_div(p, q).sum(-1), atol=1e-12)
+    np.testing.assert_allclose(gradients[0], temperature * (q - p), atol=1e-12)
+    assert not gradients[1].any()
+
+
+def test_hot_targets_are_logits():
+    """For T → ∞ half of the variance of z - z' (Hinton et al. 2015, section 2.1)."""
+    z, teacher = np.random.default_rng(1).normal(size=(2, 6, 9)) * 3
+    with jax.enable_x64(True):
+        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), 1e5)
+    np.testing.assert_allclose(found, (z - teacher).var(-1) / 2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("chunk, length", [(1, 8), (8, 8), (512, 8), (16, 11)])
+def test_chunks_equal_the_whole(chunk, length):
+    rng = np.random.default_rng(0)
+    array = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
+    student = array(4, length, 16), array(40, 16), array(40)
+    teacher = array(4, length, 24), array(40, 24), None
+    weights = rng.random((4, length)) > 0.3
+
+    def whole(student):
+        z = student[0] @ student[1].T + student[2]
+        return (weights * soft_loss.divergence(z, teacher[0] @ teacher[1].T, 2.0)).sum()
+
+    ours = lambda student: soft_loss.soft_loss(student, teacher, weights, temperature=2.0, chunk=chunk)  # noqa: E731
+    (mine, gradients), (right, wanted) = (jax.jit(jax.value_and_grad(f))(student) for f in (ours, whole))
+    np.testing.assert_allclose(mine, right, rtol=1e-6)
+    for mine, right in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(mine, right, atol=2e-5)
+
+
+def translator(*, layers, width, seed):
+    model = seq2seq.Seq2Seq(32, width=width, heads=2, hidden=16, encoder_layers=layers, decoder_layers=layers)
+    params = jax.jit(model.init)(jax.random.key(seed), model.example())["params"]
+    return model.apply, params
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    rng = np.random.default_rng(0)
+    segments, positions = jnp.asarray(SEGMENTS), jnp.tile(jnp.arange(7), (3, 1))
+    batch = {f"{side}_segments": segments for side in ("source", "target")}
+    batch |= {f"{side}_positions": positions for side in ("source", "target")}
+    return batch | {name: jnp.asarray(rng.integers(4, 32, (3, 7))) for name in ("source", "inputs", "targets")}
+
+
+def bound(model):
+    apply, params = model
+    return functools.partial(apply, {"params": params})
+
+
+def test_a_translator_and_its_layers(pairs):
+    """The whole objective, with 2 layers that learn from 4 of another width, from the parts of both models."""
+    student, teacher = translator(layers=2, width=8, seed=0), translator(layers=4, width=16, seed=1)
+    task = translate.Translate(chunk=6)
+    goal = distill.Distill(task, teacher="there", temperature=1.5, weight=0.25, hidden=2.0, attention=3.0)
+    projections = goal.init(jax.random.key(2), bound(student), bound(teacher), pairs)
+    parts = ("", "/self_attention", "/cross_attention")
+    wanted = {f"decoder/layer_{i}{part}/kernel" for i in (0, 1) for part in parts}
+    wanted |= {f"encoder/layer_{i}{part}/kernel" for i in (0, 1) for part in parts[:2]}
+    assert {name: leaf.shape for name, leaf in projections.items()} == dict.fromkeys(wanted, (8, 16))
+
+    def call(x):
+        total, *more = goal.loss(bound(student), pairs, train=False, teacher=bound(teacher), projections=x)
+        return total, more
+
+    (total, (count, sums)), gradients = jax.jit(jax.value_and_grad(call, has_aux=True))(projections)
+    real = np.asarray(pairs["target_segments"]) > 0
+
+    def answers(model):
+        given, found = bound(model)(pairs, capture_intermediates=True, mutable=["intermediates"])
+        return given, trees.flatten(found["intermediates"])
+
+    (z, mine), (z_teacher, theirs) = (jax.jit(functools.partial(answers, model))() for model in (student, teacher))
+    hard = classify.cross_entropy(z[real], pairs["targets"][real]).sum()
+    soft, matched = soft_loss.divergence(z, z_teacher, 1.5)[real].sum(), 0.0
+    for weight, parts_of in ((2.0, parts[:1]), (3.0, parts[1:])):
+        names = [name.removesuffix("/kernel") for name in sorted(wanted)]
+        names = [name for name in names if any(name.endswith(f"_{i}{part}") for i in (0, 1) for part in parts_of)]
+        for name in names:
+            other = name.replace("_1", "_3").replace("_0", "_1")  # of 4 layers, the second and the fourth
+            x = mine[f"{name}/__call__"][0] @ projections[f"{name}/kernel"]
+            matched += weight / len(names) * ((x - theirs[f"{other}/__call__"][0]) ** 2)[real].mean()
+    assert count == real.sum() == 11
+    assert float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft + 11 * matched), rel=1e-5)
+    assert goal.finish(sums) == pytest.approx(
+        task.finish(sums) | {"loss": float(hard) / 11, "soft_loss": float(soft) / 11, "layer_loss": float(matched)},
+        rel=1e-5,
+    )
+    assert all(np.abs(leaf).max() > 0 for leaf in gradients.values())
+
+
+def test_who_knows_it_all_learns_nothing(pairs):
+    model = translator(layers=2, width=8, seed=0)
+    goal = distill.Distill(translate.Translate(), teacher="there", weight=1.0, hidden=1.0, attention=1.0)
+    assert goal.init(jax.random.key(0), bound(model), bound(model), pairs) == {}
+
+    def total(params):
+        student = functools.partial(model[0], {"params": params})
+        return goal.loss(student, pairs, train=False, teacher=bound(model), projections={})[0]
+
+    value, gradient = jax.jit(jax.value_and_grad(total))(model[1])
+    assert float(value) == pytest.approx(0, abs=1e-5)
+    assert all(np.abs(leaf).max() < 1e-5 for leaf in jax.tree.leaves(gradient))
+
+
+def test_classes_and_numbers():
+    rng = np.random.default_rng(0)
+    z, teacher = rng.normal(size=(2, 4, 3)).astype("f4")
+    batch = {"weight": np.array([1, 1, 1, 0.0]), "label": np.array([0, 2, -1, 1])}  # one unknown class, one filler
+    goal = distill.Distill(classify.Classify(), teacher="there", temperature=2.0, weight=0.25)
+    asked = {"teacher": lambda batch, **_: teacher, "projections": {}}
+    total, count, _ = goal.loss(lambda batch, **_: z, batch, **asked)
+    hard = classify.cross_entropy(z[:2], np.array([0, 2])).sum()
+    soft = soft_loss.divergence(z[:2], teacher[:2], 2.0).sum()
+    assert count == 2 and float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-6)
+    model = lambda batch, **_: jnp.asarray(z)  # noqa: E731
+    alone = classify.Classify().score(z[:3], batch["label"][:3])
+    assert goal.finish(goal.evaluate(model, batch)) == pytest.approx(alone, rel=1e-5)
+
+    batch = {"segments": np.array([[1], [1], [0]]), "label": np.array([1.0, 2.0, 9.0])}
+    goal = distill.Distill(regress.Regress(), teacher="there", weight=0.25)
+    for given in (np.array([[3.0], [0.0], [7.0]]), np.array([3.0, 0.0, 7.0])):  # of the model; from a table
+        asked = {"teacher": lambda batch, given=given, **_: given, "projections": {}}
+        total, count, _ = goal.loss(lambda batch, **_: jnp.array([[2.0], [4.0], [5.0]]), batch, **asked)
+        assert count == 2 and float(total) == pytest.approx(0.75 * (1 + 4) + 0.25 * (1 + 16))
+
+
+def test_masked_words():
+    """Of pre-training, the masked words have soft targets; the mean over them counts as much as that of the records."""
+    rng = np.random.default_rng(0)
+    hidden = jnp.asarray(rng.normal(size=(2, 2, 5, 4)), jnp.float32)
+    kernels = jnp.asarray(rng.normal(size=(2, 9, 4)), jnp.float32)
+
+    def model(i):
+        def apply(*args, method=None, **_):
+            outputs = {
+                "hidden_states": hidden[i],
+                "output_layer": (kernels[i], jnp.zeros(9)),
+                "next_sentence": hidden[i][:, 0, :2],
+            }
+            return outputs[method]
+
+        return apply
+
+    batch = {
+        **{"ids": np.ones((2, 5), int), "segments": np.ones((2, 5), int), "next_sentence": np.array([0, 1])},
+        "masked_positions": np.array([[1, 3], [4, 0]]),
+        "masked_targets": np.array([[2, 3], [4, 0]]),
+        "masked_weights": np.array([[1.0, 1.0], [1.0, 0.0]]),
+    }
+    task = masked_lm.MaskedLm()
+    goal = distill.Distill(task, teacher="there", temperature=2.0, weight=0.25)
+    total, count, _ = goal.loss(model(0), batch, teacher=model(1), projections={})
+    logits = [hidden[i] @ kernels[i].T for i in (0, 1)]
+    soft = soft_loss.divergence(*(x[np.array([0, 0, 1]), np.array([1, 3, 4])] for x in logits), 2.0).mean()
+    hard = task.loss(model(0), batch)[0]
+    assert count == 2 and float(total) == pytest.approx(float(0.75 * hard + 0.25 * 2 * soft), rel=1e-5)
+
+
+def test_which_layer_learns_from_which():
+    names = [f"block_{i}" for i in range(12)]
+    assert [int(other[6:]) for _, other in distill.pairs(names[:4], names)] == [2, 5, 8, 11]
+    assert [int(other[6:]) for _, other in distill.pairs(names[:4], names[:6])] == [0, 2, 3, 5]
+    assert [int(other[6:]) for _, other in distill.pairs(names[:4], names[:2])] == [0, 0, 0, 1]
+    assert distill.pairs(["block_0/self_attention"], ["block_0/attention"]) == [
+        ("block_0/self_attention", "block_0/attention")
+    ]
+
+
+@pytest.mark.parametrize(
+    "mine, theirs", [([], []), (["block_0"], ["encoder/layer_0"]), (["block_0/attention"], ["block_0"])]
+)
+def test_layers_that_have_no_like(mine, theirs):
+    with pytest.raises(errors.ConfigError, match="learn from the outputs alone"):
+        distill.pairs(mine, theirs)
+
+
+@pytest.mark.parametrize("wrong", [dict(teacher=""), dict(temperature=0.0), dict(weight=1.5), dict(hidden=-1.0)])
+def test_values_out_of_range(wrong):
+    with pytest.raises(errors.ConfigError, match=f"task.{next(iter(wrong))}"):
+        distill.Distill(translate.Translate(), **({"teacher": "there"} | wrong))

@@ -1,0 +1,66 @@
+"""A run that learns from another: trained, gone on with, and used without its teacher."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from configs import common
+from lwt import errors, trees
+from lwt.training import checkpoint, experiment
+
+
+@pytest.fixture
+def teacher(tiny, tmp_path):
+    experiment.train(tiny({"steps": 2}), tmp_path / "teacher")
+    return tmp_path / "teacher"
+
+
+def student(tiny, teacher, **changes):
+    task = {"name": "translate", "metrics": ("exact_match",)}
+    lesson = {"name": "distill", "task": task, "teacher": str(teacher), "hidden": 1.0}
+    more = {"data.tokenizer.path": f"{teacher}/tokenizer.model", "model.width": 16, "task": lesson}
+    return tiny(more | changes)
+
+
+def test_a_run_and_its_end_without_the_teacher(tiny, teacher, tmp_path, rows):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    experiment.train(student(tiny, teacher), whole)
+    experiment.train(student(tiny, teacher, steps=2), parts)
+    experiment.train(student(tiny, teacher), parts)
+    found, again = experiment.load(whole, checkpoint="last"), experiment.load(parts, checkpoint="last")
+    jax.tree.map(np.testing.assert_array_equal, found.weights, again.weights)
+    assert rows(whole) == rows(parts)[:2] + rows(parts)[3:]  # but for the evaluation where it was stopped
+    trained = [row for row in rows(whole) if "train/loss" in row]
+    assert all(row["train/soft_loss"] > 0 for row in trained) and len(trained) == 6
+    assert trained[-1]["train/layer_loss"] < trained[0]["train/layer_loss"]
+
+    kept = trees.subtree(checkpoint.Checkpoints(f"{whole}/checkpoints").restore("last")[0], "trainable")
+    learned = {name: leaf.shape for name, leaf in kept.items() if not name.startswith("base/")}
+    names = ("projection/encoder/layer_0/kernel", "projection/decoder/layer_0/kernel")
+    assert learned == dict.fromkeys(names, (16, 32))
+
+    shutil.rmtree(teacher)
+    found = experiment.load(whole, checkpoint="last")
+    figures = found.evaluate()[0]
+    assert figures["loss"] > 0 and "soft_loss" not in figures
+    assert found.config.task.name == common.of_run(whole).task.name == "translate"
+    assert json.loads((whole / "config.json").read_text())["task"]["name"] == "distill"
+
+
+def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
+    experiment.train(student(tiny, teacher, steps=2), tmp_path / "run")
+    shutil.rmtree(teacher)
+    experiment.train(tiny({"steps": 1, "seed": 1}), teacher)
+    with pytest.raises(errors.CheckpointError, match="written with another teacher"):
+        experiment.train(student(tiny, teacher), tmp_path / "run")
+    with pytest.raises(
+        errors.ConfigError, match="teacher has another tokenizer.*data.tokenizer.path=.*tokenizer.model"
+    ):
+        other = student(tiny, teacher, **{"data.tokenizer.path": "", "data.tokenizer.vocabulary": 64})
+        experiment.train(other, tmp_path / "other")
+    with pytest.raises(errors.CheckpointError, match="nowhere is not the workdir of a run"):
+        lost = student(tiny, teacher, **{"task.teacher": f"{tmp_path}/nowhere"})
+        experiment.train(lost, tmp_path / "lost")
