@@ -196,20 +196,26 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
         encoder(f"embbert_finetune.py:method={method}")
 
 
-def test_lightweight(translator, tmp_path):
-    """A student of other sizes, with the teacher's tokenizer."""
+@pytest.fixture(scope="module")
+def student(translator, tmp_path_factory):
+    """Workdir of a student of other sizes."""
+    workdir = tmp_path_factory.mktemp("student")
     spec = f"lightweight.py:teacher={translator},method=distill,layers=1,width=32,heads=2,hidden=32,match_hidden=1"
-    cycle(small(spec), tmp_path)
-    found = experiment.load(str(tmp_path), checkpoint="last")
+    cycle(small(spec), workdir)
+    return workdir
+
+
+def test_lightweight(student, translator):
+    found = experiment.load(str(student), checkpoint="last")
     assert found.model.width == 32 and found.model.decoder_layers == 1 and found.evaluate()[0]["bleu"] >= 0
     assert found.tokenizer.fingerprint == experiment.load(str(translator)).tokenizer.fingerprint
 
 
 @pytest.mark.parametrize("method", sorted({*lightweight.METHODS} - {"distill"}))
-def test_other_ways_on(method, translator, weights, tmp_path):
-    config = small(f"lightweight.py:base={translator},method={method}")
-    config.eval_decode, config.select, config.select_mode = False, "loss", "min"
-    assert loop.train(build.build(config, str(tmp_path), base=weights))["loss"] > 0
+def test_other_ways_on(method, student, tmp_path):
+    config = small(f"lightweight.py:base={student},method={method}")
+    config.eval_decode = False
+    assert experiment.train(config, str(tmp_path))["loss"] > 0
     assert steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
 
 

@@ -138,7 +138,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("limit", 0, "So many of its records; 0: all.")
     flags.DEFINE_integer("examples", 0, "So many records of the validation set for the scores; 0: all.")
     flags.DEFINE_enum("over", "examples", gates.OVER, "What absolute values are summed over.")
-    flags.DEFINE_boolean("normalise", True, "Rank by scores with an L2 norm of 1 in every module, as the paper does.")
+    flags.DEFINE_boolean("normalise", False, "Rank by scores with an L2 norm of 1 in every module, as the paper does.")
     flags.DEFINE_boolean("ablate", True, "Also without, and with only, each single head: two evaluations a head.")
     flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Of the heads, that are pruned along the curve.")
     flags.DEFINE_integer("seeds", 3, "Random orders.")

@@ -118,8 +118,8 @@ def draw(path, spectra):
     """The share of the energy that is left out, over the share of the ranks: a panel for weights and for updates, a
     curve for each kind of weight, the mean over the layers."""
     at = np.linspace(0, 1, 101)
-    with plots.drawing(path, "", panels=max(2, len(spectra))) as (_, panels):
-        for axes, (of, by_name) in zip(panels, spectra.items(), strict=False):
+    with plots.drawing(path, "", panels=len(spectra)) as (_, panels):
+        for axes, (of, by_name) in zip(np.atleast_1d(panels), spectra.items(), strict=True):
             curves = collections.defaultdict(list)
             for name, values in by_name.items():
                 left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
@@ -129,8 +129,6 @@ def draw(path, spectra):
                 axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
             axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
             axes.legend(fontsize=6)
-        for axes in panels[len(spectra) :]:
-            axes.set_visible(False)
 
 
 def _table(by_name):

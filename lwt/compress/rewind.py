@@ -4,8 +4,9 @@
     python -m lwt.compress.rewind --workdir=runs/mt-pruned --early=runs/mt-start --out=runs/ticket
     python train.py --config=configs/lightweight.py:base=runs/ticket,method=prune --workdir=runs/ticket-trained
 
-The new run has the early weights, the config of the pruned run, and 0 wherever the pruned run (one with ``reparam.name="prune"``) has 0 in a target.
-It is trained with ``reparam = {"name": "prune", "mask": "zeros"}``, which keeps these zeros.
+The new run has the config of the pruned run, the early weights, and 0 wherever the pruned run (one with
+``reparam.name="prune"``) has 0 in a target. Trained with ``reparam = {"name": "prune", "mask": "zeros"}``, which is
+what method=prune without a sparsity sets, it keeps these zeros.
 
 Source: Frankle and Carbin 2019 (arXiv 1803.03635), and Frankle et al. 2020 (arXiv 1912.05671), whose weights are those
 of an early step: a short run, which the dense one then starts from (``init_from``), is the one to name as --early.

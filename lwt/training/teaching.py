@@ -8,6 +8,7 @@ import os
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors, trees
@@ -60,7 +61,7 @@ def make(found, data, workdir, *, mesh, cache):
     print_ = adapters.fingerprint(weights)
     leaves = trees.with_prefix(weights, "teacher")
     if cache and hasattr(data, "training_set"):
-        leaves = {OUTPUTS: _outputs(found, weights, print_, data, workdir, mesh)}
+        leaves = {OUTPUTS: jnp.asarray(_outputs(found, weights, print_, data, workdir, mesh))}
     return Teacher(found.model, leaves, print_)
 
 

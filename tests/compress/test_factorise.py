@@ -73,8 +73,11 @@ def test_the_budget_goes_where_energy_is():
     found = {name: wide(s) for name, s in SPECTRA.items()}
     direction = factorise.BYTES * 20
     assert factorise.by_budget(found, 2 * direction) == {"flat": 1, "steep": 1}
-    assert factorise.by_budget(found, 3 * direction) == {"flat": 1, "steep": 2}
-    assert factorise.by_budget(found, 6 * direction - 1) == {"flat": 3, "steep": 2}
+    assert factorise.by_budget(found, 3 * direction) == {"flat": 2, "steep": 1}, "shares, not squares"
+    assert factorise.by_budget(found, 6 * direction - 1) == {"flat": 4, "steep": 1}
+    assert factorise.by_budget(found, 6 * direction) == {"flat": 4, "steep": 2}
+    large = factorise.Decomposition(np.eye(10, 4), np.ones(4), np.eye(4, 30))  # thrice the entries for twice the bytes
+    assert factorise.by_budget({"small": found["flat"], "large": large}, 5 * direction) == {"small": 1, "large": 2}
     with pytest.raises(errors.ConfigError, match="rank 1 takes 160"):
         factorise.by_budget(found, 159)
     square = {"w": factorise.decompose(np.random.default_rng(0).normal(size=(8, 8)))}

@@ -136,9 +136,11 @@ def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
     masked = run.with_weights(gates.masked(masked, gates.least(units, 0.25), "units"), name="masked", step=run.step)
     texts = ["1 + 2", "30 + 4 + 5"]
     assert made.predict(texts) == masked.predict(texts)
-    again, done = structured.prune(made, tmp_path / "less", heads=1.0, layers=["encoder/layer_0"], scores="magnitude")
+    again, done = structured.prune(
+        made, tmp_path / "less", heads=1.0, layers=["encoder/layer_0"], modules="decoder/.*", scores="magnitude"
+    )
     assert again.config.model.encoder_layers == 1 and "encoder/layer_1/mlp" not in again.config.model.sizes
-    assert done["sizes"]["decoder/layer_0/cross_attention"] == 0
+    assert done["heads"]["left"] == done["sizes"]["decoder/layer_0/cross_attention"] == 0
     config = common.of_run(tmp_path / "less")
     config.steps = 1
     assert experiment.train(config, tmp_path / "tuned")["loss"] > 0

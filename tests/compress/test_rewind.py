@@ -1,0 +1,40 @@
+"""Rewinding: the first weights of a run under the mask of its last ones, and training that keeps the mask."""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from configs import common
+from lwt import errors
+from lwt.analysis import config_files
+from lwt.compress import rewind
+from lwt.training import build, experiment
+
+TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
+NAME = "encoder/layer_0/mlp/fc1/kernel"
+
+
+def test_a_ticket_starts_from_the_first_weights_and_keeps_its_zeros(tmp_path):
+    config = config_files.load(str(TINY)).unlock()
+    config.steps, config.optimizer.learning_rate = 2, 0.05
+    config.reparam = dict(name="prune", sparsity=0.75, scope="global")
+    experiment.train(config, tmp_path / "pruned")
+    pruned = experiment.load(tmp_path / "pruned", checkpoint="last")
+    made, done = rewind.rewind(pruned, tmp_path / "ticket")
+    assert done["kept"] == pytest.approx(0.25 * done["of"], rel=0.01)
+    start = build.init_weights(pruned.model, jax.random.fold_in(jax.random.key(config.seed), 1))
+    for name, w in made.weights.items():
+        kept = pruned.weights[name] != 0 if name.endswith("kernel") else True
+        np.testing.assert_allclose(w, start[name] * kept, rtol=1e-6)
+    assert np.abs(pruned.weights[NAME] - made.weights[NAME]).max() > 0.01  # it had learned something
+
+    config = common.of_run(tmp_path / "ticket")
+    config.steps, config.reparam = 1, dict(name="prune", mask="zeros")
+    experiment.train(config, tmp_path / "trained")
+    trained = experiment.load(tmp_path / "trained")
+    np.testing.assert_array_equal(trained.weights[NAME] == 0, made.weights[NAME] == 0)
+    assert np.abs(trained.weights[NAME] - made.weights[NAME]).max() > 0.01
+    with pytest.raises(errors.ConfigError, match="ticket should have reparam.name='prune', not 'none'"):
+        rewind.rewind(made, tmp_path / "again")
