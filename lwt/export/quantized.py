@@ -9,8 +9,10 @@ other tools open it too. A weight NAME that is no node is the array ``NAME``, in
     NAME/outliers   float16 ``[m]``, if there are any
     NAME/gaps       uint8: how many places of the flattened weight are passed over before the next outlier;
                     255: so many, and no outlier yet
+    NAME/limit      float32 ``[]``, if inputs are rounded to a calibrated range
 
-and the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape]), ``info`` (the caller's JSON), and
+and the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape], and a fifth entry "integer inputs"
+where the inputs are rounded, too), ``info`` (the caller's JSON), and
 ``sha256`` of these and of all arrays.
 """
 
@@ -29,6 +31,7 @@ from lwt import errors
 from lwt.layers import linear, quantized
 
 KIND = "lwt quantized weights, 1"
+INTEGER_INPUTS = "integer inputs"
 REST = ("float16", "float32")
 
 
@@ -51,7 +54,7 @@ def write(path, weights, *, rest="float32", info=None):
     arrays, nodes = {}, {}
     for name, w in weights.items():
         if isinstance(w, quantized.Quantized):
-            nodes[name] = [w.format, w.block, w.axis, list(w.shape)]
+            nodes[name] = [w.format, w.block, w.axis, list(w.shape), *([INTEGER_INPUTS] if w.integer_inputs else [])]
             arrays.update(_pack(name, w))
         elif linear.is_node(w):
             raise errors.ConfigError(

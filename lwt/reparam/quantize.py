@@ -8,6 +8,8 @@ from lwt import errors, trees
 from lwt.layers import linear, quantized
 from lwt.reparam import targets
 
+ACTIVATIONS = ("", "dynamic", "static")
+
 
 @dataclasses.dataclass(frozen=True)
 class Quantize:
@@ -28,7 +30,12 @@ class Quantize:
             and for every row of a table.
         outliers: the share of each weight's entries that may fall back to float16, the largest; 0 for none.
         threshold: only entries above it in magnitude fall back; 0 for all of the share (then it is a percentile).
-        aware: train with rounded weights.
+        aware: train with rounded weights, and rounded activations if there are any.
+        activations: "": what meets the weights stays float. "dynamic": it is rounded to int8 by the maximum of every
+            row at run time, so that integers are multiplied with integers (`quantized.multiply_integers`); it takes
+            integer weights with ``block=0`` and no outliers. "static": to a range that was calibrated; these ranges
+            are the adapter, leaves ``NAME/limit``, and only a file has them (`lwt/export/quantize.py`). Weights
+            without one, and tables, meet floats.
         targets: regular expression for whole names; kernels and tables (not vectors) among them are rounded.
 
     Raises:
@@ -41,6 +48,7 @@ class Quantize:
     outliers: float = 0.0
     threshold: float = 0.0
     aware: bool = False
+    activations: str = ""
     targets: str = r".*(kernel|embedding|embed/\w+)"
 
     identity_at_start = False
@@ -58,24 +66,45 @@ class Quantize:
                 f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: name the largest share of the "
                 "weights that may be kept in float16, such as 0.08"
             )
+        targets.check_choice(self.activations, ACTIVATIONS, "reparam.activations")
+        if self.activations and (self.format == "fp8" or self.block or self.outliers):
+            raise errors.ConfigError(
+                f"reparam.activations is {self.activations!r}: integers are multiplied with integers of one scale for "
+                f"every output, so format={self.format!r}, block={self.block} and outliers={self.outliers} should be "
+                "'int8' or 'int4', 0 and 0"
+            )
 
     def init(self, key, base):
-        """An adapter without leaves."""
+        """An adapter without leaves.
+
+        Raises:
+            lwt.errors.ConfigError: the activations are static: their ranges come from a trained model.
+        """
         del key
+        if self.activations == "static":
+            raise errors.ConfigError(
+                "reparam.activations is 'static', but a run has no calibrated ranges; it should be 'dynamic', or see "
+                "lwt.export.quantize --activations=static"
+            )
         self.select(base)
         return {}
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights: a node for every target; in aware training (`key` is given) an array.
+        """The weights: a node for every target; in aware training (`key` is given) an array, or one that rounds inputs.
 
-        A target that is quantized already stays as it is; one that is another node is rounded as a whole.
+        A target that is quantized already keeps its integers; one that is another node is rounded as a whole.
         """
-        del adapter, step
-        weights = dict(base)
+        del step
+        weights, training = dict(base), self.aware and key is not None
         for name in self.select(base):
-            if not isinstance(base[name], quantized.Quantized):
-                rounded = quantized.straight_through if self.aware and key is not None else quantized.quantize
-                weights[name] = rounded(linear.dense(base[name]), **self.options(name))
+            w, options, limit = base[name], self.options(name), adapter.get(f"{name}/limit")
+            multiplied = options["axis"] == 0 and (self.activations == "dynamic" or limit is not None)
+            if training and not isinstance(w, quantized.Quantized):
+                array = quantized.straight_through(linear.dense(w), **options)
+                weights[name] = quantized.RoundedInputs(array) if multiplied else array
+                continue
+            node = w if isinstance(w, quantized.Quantized) else quantized.quantize(linear.dense(w), **options)
+            weights[name] = node.replace(integer_inputs=True, limit=limit) if multiplied else node
         return weights
 
     def labels(self, adapter):

@@ -140,6 +140,11 @@ class Experiment:
         devices.check_rows(mesh, self.config.data.eval_batch, what="data.eval_batch")
         return evaluation.Evaluator(self.task, self.model, mesh)
 
+    @property
+    def test(self):
+        """What `report` calls the run's test set."""
+        return self._data.named("")
+
     def batches(self, name="", *, limit=0):
         """Evaluation batches, one record a row, of a data set ``KIND:NAME@SPLIT``, or of the run's validation set.
 
