@@ -20,7 +20,8 @@ FLOORS = {  # a file imports from lower floors, and from its own folder
             "models",
             "tasks",
             "training",
-            "export compress",
+            "compress",
+            "export",
             "analysis",
             "quickstart",
         )

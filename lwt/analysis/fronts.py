@@ -1,4 +1,4 @@
-"""Pareto fronts: models as points of quality, bytes and time; which of them no other beats; their tables and pictures."""
+"""Pareto fronts: models as points of quality, bytes and time, and which of them no other beats."""
 
 import dataclasses
 import math

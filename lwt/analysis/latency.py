@@ -79,7 +79,7 @@ def answers(opened, batch):
         return answer(functools.partial(opened.model.apply, {"params": trees.unflatten(weights)}), batch, **more)
 
     weights, batch = jax.device_put((opened.weights, batch))
-    rows = [jax.tree.map(lambda x: x[i : i + 1], batch) for i in range(min(ALONE, len(batch["example"])))]
+    rows = [{key: x[i : i + 1] for key, x in batch.items()} for i in range(min(ALONE, len(batch["example"])))]
     alone = lambda: [jax.block_until_ready(program(weights, row)) for row in rows]  # noqa: E731
     together = lambda: jax.block_until_ready(program(weights, batch))  # noqa: E731
     return alone, together

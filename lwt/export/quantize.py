@@ -2,6 +2,8 @@
 
     python -m lwt.export.quantize --workdir=runs/snips                          # runs/snips/export/int8.safetensors
     python -m lwt.export.quantize --workdir=runs/snips --format=int4 --block=32 --rest=float32
+    python -m lwt.export.quantize --workdir=runs/mt --activations=dynamic        # .../int8-dynamic.safetensors
+    python -m lwt.export.quantize --workdir=runs/mt --activations=static --calibrate=256 --percentile=99.9
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors
 
 The last line is one JSON object: the file, its bytes, and what they hold. `lwt/export/quantized.py` has the format.
@@ -9,6 +11,9 @@ The last line is one JSON object: the file, its bytes, and what they hold. `lwt/
 What a run trained on top of quantized weights (an adapter) is added to them in float32, and the sum is rounded again:
 the file is no larger than one without, and it is the file that is to be evaluated. The adapter as arrays of its own
 would be 54 kB more for EmbBERT at rank 8, a seventh of the file.
+
+With ``--activations`` what meets the weights is rounded to int8, too, and integers are multiplied with integers: by
+every token's own maximum, or, static, by ranges that some records of the validation set (or of ``--data``) have.
 """
 
 import dataclasses
@@ -18,13 +23,14 @@ import os
 from absl import flags
 
 from lwt import errors, trees
+from lwt.export import calibrate
 from lwt.export import quantized as artefact
 from lwt.layers import linear, quantized
 from lwt.reparam import compose, quantize
 from lwt.training import command, experiment
 
 
-def export(opened, path, *, quantization=None, rest="float16"):
+def export(opened, path, *, quantization=None, rest="float16", limits=None):
     """Writes the weights of a run, quantized, and what they belong to; returns the file's bytes.
 
     Args:
@@ -32,6 +38,7 @@ def export(opened, path, *, quantization=None, rest="float16"):
         path: of the file.
         quantization: a `quantize.Quantize`; None for `quantization_of` the run.
         rest: type of what is not quantized.
+        limits: of static activations, from `calibrate.limits`.
 
     Raises:
         lwt.errors.ConfigError: see `weights`; or the file cannot be written.
@@ -40,7 +47,7 @@ def export(opened, path, *, quantization=None, rest="float16"):
     used = quantization or quantization_of(opened)
     info = {**identity(opened), "step": opened.step, "quantization": dataclasses.asdict(used)}
     try:
-        return artefact.write(path, weights(opened, used), rest=rest, info=info)
+        return artefact.write(path, weights(opened, used, limits), rest=rest, info=info)
     except OSError as error:
         raise errors.ConfigError(f"{path} cannot be written ({error.strerror}); give another --out") from error
 
@@ -66,21 +73,29 @@ def load(opened, path):
     return opened.with_weights(artefact.load(path), name=os.path.basename(path), step=info["step"])
 
 
-def weights(opened, quantization):
+def weights(opened, quantization, limits=None):
     """The weights of a run as a file has them: `quantized.Quantized` nodes and arrays.
 
-    What is quantized already stays as it is; with an adapter on top, it is rounded anew.
+    What is quantized already keeps its integers; with an adapter on top, it is rounded anew.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        quantization: a `quantize.Quantize`.
+        limits: of static activations, from `calibrate.limits`.
 
     Raises:
-        lwt.errors.ConfigError: the run's weights are quantized already, in another way.
+        lwt.errors.ConfigError: the run's weights are quantized already, in another way; or static activations have no
+            limits.
     """
+    if quantization.activations == "static" and not limits:
+        raise errors.ConfigError("static activations need limits, which lwt.export.calibrate finds")
     own = quantization_of(opened)
     there = any(isinstance(w, quantized.Quantized) for w in opened.weights.values())
-    if there and quantization != own:
+    if there and dataclasses.replace(quantization, activations=own.activations) != own:
         raise errors.ConfigError(
             f"the weights of {opened.workdir} are quantized already, with {_differences(own, quantization)}"
         )
-    expanded = quantization.expand(opened.weights, {}, opened.step)
+    expanded = quantization.expand(opened.weights, limits or {}, opened.step)
     return {name: w if isinstance(w, quantized.Quantized) else linear.dense(w) for name, w in expanded.items()}
 
 
@@ -116,10 +131,17 @@ def main():
     given = {key: getattr(values, key) for key in ("format", "block", "outliers") if getattr(values, key) is not None}
     if values.outliers:
         given["threshold"] = values.threshold
+    if values.activations:
+        given = {"block": 0, **given, "activations": values.activations}
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
     used = quantize.Quantize(**given) if given else quantization_of(opened)
-    path = values.out or os.path.join(values.workdir, "export", f"{used.format}.safetensors")
-    written = export(opened, path, quantization=used, rest=values.rest)
+    limits = None
+    if used.activations == "static":
+        how = {"records": values.calibrate, "percentile": values.percentile, "data": values.data}
+        limits = calibrate.limits(opened, **how)
+    stem = "-".join(filter(None, [used.format, used.activations]))
+    path = values.out or os.path.join(values.workdir, "export", f"{stem}.safetensors")
+    written = export(opened, path, quantization=used, rest=values.rest, limits=limits)
     command.report({"file": path, "bytes": written, "checkpoint": opened.step, **artefact.parts(path)})
 
 
@@ -132,4 +154,8 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_float("outliers", None, "The share of each weight's entries, the largest, that may stay float16.")
     flags.DEFINE_float("threshold", 6.0, "With --outliers: only entries above it in magnitude stay float16.")
     flags.DEFINE_enum("rest", "float16", artefact.REST, "Type of what is not quantized.")
+    flags.DEFINE_enum("activations", "", quantize.ACTIVATIONS, "Round what meets the weights, too; takes --block=0.")
+    flags.DEFINE_integer("calibrate", calibrate.RECORDS, "With --activations=static: records that ranges come from.")
+    flags.DEFINE_float("percentile", 100.0, "With --activations=static: of the tokens' maxima; beyond it is clipped.")
+    flags.DEFINE_string("data", "", "With --activations=static: KIND:NAME@SPLIT; default: the validation set.")
     command.run(main, required=["workdir"])

@@ -86,13 +86,14 @@ def load(path):
     """
     meta, arrays = _read(path)
     weights, nodes = {}, json.loads(meta["nodes"])
-    for name, (format, block, axis, shape) in nodes.items():
-        parts = {part: arrays.pop(f"{name}/{part}", None) for part in ("values", "scales", "outliers", "gaps")}
-        positions = None if parts["gaps"] is None else jnp.asarray(_positions(parts["gaps"]))
-        outliers = None if positions is None else jnp.asarray(parts["outliers"])
-        values = jnp.asarray(_unpack(parts["values"], format, shape))
-        scales = jnp.asarray(parts["scales"])
-        weights[name] = quantized.Quantized(values, scales, outliers, positions, format=format, block=block, axis=axis)
+    for name, (format, block, axis, shape, *flags) in nodes.items():
+        parts = {part: arrays.pop(f"{name}/{part}", None) for part in ("values", "scales", "outliers", "gaps", "limit")}
+        parts["values"] = _unpack(parts["values"], format, shape)
+        gaps = parts.pop("gaps")
+        parts["positions"] = None if gaps is None else _positions(gaps)
+        parts = {part: None if array is None else jnp.asarray(array) for part, array in parts.items()}
+        options = {"format": format, "block": block, "axis": axis, "integer_inputs": INTEGER_INPUTS in flags}
+        weights[name] = quantized.Quantized(**parts, **options)
     return {**weights, **{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}}
 
 
@@ -109,11 +110,11 @@ def size(path):
 def parts(path):
     """Bytes of the artefact by what they hold; they add up to its `size`.
 
-    ``integers``, ``scales``, ``outliers`` (values and places), ``rest`` (what is no node), ``heads`` (everything below
-    the name ``head/``, whatever it is), ``header``.
+    ``integers``, ``scales`` (and calibrated limits), ``outliers`` (values and places), ``rest`` (what is no node),
+    ``heads`` (everything below the name ``head/``, whatever it is), ``header``.
     """
     meta, arrays = _read(path)
-    kinds = {"values": "integers", "scales": "scales", "outliers": "outliers", "gaps": "outliers"}
+    kinds = {"values": "integers", "scales": "scales", "limit": "scales", "outliers": "outliers", "gaps": "outliers"}
     nodes, sums = json.loads(meta["nodes"]), dict.fromkeys((*kinds.values(), "rest", "heads"), 0)
     for name, array in arrays.items():
         stem, _, part = name.rpartition("/")
@@ -142,6 +143,8 @@ def _pack(name, w):
         values = low | high << 4
     packed = {f"{name}/values": values.view(np.uint8) if w.format == "fp8" else values}
     packed[f"{name}/scales"] = np.asarray(w.scales)
+    if w.limit is not None:
+        packed[f"{name}/limit"] = np.asarray(w.limit, np.float32)
     if w.outliers is not None:
         positions = np.asarray(w.positions)
         used = positions < math.prod(w.shape)

@@ -104,7 +104,7 @@ class Quantize:
                 weights[name] = quantized.RoundedInputs(array) if multiplied else array
                 continue
             node = w if isinstance(w, quantized.Quantized) else quantized.quantize(linear.dense(w), **options)
-            weights[name] = node.replace(integer_inputs=True, limit=limit) if multiplied else node
+            weights[name] = _with_integer_inputs(name, node, limit) if multiplied else node
         return weights
 
     def labels(self, adapter):
@@ -135,6 +135,15 @@ class Quantize:
             "outliers": self.outliers,
             "threshold": self.threshold,
         }
+
+
+def _with_integer_inputs(name, node, limit):
+    if node.format == "fp8" or node.scales.shape[0] > 1 or node.outliers is not None:
+        raise errors.ConfigError(
+            f"reparam.activations: {name!r} is quantized already, to {node.format} with a scale for {node.block} "
+            "weights; integers take one for every output and no outliers"
+        )
+    return node.replace(integer_inputs=True, limit=limit)
 
 
 def _check(value, below, key, what):

@@ -113,3 +113,43 @@ def test_straight_through():
     np.testing.assert_array_equal(value, quantized.quantize(w, format="int4").dense())
     np.testing.assert_array_equal(pull(w)[0], w)
     assert np.abs(value - w).max() > 0.1
+
+
+@pytest.mark.parametrize("limit", [None, 1.5])
+@pytest.mark.parametrize("format", ["int8", "int4"])
+def test_integers_times_integers(format, limit):
+    """Sums are those of numpy's int64, and the scaled ones those of the dequantized factors."""
+    generator = np.random.default_rng(2)
+    w = generator.normal(size=(1000, 9)).astype(np.float32)
+    x = generator.normal(size=(33, 1000)).astype(np.float32)
+    x[4], x[5, 0] = 0, 9.0
+    node = quantized.quantize(jnp.asarray(w), format=format, block=0)
+    node = node.replace(integer_inputs=True, limit=None if limit is None else jnp.float32(limit))
+    units, step = (np.asarray(part) for part in quantized.to_integers(jnp.asarray(x), node.limit))
+    tops = np.abs(x).max(1, keepdims=True) if limit is None else np.full((1, 1), limit, np.float32)
+    np.testing.assert_array_equal(units, np.rint(np.clip(x / np.where(tops > 0, tops, 127) * 127, -127, 127)))
+    assert units.dtype == np.int8 and not units[4].any() and np.abs(units).max() == 127
+    sums = units.astype(np.int64) @ np.asarray(node.values, np.int64)
+    scales = step.astype(np.float64) * np.asarray(node.scales, np.float64)
+    found = jax.jit(functools.partial(linear.linear, dtype="bfloat16"))(jnp.asarray(x), node)
+    np.testing.assert_allclose(found, sums * scales, rtol=3e-7)
+    np.testing.assert_allclose(found, (units * step) @ np.asarray(node.dense()), atol=2e-4)
+    dy = generator.normal(size=found.shape).astype(np.float32)
+    dx = jax.grad(lambda x: (linear.linear(x, node) * dy).sum())(jnp.asarray(x))
+    np.testing.assert_allclose(dx, dy @ by_hand(node).T, atol=1e-4)
+
+
+def test_inputs_rounded_in_training():
+    """The value is that of the integers; gradients of both factors pass straight through."""
+    generator = np.random.default_rng(2)
+    x, w = (jnp.asarray(generator.normal(size=shape), jnp.float32) for shape in ((5, 40), (40, 9)))
+    node = quantized.quantize(w, block=0).replace(integer_inputs=True)
+    trained = lambda x, w: linear.linear(  # noqa: E731
+        x, quantized.RoundedInputs(quantized.straight_through(w, block=0))
+    )
+    np.testing.assert_allclose(trained(x, w), linear.linear(x, node), atol=1e-5)
+    assert np.abs(trained(x, w) - x @ node.dense()).max() > 1e-3
+    dx, dw = jax.grad(lambda x, w: trained(x, w).sum(), argnums=(0, 1))(x, w)
+    units, step = quantized.to_integers(x)
+    np.testing.assert_allclose(dx, np.ones((5, 9)) @ by_hand(node).T, rtol=1e-5)
+    np.testing.assert_allclose(dw, np.asarray(units * step).T @ np.ones((5, 9)), rtol=1e-4, atol=1e-5)
