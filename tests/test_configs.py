@@ -263,6 +263,11 @@ def test_vit(hybrid, pictures, tmp_path, monkeypatch):
     start = run.init().trainable
     assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)
     assert loop.train(run)["loss"] > 0
+    for method in ("qlora", "qat"):
+        config = config_files.load(f"{ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true")
+        assert experiment.train(config, str(tmp_path / method))["loss"] > 0
+        kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
+        assert isinstance(kernel, quantized.Quantized)
 
 
 @pytest.fixture

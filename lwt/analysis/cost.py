@@ -34,7 +34,7 @@ from lwt import errors, trees
 from lwt.analysis import flops
 from lwt.data import masked, pairs, tokenizer
 from lwt.reparam import compose
-from lwt.training import build, command, optim
+from lwt.training import build, checks, command, optim
 
 HEADS = r"base/(\w+_)?(head|classifier)/.*"  # weights of a task on top of the model
 TITLES = {"embed": "embedding"}
@@ -110,7 +110,7 @@ def shapes(config, *, vocabulary=0, outputs=0):
     Raises:
         lwt.errors.ConfigError: what training would refuse too: an unknown name, a rule that matches no weight.
     """
-    build.check(config)
+    checks.check(config)
     model = _model(config, vocabulary or vocabulary_of(config), outputs=outputs)
     reparam = compose.build(config.reparam)
     return jax.eval_shape(lambda: build.initial_params(config, model, reparam, None))

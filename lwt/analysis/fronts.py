@@ -88,7 +88,7 @@ def draw(points, path, *, title=""):
     with plots.drawing(path, title, panels=len(COSTS)) as (drawn, axes):
         drawn.set_figheight(4 + 0.2 * math.ceil(len(points) / columns))
         for place, (cost, label) in zip(axes, COSTS.items(), strict=True):
-            best = front(points, cost)
+            best, costs = front(points, cost), [getattr(p, cost) for p in points]
             place.plot(
                 [getattr(p, cost) for p in best], [p.quality for p in best], drawstyle="steps-post", color="#999999",
                 linewidth=1.2,
@@ -97,9 +97,11 @@ def draw(points, path, *, title=""):
                 x = getattr(p, cost)
                 place.plot([x], [p.quality], linestyle="none", label=p.name, **looks[p.name])
                 if p in best:
+                    right = x * x > min(costs) * max(costs)  # a name in the right half ends at its point
                     place.annotate(
-                        p.name, (x, p.quality), xytext=(4, -9), textcoords="offset points", fontsize=7, clip_on=True
-                    )
+                        p.name, (x, p.quality), xytext=(-4 if right else 4, -9), textcoords="offset points",
+                        ha="right" if right else "left", fontsize=7,
+                    )  # fmt: skip
             place.set_xscale("log")
             place.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
             place.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))

@@ -94,8 +94,12 @@ def quality(opened, *, file=""):
     Args:
         file: path of the artefact whose weights `opened` has; "" for the run's own.
     """
-    figures = kept(opened, file) or opened.report()
-    metric, lower = opened.config.select, opened.config.select_mode == "min"
+    return figure_of(opened.config, kept(opened, file) or opened.report())
+
+
+def figure_of(config, figures):
+    """``(metric, lower, value)``: which figure of an evaluation says how good a run is, and whether less is better."""
+    metric, lower = config.select, config.select_mode == "min"
     if metric in ("loss", "perplexity"):
         metric = next(name for name in FIGURES if name in figures)
         lower = metric == "loss"
@@ -193,9 +197,10 @@ def page(points, folder, *, machine, command):
         "# Quality against bytes and time",
         "",
         f"Made by `{command}`. Times are those of {machine}: medians of rounds in which all models of a task take "
-        f"turns, of a record alone and in batches of {ROWS}; translations are greedy (or as the run's config says) and "
-        "decoded to their end. Bytes are those of the file, or of the weights in float32. ▪ marks what no other model "
-        "beats in quality for as many bytes, or as much time; the pictures join these by a line.",
+        f"turns, of a record alone and in batches of {ROWS}, all as long as the longest of these; translations are "
+        "greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, or of the weights "
+        "in float32. ▪ marks what no other model beats in quality for as many bytes, or as much time; the pictures "
+        "join these by a line.",
         "",
         "How it is measured: `lwt/analysis/pareto.py`; rows for programs: "
         f"[results.json]({os.path.basename(folder)}/results.json).",

@@ -29,7 +29,7 @@ from lwt import errors, trees
 from lwt.data import folder, supervised
 from lwt.export import vit_layouts
 from lwt.reparam import compose
-from lwt.training import build, checkpoint, command, experiment, run_config
+from lwt.training import build, checkpoint, checks, command, experiment, run_config
 
 METHODS = ("bicubic", "bilinear")
 PLAIN = {"model.name": "vit", "data.kind": "images", "reparam.name": "none", "init_from": ""}  # of a config
@@ -109,7 +109,7 @@ def convert(config, path, workdir, *, resize="bicubic", names=(), new_head=False
             classes are not given, or there is a run in `workdir`.
         lwt.errors.CheckpointError: see `load`.
     """
-    build.check(config)
+    checks.check(config)
     found = trees.flatten(config.to_dict())
     for key, wanted in PLAIN.items():
         value = found[key.replace(".", "/")]

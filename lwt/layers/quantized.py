@@ -114,6 +114,11 @@ def to_integers(x, limit=None):
     return jnp.clip(jnp.round(x / step), -top, top).astype(jnp.int8), step
 
 
+def dot_integers(x, w):
+    """``x [n in] @ w [in out] -> [n out]``: int8 times int8, summed in int32."""
+    return jax.lax.dot_general(x, w, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
+
+
 @jax.custom_vjp
 def multiply_integers(x, w):
     """``x [n in] @ w -> [n out]``: both rounded to integers, multiplied and summed as such, then scaled.
@@ -130,8 +135,7 @@ def multiply_integers(x, w):
         w: a `Quantized` of one block along axis 0, without outliers.
     """
     units, step = to_integers(x, w.limit)
-    sums = jax.lax.dot_general(units, w.values, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
-    return sums.astype(jnp.float32) * step * w.scales.astype(jnp.float32)
+    return dot_integers(units, w.values).astype(jnp.float32) * step * w.scales.astype(jnp.float32)
 
 
 def _integers_fwd(x, w):

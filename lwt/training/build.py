@@ -1,4 +1,4 @@
-"""From a config to what the loop runs. The only reader of a config."""
+"""From a config to what the loop runs. The only reader of a config, but for what `checks` refuses."""
 
 import functools
 import json
@@ -11,12 +11,8 @@ from lwt.attention import regime
 from lwt.data import images, labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.training import devices, evaluation, loop, optim, run_config, step, teaching
+from lwt.training import checks, devices, evaluation, loop, optim, run_config, step, teaching
 
-POSITIVE = (
-    *("steps", "log_every", "keep_last"),
-    *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
-)
 KINDS = {  # of data
     "pairs": pairs.Pairs,
     "labelled": labelled.Labelled,
@@ -41,11 +37,11 @@ def build(config, workdir, *, base=None, teacher=None):
     Raises:
         lwt.errors.ConfigError, DataError, CheckpointError: naming the key, file or leaf, before training starts.
     """
-    check(config)
+    checks.check(config)
     run_config.keep(config, workdir)
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
-        check_labels(task_section(config.task).name, config.data.kind, data.labels)
+        checks.check_labels(task_section(config.task).name, config.data.kind, data.labels)
     model, task = make_model(config, data.vocabulary, outputs=data.outputs), make_task(config)
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
@@ -75,7 +71,7 @@ def build(config, workdir, *, base=None, teacher=None):
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, config.sharding))
     evaluator = evaluation.Evaluator(task, model, mesh)
     validation = data.evaluation(config.data.validation)
-    check_select(config, task, sums, validation)
+    checks.check_select(config, task, sums, validation)
     weights_of = jax.jit(lambda params, at: linear.merge_floats(expand(reparam, params, at)))
 
     def evaluate(state):
@@ -128,50 +124,6 @@ def _attention_names(section):
     return {x.partition(":")[0] if isinstance(x, str) else x["name"] for x in given}
 
 
-def check(config):
-    """Refuses what would only fail later.
-
-    Raises:
-        lwt.errors.ConfigError: names the key.
-    """
-    run_config.require(config, "the config")
-    for key in POSITIVE:
-        *section, last = key.split(".")
-        value = config[section[0]][last] if section else config[last]
-        if value < 1:
-            raise errors.ConfigError(f"{key}={value} should be at least 1")
-    for key in ("epochs", "eval_every", "save_every"):
-        if config[key] < 0:
-            raise errors.ConfigError(f"{key}={config[key]} should not be negative")
-    window = tuple(config.profile_steps)
-    if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
-        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
-    if config.precision not in ("float32", "bfloat16"):
-        raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
-    if config.data.rows % config.optimizer.accumulate:
-        raise errors.ConfigError(
-            f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
-        )
-
-
-def check_labels(task, kind, labels):
-    """Refuses numbers for a task of classes, classes for one of numbers, and texts for one of images, or the reverse.
-
-    Args:
-        task: ``config.task.name``.
-        kind: ``config.data.kind``.
-        labels: a `lwt.data.labels.Labels`.
-
-    Raises:
-        lwt.errors.ConfigError: says which task fits.
-    """
-    wanted = "classify_images" if kind == "images" else "regress" if labels.regression else "classify"
-    if task in ("regress", "classify", "classify_images") and task != wanted:
-        what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
-        of = "images" if kind == "images" else "texts"
-        raise errors.ConfigError(f"task.name={task!r}: the labels are {what} of {of}; it should be {wanted!r}")
-
-
 def in_steps(config, batches):
     """The config with its durations in optimizer steps, where they are given in epochs."""
     durations = [key for key in ("eval_every", "save_every") if not config[key]]
@@ -183,21 +135,6 @@ def in_steps(config, batches):
         config.update({key: max(1, round(epoch)) for key in durations})
         config.steps = max(1, round(config.epochs * epoch)) if config.epochs else config.steps
     return config
-
-
-def check_select(config, task, sums, validation):
-    """Refuses a figure to select by that no evaluation will give, before training starts.
-
-    Raises:
-        lwt.errors.ConfigError: names it.
-    """
-    figures = set(task.finish(dict.fromkeys(sums, 1.0)))
-    if config.select not in figures and config.eval_decode and hasattr(task, "score"):
-        figures.update(task.score(validation.references, validation.references, validation.groups))
-    if config.select not in figures:
-        raise errors.ConfigError(
-            f"select={config.select!r} is not an evaluation figure; {errors.suggest(config.select, figures)}"
-        )
 
 
 def make_data(config, workdir, *, make=True):

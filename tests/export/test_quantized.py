@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors, registry, trees
+from lwt import errors
 from lwt.export import quantized as artefact
 from lwt.layers import linear
 from lwt.reparam import lora, quantize
@@ -18,6 +18,7 @@ VECTORS = {"block_0/out/bias": (33,), "head/classifier/bias": (5,), "block_0/sca
 REPARAMS = {
     "int8": quantize.Quantize(),
     "rows": quantize.Quantize(block=0),
+    "dynamic": quantize.Quantize(block=0, activations="dynamic"),
     "int4": quantize.Quantize(format="int4", block=32),
     "fp8": quantize.Quantize(format="fp8", outliers=0.08),
     "fallback": quantize.Quantize(outliers=0.08, threshold=3.0),
@@ -123,29 +124,3 @@ def test_the_header_is_plain_safetensors(base, tmp_path):
     header = json.loads(data[8 : 8 + struct.unpack("<Q", data[:8])[0]])
     assert header["embed/embedding/values"]["dtype"] == "I8" and header["embed/embedding/values"]["shape"] == [301, 16]
     assert header["__metadata__"]["kind"] == artefact.KIND
-
-
-@pytest.mark.parametrize(
-    "section",
-    [
-        {"name": "embbert", "reduced": 4, "layers": 1, "kernel_size": 3},
-        {"name": "bert", "heads": 2, "hidden": 24, "layers": 1, "pooler": True},
-        {"name": "mamba", "layers": 1},
-        {"name": "embedder", "reduced": 4, "kernel_size": 3},
-    ],
-    ids=lambda section: section["name"],
-)
-def test_models_run_from_the_file(section, tmp_path):
-    """Bit for bit as from memory, and like the arrays that the integers stand for."""
-    sizes = dict(vocabulary=70, max_length=8, width=16, head="classify", outputs=3)
-    model = registry.make("lwt.models", section, key="model", **sizes)
-    base = trees.flatten(jax.jit(model.init)(jax.random.key(0), model.example())["params"])
-    weights = REPARAMS["int8"].expand(base, {}, 0)
-    assert all(linear.is_node(w) == (len(w.shape) > 1 and "a_log" not in name) for name, w in weights.items())
-    artefact.write(tmp_path / "model.lwtq", weights)
-    batch = {"ids": jnp.array([[2, 69, 65, 4, 7, 4]]), "segments": jnp.array([[1, 1, 1, 1, 2, 2]])}
-    apply = jax.jit(lambda weights: model.apply({"params": trees.unflatten(weights)}, batch))
-    found = apply(artefact.load(tmp_path / "model.lwtq"))
-    np.testing.assert_array_equal(found, apply(weights))
-    np.testing.assert_allclose(found, apply(linear.merge(weights)), rtol=1e-4, atol=1e-5)
-    assert np.abs(found - apply(base)).max() > 1e-5

@@ -48,6 +48,8 @@ def test_an_adapter_on_a_quantized_base(base, apply, moved):
     a, b = (np.asarray(adapter[f"1_lora/{QUERY}/{leaf}"], np.float64) for leaf in "ab")
     wanted = np.asarray(quantize.Quantize().expand(base, {}, 0)[QUERY].dense()) + 8 * a @ b
     np.testing.assert_allclose(linear.dense(weights[QUERY]), wanted, atol=1e-6)
+    ids = np.array([3, 1])
+    np.testing.assert_allclose(apply(linear.merge(weights), ids), apply(weights, ids), atol=1e-5)
     gradients = jax.grad(lambda leaves: (apply(chain.expand(base, leaves, 0, key=KEY), np.array([3, 1])) ** 2).sum())(
         adapter
     )
@@ -62,9 +64,30 @@ def test_an_adapter_before_it_is_rounded_in(base, moved):
     np.testing.assert_array_equal(node.values, quantized.quantize(merged).values)
 
 
+def test_integer_activations(base, apply):
+    """Kernels multiply integers, in training what stands for them, and tables and uncalibrated kernels meet floats."""
+    ids, dynamic = np.array([3, 0, 10]), quantize.Quantize(block=0, aware=True, activations="dynamic")
+    nodes = dynamic.expand(base, {}, 0)
+    assert all(nodes[name].integer_inputs == (name != TABLE) for name in base if not name.endswith("bias"))
+    floats = {name: w.replace(integer_inputs=False) if linear.is_node(w) else w for name, w in nodes.items()}
+    np.testing.assert_allclose(apply(nodes, ids), apply(floats, ids), atol=0.02)
+    assert np.abs(apply(nodes, ids) - apply(floats, ids)).max() > 1e-5
+    np.testing.assert_allclose(apply(dynamic.expand(base, {}, 0, key=KEY), ids), apply(nodes, ids), atol=1e-5)
+    static = quantize.Quantize(block=0, activations="static").expand(floats, {f"{QUERY}/limit": np.float32(2)}, 0)
+    assert static[QUERY].integer_inputs and static[QUERY].limit == 2
+    assert [name for name, w in static.items() if getattr(w, "integer_inputs", False)] == [QUERY]
+    with pytest.raises(errors.ConfigError, match="a run has no calibrated ranges; it should be 'dynamic'"):
+        quantize.Quantize(block=0, activations="static").init(KEY, base)
+    with pytest.raises(errors.ConfigError, match=f"{QUERY}' is quantized already, to int8 with a scale for 8 weights"):
+        dynamic.expand(quantize.Quantize(block=8).expand(base, {}, 0), {}, 0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"activations": "dynamical", "block": 0}, "reparam.activations is 'dynamical'; did you mean 'dynamic'"),
+        ({"activations": "dynamic"}, "format='int8', block=64 and outliers=0.0 should be 'int8' or 'int4', 0 and 0"),
+        ({"activations": "static", "block": 0, "format": "fp8"}, "format='fp8'"),
         ({"format": "int3"}, "reparam.format is 'int3'; did you mean 'int8'"),
         ({"block": -1}, "reparam.block is -1"),
         ({"block": 6.5}, "reparam.block is 6.5"),

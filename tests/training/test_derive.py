@@ -23,7 +23,9 @@ def test_the_same_weights_give_the_same_figures(run, tmp_path):
 
 
 def test_another_model_is_trained_on(run, tmp_path):
-    narrow = {name: w[..., :16] if "fc1" in name else w[:16] if "fc2/kernel" in name else w for name, w in run.weights.items()}
+    narrow = dict(run.weights)
+    for name, w in run.weights.items():
+        narrow[name] = w[..., :16] if "fc1" in name else w[:16] if "fc2/kernel" in name else w
     derive.write(run, tmp_path / "narrow", weights=narrow, model={"hidden": 16})
     config = common.of_run(tmp_path / "narrow")
     config.steps = 1

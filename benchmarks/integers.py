@@ -1,0 +1,63 @@
+"""What products of integers cost beside those of floats, on the device at hand: ``python -m benchmarks.integers``.
+
+Milliseconds of one product ``x [n in] @ w [in out]``, as `layers/linear.py` runs it: of floats; of floats with int8
+weights (a scale for every output); and of integers, the rounding of x included, and without it ("product alone").
+All take turns, and the median of the rounds counts. ``--shapes=1024x512x128,...`` are n x in x out.
+"""
+
+import argparse
+
+import jax
+
+from lwt.analysis import latency, results
+from lwt.layers import linear, quantized
+from lwt.training import hardware
+
+SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
+REPEATS = 20  # products of a turn
+
+
+def calls(n, inputs, outputs):
+    """``{name: function}`` of the ways to multiply; each runs `REPEATS` products and waits for them."""
+    x = jax.random.normal(jax.random.key(0), (n, inputs))
+    w = jax.random.normal(jax.random.key(1), (inputs, outputs))
+    node = quantized.quantize(w, block=0)
+    integers = node.replace(integer_inputs=True)
+    units, _ = quantized.to_integers(x)
+    products = {
+        "float32": (linear.linear, x, w),
+        "bfloat16": (lambda x, w: linear.linear(x, w, dtype="bfloat16"), x, w),
+        "int8 weights": (linear.linear, x, node),
+        "int8 weights, bfloat16": (lambda x, w: linear.linear(x, w, dtype="bfloat16"), x, node),
+        "integers": (linear.linear, x, integers),
+        "product alone": (quantized.dot_integers, units, node.values),
+    }
+
+    def repeated(product, x, w):
+        product = jax.jit(product)
+        return lambda: jax.block_until_ready([product(x, w) for _ in range(REPEATS)])
+
+    return {name: repeated(*given) for name, given in products.items()}
+
+
+def table(shapes, *, rounds):
+    """The milliseconds as Markdown, a line for each of the `shapes` ``(n, in, out)``."""
+    header, body = [], []
+    for shape in shapes:
+        seconds = latency.interleaved(calls(*shape), rounds=rounds)
+        header = ["n x in x out", *seconds]
+        body.append(["x".join(map(str, shape)), *(f"{1e3 * own / REPEATS:.3f}" for own in seconds.values())])
+    return results.markdown(header, body)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--rounds", type=int, default=7)
+    flags = parser.parse_args()
+    shapes = [tuple(map(int, shape.split("x"))) for shape in flags.shapes.split(",")]
+    print(f"Milliseconds of a product on {hardware.describe()}.\n\n{table(shapes, rounds=flags.rounds)}")
+
+
+if __name__ == "__main__":
+    main()

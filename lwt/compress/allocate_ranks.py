@@ -1,0 +1,237 @@
+"""A rank for every weight of an adapter, by what each direction of its update is worth, under a budget for all.
+
+    python -m lwt.compress.allocate_ranks --workdir=runs/mt-arithmetic --out=runs/mt-arithmetic-half --budget=0.5
+    python -m lwt.compress.allocate_ranks --workdir=runs/snips --base=runs/embbert --budget=20_000 --out=runs/snips-lora
+
+takes the update of a run that went on from another, ``W - W0 = P Λ Q`` by its SVD (of a LoRA of generous rank; of any
+other training just so), scores every singular direction on some batches, and keeps the best of all weights. The new
+run holds W0 and an adapter of these ranks; its ``reparam`` section, in the last line, is what to train anew with.
+
+Importance is that of AdaLoRA (Zhang et al. 2023, arXiv 2303.10512, section 3.2): of the direction i of a weight
+
+    S_i = s(Λ_i) + mean_j s(P_ji) + mean_j s(Q_ij),    s(w) = Ī(w) · Ū(w),    I(w) = |w · ∂L/∂w|
+
+with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA trains P, Λ and Q, holds P and Q near
+orthogonal by a regulariser, and lowers the budget while it trains. Here P and Q are orthogonal by the SVD, and ranks
+are given out once, so that any training can be the first.
+"""
+
+import dataclasses
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from lwt import errors, trees
+from lwt.layers import linear
+from lwt.reparam import targets
+from lwt.training import command, derive, experiment
+
+SMOOTHING = 0.85  # β1 and β2 of the paper
+ROUNDING = 1e-6  # singular values this small beside the weight's norm are what float32 made of zeros
+SCORES = ("adalora", "sensitivity", "energy")
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """``W - W0 = p · values · q``, the columns of `p` and rows of `q` orthonormal.
+
+    Attributes:
+        p: `[in r]`; values: `[r]`, descending; q: `[r out]`; all float32.
+    """
+
+    p: jax.Array
+    values: jax.Array
+    q: jax.Array
+
+    @property
+    def cost(self):
+        """Parameters of an adapter of rank 1."""
+        return self.p.shape[0] + self.q.shape[1]
+
+    def factors(self, kept):
+        """`a` `[in k]` and `b` `[k out]` of the directions `kept`, which share the singular values."""
+        root = jnp.sqrt(self.values[kept])
+        return self.p[:, kept] * root[None], root[:, None] * self.q[kept]
+
+
+def updates(weights, base, pattern=".*", *, max_rank=64):
+    """``{name: Update}`` of the matrices that changed.
+
+    Args:
+        weights, base: flat dicts of arrays.
+        pattern: regular expression for the names.
+        max_rank: directions of each weight, the largest.
+
+    Raises:
+        lwt.errors.ConfigError: none changed.
+    """
+    found = {}
+    for name in targets.select(weights, pattern, key="--targets"):
+        if name in base and base[name].shape == weights[name].shape:
+            new, old = (np.asarray(w[name], np.float64) for w in (weights, base))
+            p, values, q = np.linalg.svd(new - old, full_matrices=False)
+            rank = min(max_rank, int((values > ROUNDING * np.linalg.norm(new)).sum()))
+            if rank:
+                parts = (p[:, :rank], values[:rank], q[:rank])
+                found[name] = Update(*(jnp.asarray(part, jnp.float32) for part in parts))
+    if not found:
+        raise errors.ConfigError(
+            f"--targets={pattern}: no matrix differs from that of the base; is --base the right one?"
+        )
+    return found
+
+
+def sensitivities(opened, found, batches):
+    """For each batch ``{name: (|p · ∂L/∂p| [in r], |values · ∂L/∂values| [r], |q · ∂L/∂q| [r out])}``.
+
+    L is the task's loss, the mean over the tokens or examples of a batch, without dropout.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        found: from `updates`.
+        batches: evaluation batches.
+    """
+    whole = linear.merge(opened.weights)
+    leaves = {name: (own.p, own.values, own.q) for name, own in found.items()}
+    rest = {name: whole[name] - jnp.dot(p * s[None], q, precision="highest") for name, (p, s, q) in leaves.items()}
+
+    def loss(leaves, batch):
+        nodes = {
+            name: linear.LowRank(rest[name], p * values[None], q, jnp.ones(()))
+            for name, (p, values, q) in leaves.items()
+        }
+        apply = functools.partial(opened.model.apply, {"params": trees.unflatten(whole | nodes)})
+        total, count, _ = opened.task.loss(apply, batch, train=False)
+        return total / jnp.maximum(count, 1)
+
+    products = jax.jit(lambda batch: jax.tree.map(lambda w, g: jnp.abs(w * g), leaves, jax.grad(loss)(leaves, batch)))
+    for batch in batches:
+        yield jax.device_get(products(batch))
+
+
+def importance(products, *, which="adalora"):
+    """``{name: [r]}``, the score of every direction.
+
+    Args:
+        products: what `sensitivities` yields.
+        which: "adalora", or "sensitivity": the mean of ``|values · ∂L/∂values|``.
+
+    Raises:
+        lwt.errors.DataError: there is no batch.
+    """
+    found = list(products)
+    if not found:
+        raise errors.DataError("there is no batch to score directions on; give other --data or --examples")
+    if which == "sensitivity":
+        return {name: np.mean([own[name][1] for own in found], axis=0) for name in found[0]}
+    blend = lambda old, new: SMOOTHING * old + (1 - SMOOTHING) * new  # noqa: E731
+    mean = spread = jax.tree.map(np.zeros_like, found[0])
+    for own in found:
+        mean = jax.tree.map(blend, mean, own)
+        spread = jax.tree.map(blend, spread, jax.tree.map(lambda i, m: np.abs(i - m), own, mean))
+    smoothed = jax.tree.map(np.multiply, mean, spread)
+    return {name: values + p.mean(axis=0) + q.mean(axis=1) for name, (p, values, q) in smoothed.items()}
+
+
+def allocate(scores, costs, budget):
+    """``{name: directions that are kept, ascending}``: the best of all weights, as long as there is room.
+
+    Args:
+        scores: ``{name: [r]}``.
+        costs: ``{name: parameters of a direction}``.
+        budget: parameters of all.
+    """
+    order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
+    kept = {}
+    for _, name, i in order:
+        if costs[name] <= budget:
+            budget -= costs[name]
+            kept.setdefault(name, []).append(i)
+    return {name: np.array(sorted(own)) for name, own in sorted(kept.items())}
+
+
+def reallocate(opened, base, out, *, budget, which="adalora", pattern=".*", max_rank=64, data="", examples=0):
+    """Writes the run `out`, an adapter on the base's weights; returns it, opened, and what was done.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        base: flat dict of the arrays that it started from.
+        budget: parameters of the adapter; up to 1: their share of those of all directions.
+        which: of `SCORES`; "energy" is the squared singular value.
+        pattern, max_rank: see `updates`.
+        data: where gradients are taken from; "" for the run's validation set.
+        examples: so many of its records; 0: all.
+
+    Raises:
+        lwt.errors.ConfigError: the budget has no room for one direction, or nothing changed.
+    """
+    targets.check_choice(which, SCORES, "--scores")
+    weights = linear.merge(opened.weights)
+    found = updates(weights, base, pattern, max_rank=max_rank)
+    if which == "energy":
+        scores = {name: np.square(np.asarray(own.values)) for name, own in found.items()}
+    else:
+        scores = importance(sensitivities(opened, found, opened.batches(data, limit=examples)), which=which)
+    costs = {name: own.cost for name, own in found.items()}
+    before = sum(costs[name] * len(own) for name, own in scores.items())
+    kept = allocate(scores, costs, budget * before if budget <= 1 else budget)
+    if not kept:
+        raise errors.ConfigError(
+            f"--budget={budget:g} has no room for one direction of {min(costs.values())} parameters"
+        )
+    ranks = {name: len(own) for name, own in kept.items()}
+    section = {
+        "name": "lora",
+        "rank": max(ranks.values()),
+        "scaling": "one",
+        "targets": "|".join(re.escape(name) for name in ranks),
+        "rank_pattern": [[re.escape(name), rank] for name, rank in ranks.items()],
+    }
+    adapter = {}
+    for name, own in kept.items():
+        adapter[f"{name}/a"], adapter[f"{name}/b"] = found[name].factors(own)
+    total = max(float(sum(own.sum() for own in scores.values())), np.finfo(float).tiny)
+    done = {
+        "method": "allocate_ranks",
+        "scores": which,
+        "parameters_before": before,
+        "parameters": trees.count(adapter),
+        "score_kept": round(float(sum(scores[n][own].sum() for n, own in kept.items()) / total), 5),
+        "ranks_before": {name: len(own) for name, own in scores.items()},
+        "ranks": ranks,
+        "reparam": section,
+    }
+    start = weights | {name: base[name] for name in found}
+    return derive.write(opened, out, weights=start, reparam=section, adapter=adapter, how=done), done
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    base = experiment.arrays_of(values.base, "best") if values.base else opened.base()
+    if base is None:
+        raise errors.ConfigError(f"{values.workdir} started from no other run; give --base=RUN, to tell what changed")
+    given = {key: getattr(values, key) for key in ("budget", "max_rank", "data", "examples")}
+    _, done = reallocate(opened, base, values.out, which=values.scores, pattern=values.targets, **given)
+    command.report({"workdir": values.out, **done})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "Folder of a run.")
+    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    flags.DEFINE_string("base", "", "Folder of the run that it is compared with; default: that which it started from.")
+    flags.DEFINE_string("out", None, "Folder of the new run.")
+    flags.DEFINE_float(
+        "budget", None, "Parameters of the adapter; up to 1: their share of all directions'.", lower_bound=0
+    )
+    flags.DEFINE_enum("scores", "adalora", SCORES, "What directions are ranked by.")
+    flags.DEFINE_string("targets", ".*", "Regular expression for the names of the weights.")
+    flags.DEFINE_integer("max_rank", 64, "Directions of every weight that are looked at.", lower_bound=1)
+    flags.DEFINE_string("data", "", "Of the gradients, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("examples", 512, "So many of its records; 0: all.", lower_bound=0)
+    command.run(main, required=["workdir", "out", "budget"])

@@ -1,0 +1,68 @@
+"""What is refused of a config before anything is built or trained."""
+
+from lwt import errors
+from lwt.training import run_config
+
+POSITIVE = (
+    *("steps", "log_every", "keep_last"),
+    *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
+)
+
+
+def check(config):
+    """Refuses what would only fail later.
+
+    Raises:
+        lwt.errors.ConfigError: names the key.
+    """
+    run_config.require(config, "the config")
+    for key in POSITIVE:
+        *section, last = key.split(".")
+        value = config[section[0]][last] if section else config[last]
+        if value < 1:
+            raise errors.ConfigError(f"{key}={value} should be at least 1")
+    for key in ("epochs", "eval_every", "save_every"):
+        if config[key] < 0:
+            raise errors.ConfigError(f"{key}={config[key]} should not be negative")
+    window = tuple(config.profile_steps)
+    if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
+        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
+    if config.precision not in ("float32", "bfloat16"):
+        raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
+    if config.data.rows % config.optimizer.accumulate:
+        raise errors.ConfigError(
+            f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
+        )
+
+
+def check_labels(task, kind, labels):
+    """Refuses numbers for a task of classes, classes for one of numbers, and texts for one of images, or the reverse.
+
+    Args:
+        task: ``config.task.name``.
+        kind: ``config.data.kind``.
+        labels: a `lwt.data.labels.Labels`.
+
+    Raises:
+        lwt.errors.ConfigError: says which task fits.
+    """
+    wanted = "classify_images" if kind == "images" else "regress" if labels.regression else "classify"
+    if task in ("regress", "classify", "classify_images") and task != wanted:
+        what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
+        of = "images" if kind == "images" else "texts"
+        raise errors.ConfigError(f"task.name={task!r}: the labels are {what} of {of}; it should be {wanted!r}")
+
+
+def check_select(config, task, sums, validation):
+    """Refuses a figure to select by that no evaluation will give, before training starts.
+
+    Raises:
+        lwt.errors.ConfigError: names it.
+    """
+    figures = set(task.finish(dict.fromkeys(sums, 1.0)))
+    if config.select not in figures and config.eval_decode and hasattr(task, "score"):
+        figures.update(task.score(validation.references, validation.references, validation.groups))
+    if config.select not in figures:
+        raise errors.ConfigError(
+            f"select={config.select!r} is not an evaluation figure; {errors.suggest(config.select, figures)}"
+        )

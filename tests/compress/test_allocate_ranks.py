@@ -1,0 +1,124 @@
+"""Scores against finite differences and by hand, the allocation against the best there is, and a run of its own."""
+
+import functools
+import itertools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt import errors, trees
+from lwt.analysis import config_files
+from lwt.compress import allocate_ranks
+from lwt.training import derive, experiment
+
+TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
+QUERY, FC1 = "encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/mlp/fc1/kernel"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run, and one whose weights differ from its by an update of rank 3 and one of rank 2."""
+    root = tmp_path_factory.mktemp("runs")
+    config = config_files.load(str(TINY))
+    with config.unlocked():
+        config.steps = 1
+    experiment.train(config, str(root / "base"))
+    base = experiment.load(root / "base")
+    random, weights = np.random.default_rng(0), dict(base.weights)
+    for name, rank in ((QUERY, 3), (FC1, 2)):
+        n_in, n_out = weights[name].shape
+        a, b = random.normal(0, 0.3, (n_in, rank)), random.normal(0, 0.3, (rank, n_out))
+        weights[name] = weights[name] + jnp.asarray(a @ b, jnp.float32)
+    return base, derive.write(base, str(root / "moved"), weights=weights)
+
+
+def test_the_update_comes_apart(runs):
+    base, moved = runs
+    found = allocate_ranks.updates(moved.weights, base.weights)
+    assert {name: len(own.values) for name, own in found.items()} == {QUERY: 3, FC1: 2}
+    for name, own in found.items():
+        a, b = own.factors(np.arange(len(own.values)))
+        np.testing.assert_allclose(base.weights[name] + a @ b, moved.weights[name], atol=1e-5)
+        np.testing.assert_allclose(own.p.T @ own.p, np.eye(len(own.values)), atol=1e-5)
+    with pytest.raises(errors.ConfigError, match="no matrix differs"):
+        allocate_ranks.updates(base.weights, base.weights)
+
+
+def test_sensitivity_is_a_finite_difference(runs):
+    base, moved = runs
+    found = allocate_ranks.updates(moved.weights, base.weights)
+    (batch,) = map(jax.device_put, moved.batches(limit=4))
+    (products,) = allocate_ranks.sensitivities(moved, found, [batch])
+
+    @jax.jit
+    def loss(weights):
+        apply = functools.partial(moved.model.apply, {"params": trees.unflatten(weights)})
+        total, count, _ = moved.task.loss(apply, batch, train=False)
+        return total / count
+
+    share = 0.003
+    for name, own in found.items():
+        for i in range(len(own.values)):
+            part = share * own.values[i] * jnp.outer(own.p[:, i], own.q[i])
+            ends = [float(loss(moved.weights | {name: moved.weights[name] + sign * part})) for sign in (1, -1)]
+            assert products[name][1][i] == pytest.approx(abs(ends[0] - ends[1]) / (2 * share), rel=0.01, abs=3e-4)
+        # both sides of a product have its singular value: the entries of p and q add up to no less than it
+        for side, axis in ((products[name][0], 0), (products[name][2], 1)):
+            assert (side.sum(axis=axis) >= products[name][1] - 1e-6).all()
+
+
+def test_importance_by_hand():
+    random = np.random.default_rng(0)
+    steps = [{"w": tuple(random.random(shape) for shape in ((4, 2), (2,), (2, 3)))} for _ in range(3)]
+    wanted = np.zeros(2)
+    for i in range(2):
+        for part, entries in ((0, [(j, i) for j in range(4)]), (1, [(i,)]), (2, [(i, j) for j in range(3)])):
+            scores = []
+            for at in entries:
+                mean = spread = 0.0
+                for step in steps:
+                    own = step["w"][part][at]
+                    mean = 0.85 * mean + 0.15 * own
+                    spread = 0.85 * spread + 0.15 * abs(own - mean)
+                scores.append(mean * spread)
+            wanted[i] += sum(scores) / len(scores)
+    np.testing.assert_allclose(allocate_ranks.importance(iter(steps))["w"], wanted)
+    plain = allocate_ranks.importance(iter(steps), which="sensitivity")["w"]
+    np.testing.assert_allclose(plain, sum(step["w"][1] for step in steps) / 3)
+    with pytest.raises(errors.DataError, match="no batch"):
+        allocate_ranks.importance(iter(()))
+
+
+def test_allocation_is_the_best_of_its_size():
+    scores = {"a": np.array([5.0, 1.0, 4.0]), "b": np.array([0.5, 3.0]), "c": np.array([0.1])}
+    every = [(name, i) for name, own in scores.items() for i in range(len(own))]
+    for count in range(1, len(every) + 1):
+        kept = allocate_ranks.allocate(scores, dict.fromkeys(scores, 10), 10 * count + 9)
+        best = max(itertools.combinations(every, count), key=lambda chosen: sum(scores[n][i] for n, i in chosen))
+        assert {(name, i) for name, own in kept.items() for i in own.tolist()} == set(best)
+    kept = allocate_ranks.allocate(scores, {"a": 7, "b": 3, "c": 1}, 11)  # what does not fit is passed over
+    assert {name: own.tolist() for name, own in kept.items()} == {"a": [0], "b": [1], "c": [0]}
+
+
+@pytest.mark.parametrize("which", allocate_ranks.SCORES)
+def test_a_run_within_the_budget(runs, tmp_path, which):
+    base, moved = runs
+    whole, done = allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "all"), budget=1.0, which=which)
+    assert done["ranks"] == {QUERY: 3, FC1: 2} and done["score_kept"] == 1
+    for name, w in moved.weights.items():
+        np.testing.assert_allclose(whole.weights[name], w, atol=1e-5)
+    small, done = allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "part"), budget=150, which=which)
+    assert done["parameters"] == 64 * sum(done["ranks"].values()) == 128 and done["parameters_before"] == 320
+    for name in (QUERY, FC1):
+        change = np.asarray(small.weights[name] - base.weights[name])
+        assert np.linalg.matrix_rank(change, tol=1e-4) == done["ranks"].get(name, 0)
+    if which == "energy":  # the two largest of all, so the change that is missing is the smallest possible
+        values = {name: own.values for name, own in allocate_ranks.updates(moved.weights, base.weights).items()}
+        left = np.sort(np.concatenate([*values.values()]))[:3]
+        missing = [np.linalg.norm(small.weights[name] - moved.weights[name]) for name in values]
+        assert np.hypot(*missing) == pytest.approx(np.linalg.norm(left), rel=1e-4)
+    with pytest.raises(errors.ConfigError, match="no room"):
+        allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "none"), budget=5, which="energy")
