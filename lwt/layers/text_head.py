@@ -9,6 +9,7 @@ from lwt.layers import dropout, fields, linear
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms")
+MASK, SPECIALS = 3, 5  # the id of [MASK], and how many ids stand for no text, in every tokenizer of an encoder
 
 
 class Output(nn.Module):
@@ -72,6 +73,8 @@ class TextModel(nn.Module):
         pool: what the classifier reads: "first", the state at position 0, or "rms", the root of the mean square over
             the positions that are no padding.
         head_dropout: rate on what the classifier reads.
+        word_dropout: rate at which tokens become [MASK] when a classifier is trained (Iyyer et al. 2015, section 3, who
+            leave them out).
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -82,6 +85,7 @@ class TextModel(nn.Module):
     outputs: int = 2
     pool: str = "first"
     head_dropout: float = 0.0
+    word_dropout: float = 0.0
     dtype: str = "float32"
 
     @nn.nowrap
@@ -92,7 +96,7 @@ class TextModel(nn.Module):
     def setup(self):
         fields.require_choices(self, head=HEADS, pool=POOLS)
         fields.require_positive(self, "vocabulary", "max_length", "width", "outputs")
-        fields.require_rates(self, "head_dropout")
+        fields.require_rates(self, "head_dropout", "word_dropout")
         self.head_layers = Heads(self.head, self.width, self.vocabulary, self.outputs, dtype=self.dtype, name="head")
         self.drop = dropout.Dropout(self.head_dropout)
 
@@ -134,12 +138,20 @@ class TextModel(nn.Module):
         if self.head != "pretrain":
             raise errors.ConfigError(f"model.head={self.head!r} should be 'pretrain' for this task")
 
+    def _thinned(self, batch, *, train):
+        """The batch without the words that word dropout takes."""
+        if not train or dropout.kept_of_256(self.word_dropout) == 256:
+            return batch
+        ids = batch["ids"]
+        keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, ids.shape) | (ids < SPECIALS)
+        return {**batch, "ids": jnp.where(keep, ids, MASK)}
+
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":
         ``([b t v], [b 2])``."""
         if self.head == "classify":
             states = self.first_states if self.pool == "first" else self.hidden_states
-            pooled = self.pooled(states(batch, train=train), batch)
+            pooled = self.pooled(states(self._thinned(batch, train=train), train=train), batch)
             return self.head_layers.classifier(self.drop(pooled, train=train))
         hidden = self.hidden_states(batch, train=train)
         if self.head == "pretrain":

@@ -1,0 +1,44 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.layers import text_head
+
+
+class Words(text_head.TextModel):
+    """The ids themselves as states of width 1."""
+
+    width: int = 1
+
+    def hidden_states(self, batch, *, train=False):
+        del train
+        return batch["ids"][..., None].astype(jnp.float32)
+
+
+def seen(rate, *, train):
+    """What the states of 100 rows `[CLS] 7 7 ... [SEP]` are made of, each as its share of the words."""
+    ids = jnp.full((100, 52), 7).at[:, 0].set(2).at[:, -1].set(4)
+    batch = {"ids": ids, "segments": jnp.ones_like(ids)}
+    model = Words(vocabulary=8, head="classify", pool="rms", word_dropout=rate)
+    variables = model.init(jax.random.key(0), batch)
+    states_only = lambda _, method: method == "hidden_states"  # noqa: E731
+    rngs = {"dropout": jax.random.key(1)}
+    _, found = model.apply(variables, batch, train=train, rngs=rngs, capture_intermediates=states_only)
+    (states,) = found["intermediates"]["hidden_states"]
+    assert jnp.all(states[:, 0] == 2) and jnp.all(states[:, -1] == 4)
+    return {int(value): float((states[:, 1:-1] == value).mean()) for value in jnp.unique(states[:, 1:-1])}
+
+
+def test_word_dropout_masks_words_in_training_alone():
+    found = seen(0.25, train=True)
+    assert set(found) == {text_head.MASK, 7}
+    np.testing.assert_allclose(found[text_head.MASK], 0.25, atol=0.03)
+    assert seen(0.25, train=False) == {7: 1.0}
+    assert seen(0.0, train=True) == {7: 1.0}
+
+
+def test_a_rate_of_one_is_refused():
+    with pytest.raises(errors.ConfigError, match="model.word_dropout=1"):
+        seen(1.0, train=True)
