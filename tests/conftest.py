@@ -6,7 +6,9 @@ import pathlib
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
 
+import jax
 import jaxtyping
+import pytest
 
 # Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized`, whose
 # pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
@@ -18,3 +20,21 @@ CHECKED = [
     if path.stem not in ("linear", "quantized")
 ]
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """Folder of compiled programs."""
+    return str(tmp_path_factory.mktemp("compiled"))
+
+
+@pytest.fixture(scope="module")
+def compiled_once(cache):
+    """For the tests of a file that train runs: what another such file has compiled is not compiled again."""
+    options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)

@@ -17,6 +17,8 @@ from lwt.models import seq2seq
 from lwt.reparam import quantize
 from lwt.training import build
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = dict(layers=(1,), width=(8,), heads=(2,), expansion=(1,), attention=("softmax",), format=("float32", "int8"))
 

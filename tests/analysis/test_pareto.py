@@ -15,6 +15,8 @@ from lwt.compress import factorise
 from lwt.export import quantize
 from lwt.training import experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 
 

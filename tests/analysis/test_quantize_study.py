@@ -13,6 +13,8 @@ from lwt.export import calibrate, quantize
 from lwt.export import quantized as artefact
 from lwt.training import experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 NAMES = ["float32", "int8-static", "int4-32"]
 

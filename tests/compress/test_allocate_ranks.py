@@ -14,6 +14,8 @@ from lwt.analysis import config_files
 from lwt.compress import allocate_ranks
 from lwt.training import derive, experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 QUERY, FC1 = "encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/mlp/fc1/kernel"
 

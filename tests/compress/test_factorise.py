@@ -16,6 +16,8 @@ from lwt.layers import linear
 from lwt.reparam import svd
 from lwt.training import build, experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 
 

@@ -12,6 +12,8 @@ from lwt.analysis import config_files
 from lwt.compress import rewind
 from lwt.training import build, experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 NAME = "encoder/layer_0/mlp/fc1/kernel"
 

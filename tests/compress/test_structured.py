@@ -17,6 +17,8 @@ from lwt.compress import gates, structured
 from lwt.models import bert, embbert, seq2seq, vit
 from lwt.training import experiment
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 SMALL = dict(width=16, heads=4, hidden=12)
 MODELS = {

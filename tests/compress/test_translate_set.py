@@ -12,6 +12,8 @@ from lwt.data import sources
 from lwt.training import experiment
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):

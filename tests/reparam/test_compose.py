@@ -24,7 +24,7 @@ def test_build_from_a_config_dict():
     [
         (
             {"name": "lorra"},
-            r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, quantize, singlora",
+            r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, prune, .*singlora",
         ),
         ({"name": "lora_plus"}, "reparam.name is 'lora_plus'"),
         ({"rank": 4}, "reparam has no name"),

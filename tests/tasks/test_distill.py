@@ -13,6 +13,8 @@ from lwt.layers import soft_loss
 from lwt.models import seq2seq
 from lwt.tasks import classify, distill, masked_lm, regress, translate
 
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
 SEGMENTS = ((1, 1, 1, 2, 2, 0, 0), (1, 1, 1, 1, 1, 1, 0), (0,) * 7)  # the last row is a filler
 
 

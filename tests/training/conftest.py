@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import jax
 import pytest
 
 from lwt.analysis import config_files
@@ -15,21 +14,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 TINY = "tests/training/tiny.py"
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    """Folder of compiled programs."""
-    return str(tmp_path_factory.mktemp("compiled"))
-
-
-@pytest.fixture(autouse=True)
-def compiled_once(cache):
-    options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
-    before = {name: getattr(jax.config, name) for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(compiled_once):
+    pass
 
 
 @pytest.fixture(scope="session")
