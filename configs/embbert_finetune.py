@@ -54,13 +54,13 @@ FROM_SCRATCH = ("embedder", "embedder_conv")  # the paper does not pre-train the
 
 def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool
-    (what the head reads, "first" or "rms"; empty: the model's own), seed, vocabulary (0: the model's own), precision,
-    smoke."""
+    (what the head reads, "first" or "rms"; empty: the model's own), word_dropout (share of the tokens masked in
+    training), seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", seed=0, vocabulary=0, precision="float32", smoke=False,
+            pool="", word_dropout=0.0, seed=0, vocabulary=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -75,6 +75,8 @@ def get_config(arg=""):
     pool = args["pool"] or recipe["pool"]
     if pool and not config.model.get("pooler"):
         config.model.pool = pool
+    if args["word_dropout"]:
+        config.model.word_dropout = args["word_dropout"]
     config.seed = args["seed"]
     config.precision = args["precision"]
     if args["base"]:
