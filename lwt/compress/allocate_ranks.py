@@ -18,7 +18,6 @@ are given out once, so that any training can be the first.
 
 import dataclasses
 import functools
-import re
 
 import jax
 import jax.numpy as jnp
@@ -184,13 +183,7 @@ def reallocate(opened, base, out, *, budget, which="adalora", pattern=".*", max_
             f"--budget={budget:g} has no room for one direction of {min(costs.values())} parameters"
         )
     ranks = {name: len(own) for name, own in kept.items()}
-    section = {
-        "name": "lora",
-        "rank": max(ranks.values()),
-        "scaling": "one",
-        "targets": "|".join(re.escape(name) for name in ranks),
-        "rank_pattern": [[re.escape(name), rank] for name, rank in ranks.items()],
-    }
+    section = {"name": "lora", "rank": max(ranks.values()), "scaling": "one", **targets.ranked(ranks)}
     adapter = {}
     for name, own in kept.items():
         adapter[f"{name}/a"], adapter[f"{name}/b"] = found[name].factors(own)

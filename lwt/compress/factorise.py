@@ -20,7 +20,6 @@ energy 1.834.)
 import dataclasses
 import heapq
 import math
-import re
 
 import jax
 import jax.numpy as jnp
@@ -217,11 +216,7 @@ def factorise(opened, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, 
     if calibrate:
         seen = moments(opened, list(ranks), records=calibrate, data=data)
         found = {name: decompose(weights[name], seen[name]) for name in ranks}
-    section = {
-        "name": "svd",
-        "targets": "|".join(re.escape(name) for name in ranks),
-        "rank_pattern": [[re.escape(name), own] for name, own in ranks.items()],
-    }
+    section = {"name": "svd", **targets.ranked(ranks)}
     adapter = {}
     for name, own in ranks.items():
         adapter[f"{name}/a"], adapter[f"{name}/b"] = found[name].factors(own)

@@ -66,6 +66,12 @@ def balanced(w, rank):
     return u[:, :rank] * root[None], root[:, None] * vt[:rank]
 
 
+def ranked(ranks):
+    """The keys ``targets`` and ``rank_pattern`` of a section that has just these weights, ``{name: rank}``."""
+    names = {name: re.escape(name) for name in ranks}
+    return {"targets": "|".join(names.values()), "rank_pattern": [[names[name], rank] for name, rank in ranks.items()]}
+
+
 def check_rank(value, key="reparam.rank"):
     """Raises ConfigError unless `value` is an integer of 1 or more."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:

@@ -51,10 +51,7 @@ def build(config, workdir, *, base=None, teacher=None):
     goal, taught = make_goal(config, task), None
     if teacher:
         taught = make_teacher(config, goal, teacher, data, workdir, mesh)
-        apply = functools.partial(model.apply, {"params": trees.unflatten(expand(reparam, {**trainable, **frozen}, 0))})
-        key = jax.random.fold_in(jax.random.key(config.seed), 3)
-        learned = goal.init(key, apply, taught.apply(taught.leaves), data.example())
-        trainable = trainable | trees.with_prefix(learned, teaching.LEARNED)
+        trainable = trainable | _projections(config, goal, model, reparam, {**trainable, **frozen}, taught, data)
         frozen, identity["teacher"] = frozen | taught.leaves, taught.fingerprint
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
     devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
@@ -202,6 +199,17 @@ def make_teacher(config, goal, found, data, workdir, mesh):
             f"data.packed=True, but task.teacher={found.workdir} reads one pair a row; it should be False"
         )
     return teaching.make(found, data, workdir, mesh=mesh, cache=goal.cache and not goal.matches_layers)
+
+
+def _projections(config, goal, model, reparam, params, taught, data):
+    """The leaves ``projection/...`` between layers of student and teacher, if there are to be any."""
+
+    def apply(*args, **options):  # called for shapes alone: no weight is made
+        return model.apply({"params": trees.unflatten(expand(reparam, params, 0))}, *args, **options)
+
+    key = jax.random.fold_in(jax.random.key(config.seed), 3)
+    learned = goal.init(key, apply, taught.apply(taught.leaves), data.example())
+    return trees.with_prefix(learned, teaching.LEARNED)
 
 
 def make_loss(model, task, reparam, *, train=True, teacher=None):
