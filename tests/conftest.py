@@ -23,6 +23,28 @@ jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
 
 @pytest.fixture(scope="session")
+def tiny():
+    """``tiny(changes) -> config`` of a run that takes a second (`training/tiny.py`); changes by dotted key, a section
+    as a whole is replaced."""
+    from lwt.analysis import config_files
+
+    def tiny(changes=None):
+        config = config_files.load(str(pathlib.Path(__file__).parent / "training/tiny.py"))
+        with config.unlocked():
+            for key, value in (changes or {}).items():
+                *section, last = key.split(".")
+                place = config
+                for name in section:
+                    place = place[name]
+                if isinstance(value, dict):
+                    del place[last]
+                place[last] = value
+        return config
+
+    return tiny
+
+
+@pytest.fixture(scope="session")
 def cache(tmp_path_factory):
     """Folder of compiled programs."""
     return str(tmp_path_factory.mktemp("compiled"))

@@ -3,21 +3,18 @@
 import itertools
 import json
 import os
-import pathlib
 import random
 
 import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.analysis import config_files, fronts, latency, pareto, results
+from lwt.analysis import fronts, latency, pareto, results
 from lwt.compress import factorise
 from lwt.export import quantize
 from lwt.training import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 
 
 def point(name="a", *, quality=1.0, lower=False, **more):
@@ -63,13 +60,10 @@ def test_models_take_turns():
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tiny, tmp_path_factory):
     """A trained run, its factors as a run, its integers as a file, and a run that broke off."""
     root = tmp_path_factory.mktemp("runs")
-    config = config_files.load(str(TINY))
-    with config.unlocked():
-        config.steps = 2
-    experiment.train(config, str(root / "mt-seed0"))
+    experiment.train(tiny({"steps": 2}), str(root / "mt-seed0"))
     opened = experiment.load(root / "mt-seed0")
     quantize.export(opened, root / "mt-seed0/export/int8.safetensors")
     factorise.factorise(opened, str(root / "mt-r2"), rank=2)

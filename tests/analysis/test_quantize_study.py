@@ -8,23 +8,20 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.analysis import config_files, quantize_study
+from lwt.analysis import quantize_study
 from lwt.export import calibrate, quantize
 from lwt.export import quantized as artefact
 from lwt.training import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 NAMES = ["float32", "int8-static", "int4-32"]
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory):
+def opened(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    config = config_files.load(str(TINY))
-    config.steps = 2
-    experiment.train(config, folder)
+    experiment.train(tiny({"steps": 2}), folder)
     return experiment.load(folder)
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -10,24 +9,19 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.analysis import config_files
 from lwt.compress import allocate_ranks
 from lwt.training import derive, experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 QUERY, FC1 = "encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/mlp/fc1/kernel"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tiny, tmp_path_factory):
     """A run, and one whose weights differ from its by an update of rank 3 and one of rank 2."""
     root = tmp_path_factory.mktemp("runs")
-    config = config_files.load(str(TINY))
-    with config.unlocked():
-        config.steps = 1
-    experiment.train(config, str(root / "base"))
+    experiment.train(tiny({"steps": 1}), str(root / "base"))
     base = experiment.load(root / "base")
     random, weights = np.random.default_rng(0), dict(base.weights)
     for name, rank in ((QUERY, 3), (FC1, 2)):

@@ -1,7 +1,5 @@
 """Factorised runs: the error that is least, bytes as promised, and a run like any other that is trained on."""
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,6 @@ import scipy.linalg
 
 from configs import common
 from lwt import errors, trees
-from lwt.analysis import config_files
 from lwt.compress import activations, factorise
 from lwt.layers import linear
 from lwt.reparam import svd
@@ -18,15 +15,11 @@ from lwt.training import build, experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
-
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    config = config_files.load(str(TINY))
-    config.steps = 2
-    experiment.train(config, folder)
+    experiment.train(tiny({"steps": 2}), folder)
     return experiment.load(folder)
 
 

@@ -1,27 +1,22 @@
 """Rewinding: the first weights of a run under the mask of its last ones, and training that keeps the mask."""
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
 
 from configs import common
 from lwt import errors
-from lwt.analysis import config_files
 from lwt.compress import rewind
 from lwt.training import build, experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 NAME = "encoder/layer_0/mlp/fc1/kernel"
 
 
-def test_a_ticket_starts_from_the_first_weights_and_keeps_its_zeros(tmp_path):
-    config = config_files.load(str(TINY)).unlock()
-    config.steps, config.optimizer.learning_rate = 2, 0.05
-    config.reparam = dict(name="prune", sparsity=0.75, scope="global")
+def test_a_ticket_starts_from_the_first_weights_and_keeps_its_zeros(tiny, tmp_path):
+    reparam = dict(name="prune", sparsity=0.75, scope="global")
+    config = tiny({"steps": 2, "optimizer.learning_rate": 0.05, "reparam": reparam})
     experiment.train(config, tmp_path / "pruned")
     pruned = experiment.load(tmp_path / "pruned", checkpoint="last")
     made, done = rewind.rewind(pruned, tmp_path / "ticket")

@@ -1,7 +1,6 @@
 """Structured pruning: the smaller model is the masked one, and a run like any other."""
 
 import copy
-import pathlib
 
 import flax.core
 import jax
@@ -11,7 +10,6 @@ import pytest
 
 from configs import common
 from lwt import errors, trees
-from lwt.analysis import config_files
 from lwt.attention import linear
 from lwt.compress import gates, structured
 from lwt.models import bert, embbert, seq2seq, vit
@@ -19,7 +17,6 @@ from lwt.training import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-TINY = pathlib.Path(__file__).parents[1] / "training/tiny.py"
 SMALL = dict(width=16, heads=4, hidden=12)
 MODELS = {
     "seq2seq": seq2seq.Seq2Seq(vocabulary=40, encoder_layers=2, decoder_layers=2, **SMALL),
@@ -120,11 +117,9 @@ def test_layers_that_do_nothing_can_go():
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tiny, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "run"
-    config = config_files.load(str(TINY)).unlock()
-    config.steps, config.model.encoder_layers = 2, 2
-    experiment.train(config, workdir)
+    experiment.train(tiny({"steps": 2, "model.encoder_layers": 2}), workdir)
     return experiment.load(workdir)
 
 

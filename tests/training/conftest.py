@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from lwt.analysis import config_files
-
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = "tests/training/tiny.py"
 
@@ -17,26 +15,6 @@ TINY = "tests/training/tiny.py"
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_once(compiled_once):
     pass
-
-
-@pytest.fixture(scope="session")
-def tiny():
-    """``tiny(changes) -> config``; changes by dotted key, a section as a whole is replaced."""
-
-    def tiny(changes=None):
-        config = config_files.load(f"{ROOT}/{TINY}")
-        with config.unlocked():
-            for key, value in (changes or {}).items():
-                *section, last = key.split(".")
-                place = config
-                for name in section:
-                    place = place[name]
-                if isinstance(value, dict):
-                    del place[last]
-                place[last] = value
-        return config
-
-    return tiny
 
 
 @pytest.fixture
