@@ -5,6 +5,9 @@ import pathlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
+# Most of the time goes into compiling programs that run once or twice on tiny arrays; unoptimised ones are made in less
+# than half of it. `XLA_FLAGS= make test` compiles them as users do.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import jaxtyping
@@ -46,8 +49,11 @@ def tiny():
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """Folder of compiled programs."""
-    return str(tmp_path_factory.mktemp("compiled"))
+    """Folder of compiled programs, one for all processes that share the tests."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+    return str(folder)
 
 
 @pytest.fixture(scope="module")

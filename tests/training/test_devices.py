@@ -1,6 +1,7 @@
 """The same losses on one device, on eight, and in two processes; and what a step must not do."""
 
 import json
+import os
 import socket
 
 import jax
@@ -12,7 +13,7 @@ from lwt import trees
 from lwt.training import build, checkpoint, experiment, loop
 
 SHARDED = ((r".*/(kernel|embedding|a|b)", ("data",)), (r".*", ()))  # FSDP: a slice of every matrix on each device
-EIGHT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "NPROC": "16"}
+EIGHT = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8", "NPROC": "16"}
 LORA = {"reparam": {"name": "lora", "rank": 2, "dropout": 0.1}, "optimizer.trainable": ("adapter/.*",)}
 
 # Trains two runs on simulated devices; prints how many there are, and the share of a kernel that lies on one.
