@@ -20,6 +20,7 @@ import dataclasses
 import json
 import os
 
+import jax
 from absl import flags
 
 from lwt import errors, trees
@@ -74,7 +75,7 @@ def load(opened, path):
 
 
 def weights(opened, quantization, limits=None):
-    """The weights of a run as a file has them: `quantized.Quantized` nodes and arrays.
+    """The weights of a run as a file has them: `quantized.Quantized` nodes, factors of these, and arrays.
 
     What is quantized already keeps its integers; with an adapter on top, it is rounded anew.
 
@@ -90,13 +91,14 @@ def weights(opened, quantization, limits=None):
     if quantization.activations == "static" and not limits:
         raise errors.ConfigError("static activations need limits, which lwt.export.calibrate finds")
     own = quantization_of(opened)
-    there = any(isinstance(w, quantized.Quantized) for w in opened.weights.values())
-    if there and dataclasses.replace(quantization, activations=own.activations) != own:
+    there = jax.tree.leaves(opened.weights, is_leaf=_is_quantized)
+    if any(map(_is_quantized, there)) and dataclasses.replace(quantization, activations=own.activations) != own:
         raise errors.ConfigError(
             f"the weights of {opened.workdir} are quantized already, with {_differences(own, quantization)}"
         )
     expanded = quantization.expand(opened.weights, limits or {}, opened.step)
-    return {name: w if isinstance(w, quantized.Quantized) else linear.dense(w) for name, w in expanded.items()}
+    kept = (quantized.Quantized, linear.Factors)
+    return {name: w if isinstance(w, kept) else linear.dense(w) for name, w in expanded.items()}
 
 
 def quantization_of(opened):
@@ -114,6 +116,10 @@ def identity(opened):
         "labels": list(opened.labels),
         "model": config["model"],
     }
+
+
+def _is_quantized(w):
+    return isinstance(w, quantized.Quantized)
 
 
 def _parts(reparam):

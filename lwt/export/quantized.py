@@ -11,9 +11,10 @@ other tools open it too. A weight NAME that is no node is the array ``NAME``, in
                     255: so many, and no outlier yet
     NAME/limit      float32 ``[]``, if inputs are rounded to a calibrated range
 
-and the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape], and a fifth entry "integer inputs"
-where the inputs are rounded, too), ``info`` (the caller's JSON), and
-``sha256`` of these and of all arrays.
+and a factorised one is two weights, ``NAME/a`` and ``NAME/b``, of either kind;
+the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape], and a fifth entry "integer inputs"
+where the inputs are rounded, too; or ["factors"]), ``info`` (the caller's JSON), and ``sha256`` of these and of all
+arrays.
 """
 
 import hashlib
@@ -32,6 +33,7 @@ from lwt.layers import linear, quantized
 
 KIND = "lwt quantized weights, 1"
 INTEGER_INPUTS = "integer inputs"
+FACTORS = ["factors"]
 REST = ("float16", "float32")
 
 
@@ -40,7 +42,8 @@ def write(path, weights, *, rest="float32", info=None):
 
     Args:
         path: of the file.
-        weights: flat dict of arrays and `quantized.Quantized` nodes, as `reparam/quantize.py` makes it.
+        weights: flat dict of arrays, `quantized.Quantized` nodes and `linear.Factors` of these, as
+            `reparam/quantize.py` makes it.
         rest: type of what is no node: biases, norms, scalars.
         info: anything JSON can hold, such as the model's config and labels; read it with `read_info`.
 
@@ -51,7 +54,8 @@ def write(path, weights, *, rest="float32", info=None):
         lwt.errors.ConfigError: another kind of node is among the weights, or `rest` is no type of an artefact.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
-    arrays, nodes = {}, {}
+    nodes = {name: FACTORS for name, w in weights.items() if isinstance(w, linear.Factors)}
+    arrays, weights = {}, {name: part for n, w in weights.items() for name, part in _parts_of(n, w)}
     for name, w in weights.items():
         if isinstance(w, quantized.Quantized):
             nodes[name] = [w.format, w.block, w.axis, list(w.shape), *([INTEGER_INPUTS] if w.integer_inputs else [])]
@@ -77,7 +81,7 @@ def write(path, weights, *, rest="float32", info=None):
 
 
 def load(path):
-    """The weights of an artefact: a flat dict of float32 arrays and `quantized.Quantized` nodes.
+    """The weights of an artefact: a flat dict of float32 arrays, `quantized.Quantized` nodes and `linear.Factors`.
 
     The model gives the same logits with them, bit for bit, as with ``as_stored`` of what was written.
 
@@ -86,7 +90,8 @@ def load(path):
     """
     meta, arrays = _read(path)
     weights, nodes = {}, json.loads(meta["nodes"])
-    for name, (format, block, axis, shape, *flags) in nodes.items():
+    factorised = [name for name, node in nodes.items() if node == FACTORS]
+    for name, (format, block, axis, shape, *flags) in ((n, node) for n, node in nodes.items() if node != FACTORS):
         parts = {part: arrays.pop(f"{name}/{part}", None) for part in ("values", "scales", "outliers", "gaps", "limit")}
         parts["values"] = _unpack(parts["values"], format, shape)
         gaps = parts.pop("gaps")
@@ -94,7 +99,10 @@ def load(path):
         parts = {part: None if array is None else jnp.asarray(array) for part, array in parts.items()}
         options = {"format": format, "block": block, "axis": axis, "integer_inputs": INTEGER_INPUTS in flags}
         weights[name] = quantized.Quantized(**parts, **options)
-    return {**weights, **{name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}}
+    weights |= {name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}
+    for name in factorised:
+        weights[name] = linear.Factors(*(weights.pop(f"{name}/{part}") for part in "ab"))
+    return weights
 
 
 def read_info(path):
@@ -132,6 +140,11 @@ def _rest(rest):
     if rest not in REST:
         raise errors.ConfigError(f"rest is {rest!r}; {errors.suggest(rest, REST)}")
     return rest
+
+
+def _parts_of(name, w):
+    """A weight as what the file has of it: itself, or its factors."""
+    return [(f"{name}/a", w.a), (f"{name}/b", w.b)] if isinstance(w, linear.Factors) else [(name, w)]
 
 
 def _pack(name, w):

@@ -92,20 +92,30 @@ class Quantize:
     def expand(self, base, adapter, step, *, key=None):
         """The weights: a node for every target; in aware training (`key` is given) an array, or one that rounds inputs.
 
-        A target that is quantized already keeps its integers; one that is another node is rounded as a whole.
+        A target that is quantized already keeps its integers; of one that is factorised both factors are rounded; one
+        that is another node is rounded as a whole.
         """
         del step
-        weights, training = dict(base), self.aware and key is not None
-        for name in self.select(base):
-            w, options, limit = base[name], self.options(name), adapter.get(f"{name}/limit")
-            multiplied = options["axis"] == 0 and (self.activations == "dynamic" or limit is not None)
-            if training and not isinstance(w, quantized.Quantized):
-                array = quantized.straight_through(linear.dense(w), **options)
-                weights[name] = quantized.RoundedInputs(array) if multiplied else array
-                continue
-            node = w if isinstance(w, quantized.Quantized) else quantized.quantize(linear.dense(w), **options)
-            weights[name] = _with_integer_inputs(name, node, limit) if multiplied else node
-        return weights
+        training = self.aware and key is not None
+        rounded = {n: self._rounded(n, base[n], adapter.get(f"{n}/limit"), training) for n in self.select(base)}
+        return {**base, **rounded}
+
+    def _rounded(self, name, w, limit, training):
+        """The weight `name`, rounded; `training`: as an array that passes the gradient on."""
+        if isinstance(w, linear.Factors):  # what lies between them has a range that was not calibrated
+            if self.activations == "static":
+                raise errors.ConfigError(
+                    f"reparam.activations is 'static', but {name!r} is factorised: no range is known for what lies "
+                    "between its factors; it should be 'dynamic'"
+                )
+            return linear.Factors(*(self._rounded(name, part, limit, training) for part in (w.a, w.b)))
+        options = self.options(name)
+        multiplied = options["axis"] == 0 and (self.activations == "dynamic" or limit is not None)
+        if training and not isinstance(w, quantized.Quantized):
+            array = quantized.straight_through(linear.dense(w), **options)
+            return quantized.RoundedInputs(array) if multiplied else array
+        node = w if isinstance(w, quantized.Quantized) else quantized.quantize(linear.dense(w), **options)
+        return _with_integer_inputs(name, node, limit) if multiplied else node
 
     def labels(self, adapter):
         """Labels of no leaves."""

@@ -41,6 +41,23 @@ def logits(weights, ids):
     )
 
 
+@pytest.mark.parametrize("way", ["int8", "dynamic"])
+def test_factors_stay_factors(way, base, tmp_path):
+    """They are rounded each, stored each, and multiplied one after the other."""
+    name = "block_0/out/kernel"
+    factors = linear.Factors(base[name][:, :5], base[name][:5])
+    weights = REPARAMS[way].expand({**base, name: factors}, {}, 0)
+    artefact.write(tmp_path / "file", weights, rest="float16")
+    found = artefact.load(tmp_path / "file")
+    assert set(found) == set(base) and isinstance(found[name], linear.Factors)
+    for mine, part in ((found[name].a, factors.a), (found[name].b, factors.b)):
+        np.testing.assert_array_equal(mine.dense(), REPARAMS[way].expand({name: part}, {}, 0)[name].dense())
+    stored = artefact.as_stored(weights, rest="float16")
+    ids = jnp.array([0, 300, 7, 64])
+    np.testing.assert_array_equal(logits(found, ids), logits(stored, ids))
+    assert artefact.parts(tmp_path / "file")["integers"] == 301 * 16 + 130 * 5 + 5 * 33 + 32 * 130
+
+
 @pytest.mark.parametrize(("name", "rest"), [*((name, "float32") for name in REPARAMS), ("int8", "float16")])
 def test_the_file_equals_the_memory(name, rest, base, tmp_path):
     weights = REPARAMS[name].expand(base, {}, 0)

@@ -106,3 +106,19 @@ def test_targets_that_cannot_be_rounded(base):
         quantize.Quantize(targets=".*bias").init(KEY, base)
     with pytest.raises(errors.ConfigError, match="matches no weight"):
         quantize.Quantize(targets="decoder.*").expand(base, {}, 0)
+
+
+def test_factors_are_rounded_each(base, apply):
+    factors = linear.Factors(base[QUERY][:, :3], base[QUERY][:3])
+    aware = quantize.Quantize(block=4, aware=True)
+    found = aware.expand({**base, QUERY: factors}, {}, 0)[QUERY]
+    assert isinstance(found.a, quantized.Quantized) and isinstance(found.b, quantized.Quantized)
+
+    def loss(a):
+        weights = aware.expand({**base, QUERY: factors.replace(a=a)}, {}, 0, key=KEY)
+        return (apply(weights, np.arange(3)) ** 2).sum()
+
+    assert np.abs(jax.grad(loss)(factors.a)).max() > 0
+    with pytest.raises(errors.ConfigError, match="factorised: no range is known"):
+        static = quantize.Quantize(block=0, activations="static")
+        static.expand({**base, QUERY: factors}, {f"{QUERY}/limit": np.float32(1)}, 0)
