@@ -18,7 +18,8 @@ sizes    layers, decoder_layers, width, heads, hidden of a student; or student=N
 data     another training set, such as the one that lwt.compress.translate_set writes
 
 Without base and teacher it is a small translator of its own, on the data of configs/translation.py:data=multi30k.
-Pruned, folded and factorised runs to go on from are made by the commands of lwt/compress/.
+Pruned, folded and factorised runs to go on from are made by the commands of lwt/compress/. `recipe` is a chain of both,
+for `python -m lwt.analysis.recipe`.
 """
 
 from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation
@@ -153,3 +154,31 @@ METHODS = {
     "qlora": quantized,
     "lora_plus": lora_plus,
 }
+
+
+# What a recipe gives up at each step: sizes of the student, then shares of what is left.
+STUDENTS = {
+    "translation": dict(layers=4, width=96, heads=4, hidden=256, epochs=60.0, rate=2e-3),
+    "classification": dict(student="embedder_conv", epochs=12.0, rate=2e-3),
+}
+CUTS = {"translation": dict(heads=0.2, units=0.25), "classification": dict()}
+FACTORS = {"translation": dict(budget=0.85, calibrate=256), "classification": dict()}
+
+
+def recipe(kind, adapt=""):
+    """The stages of a recipe, ``[(name, what is done, its arguments)]``: "train" takes arguments of `get_config`, the
+    others those of the functions of lwt.compress and lwt.export.
+
+    Args:
+        kind: "translation" or "classification".
+        adapt: another training set, for an adapter on top; "" for none.
+    """
+    if kind not in STUDENTS:
+        raise ValueError(f"recipe={kind!r}: there is {', '.join(STUDENTS)}")
+    stages = [("student", "train", dict(method="distill", **STUDENTS[kind]))]
+    for name, done, arguments in (("pruned", "structured", CUTS[kind]), ("factorised", "factorise", FACTORS[kind])):
+        if arguments:
+            stages.append((name, done, arguments))
+            stages.append((f"{name}-tuned", "train", dict(method="distill", epochs=6.0, rate=1e-3)))
+    stages.append(("int8", "quantize", dict()))
+    return stages + ([("adapter", "adapt", dict(method="lora_plus", rank=8, data=adapt, epochs=6.0))] if adapt else [])
