@@ -13,7 +13,7 @@ from absl import flags
 
 from lwt.training import command
 
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or a bundle of one.")
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
@@ -26,7 +26,7 @@ _TOP_P = flags.DEFINE_float("top_p", None, "Draw from the likeliest tokens that 
 
 
 def main():
-    from lwt.training import experiment
+    from lwt.export import bundle
 
     flags_given = {
         "beams": _BEAMS.value,
@@ -35,7 +35,7 @@ def main():
         "top_p": _TOP_P.value,
     }
     decoding = {name: value for name, value in flags_given.items() if value is not None}
-    found = experiment.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
+    found = bundle.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
     if _WEIGHTS.value:
         from lwt.export import quantize
 

@@ -15,17 +15,17 @@ __version__ = "0.1.0"
 
 
 def load(workdir, *, checkpoint="best"):
-    """Opens a finished (or running) experiment: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])``.
+    """Opens a finished (or running) experiment or a bundle: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([])``.
 
     The weights are arrays; those of a run that quantizes or factorises them are nodes that hold integers or factors.
 
     Args:
-        workdir: the folder given to ``train.py --workdir``.
-        checkpoint: ``"best"``, ``"last"`` or a step.
+        workdir: the folder given to ``train.py --workdir``, or one that ``lwt.export.bundle`` wrote.
+        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has one.
 
     Raises:
         lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
     """
-    from lwt.training import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
+    from lwt.export import bundle  # imported late: `import lwt` alone must not cost two seconds of jax
 
-    return experiment.load(workdir, checkpoint=checkpoint)
+    return bundle.load(workdir, checkpoint=checkpoint)

@@ -4,8 +4,8 @@
     python -m lwt.export.vit --config=configs/vit.py:size=s16,image_size=384 --checkpoint=s.safetensors --workdir=runs/s
     python -m lwt.export.vit --workdir=runs/cifar --out=cifar.safetensors        # any run of a ViT, for timm
 
-`lwt/export/vit_layouts.py` has the files that are read. Nothing is passed over: a name that is missing, or one too
-many, ends it. Positions are resized to the config's image size.
+`lwt/export/vit_layouts.py` has the files that are read: of the original release, of timm and of transformers. Nothing
+is passed over: a name that is missing, or one too many, ends it. Positions are resized to the config's image size.
 
 What comes out is a run at step 0 without training: `lwt.load`, `eval.py` and ``config.init_from`` (``base=runs/b16`` in
 configs/vit.py) take it as any other. Its data need not be there. Its classes are those of the checkpoint's head, by
@@ -174,7 +174,9 @@ def main():
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
     config_flags.DEFINE_config_file("config", None, "Of the run to make: configs/vit.py:size=b16, for example.")
-    flags.DEFINE_string("checkpoint", "", "A .npz of the original release, or a .safetensors with timm's names.")
+    flags.DEFINE_string(
+        "checkpoint", "", "A .npz of the original release, or a .safetensors with timm's or transformers' names."
+    )
     flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the one to read.")
     flags.DEFINE_enum("resize", "bicubic", METHODS, "How positions are resized.")
     flags.DEFINE_string("labels", "", "A file with the names of the classes, one a line.")

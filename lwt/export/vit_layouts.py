@@ -7,7 +7,6 @@
 """
 
 import pathlib
-import re
 import zipfile
 
 import numpy as np
@@ -15,6 +14,7 @@ import safetensors
 import safetensors.flax
 
 from lwt import errors
+from lwt.export import hf_layouts, hf_names
 from lwt.layers import linear
 
 QKV = ("query", "key", "value")
@@ -50,15 +50,18 @@ TIMM = {
 def read(path):
     """The weights of a checkpoint: a flat dict of float32 arrays under lwt's names, and the number of heads.
 
-    What is no part of a `vit.ViT` keeps its name. The number of heads is 0 where the file does not tell it (timm).
+    What is no part of a `vit.ViT` keeps its name. The number of heads is 0 where the file does not tell it
+    (.safetensors).
 
     Raises:
         lwt.errors.CheckpointError: there is no such file, it is damaged, or neither .npz nor .safetensors.
     """
-    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (safetensors.flax.load_file, _from_timm)}
+    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (safetensors.flax.load_file, _from_safetensors)}
     suffix = pathlib.Path(path).suffix
     if suffix not in readers:
-        raise errors.CheckpointError(f"{path} should be a .npz (original release) or a .safetensors (timm's names)")
+        raise errors.CheckpointError(
+            f"{path} should be a .npz (original release) or a .safetensors (timm's or transformers' names)"
+        )
     load, rename = readers[suffix]
     try:
         return rename({name: np.asarray(array, np.float32) for name, array in load(path).items()})
@@ -88,16 +91,16 @@ def to_timm(weights, model):
     for name, array in ours.items():
         module, _, kind = name.rpartition("/")
         kind = "bias" if kind == "bias" else "weight"
-        if whole := _renamed(name, table):
+        if whole := hf_names.renamed(name, table):
             named[whole] = array.reshape(1, -1, model.width)
         elif name == "embed/patch/kernel":
             cut = array.reshape(model.patch, model.patch, model.channels, model.width)
             named["patch_embed.proj.weight"] = cut.transpose(3, 2, 0, 1)
         elif module.endswith("/query"):
             joined = np.concatenate([ours[name.replace("/query/", f"/{part}/")] for part in QKV], axis=-1)
-            named[f"{_renamed(module.replace('/query', '/qkv'), table)}.{kind}"] = joined.T
+            named[f"{hf_names.renamed(module.replace('/query', '/qkv'), table)}.{kind}"] = joined.T
         elif not module.endswith(("/key", "/value")):
-            named[f"{_renamed(module, table)}.{kind}"] = array.T
+            named[f"{hf_names.renamed(module, table)}.{kind}"] = array.T
     return {name: np.ascontiguousarray(array) for name, array in named.items()}
 
 
@@ -110,9 +113,9 @@ def _from_npz(arrays):
     weights, heads = {}, 0
     for name, array in arrays.items():
         module, _, kind = name.rpartition("/")
-        if whole := _renamed(name, NPZ):
+        if whole := hf_names.renamed(name, NPZ):
             weights[whole] = _without_batch(whole, array)
-        elif ours := _renamed(module, NPZ):
+        elif ours := hf_names.renamed(module, NPZ):
             if array.ndim == 3 and ours.endswith(QKV):
                 heads, array = array.shape[1], array.reshape(len(array), -1)
             weights[f"{ours}/{kind}"] = array.reshape((-1, array.shape[-1]) if kind == "kernel" else -1)
@@ -121,13 +124,20 @@ def _from_npz(arrays):
     return weights, heads
 
 
+def _from_safetensors(arrays):
+    layout = hf_names.LAYOUTS["vit"]
+    if any(name.removeprefix(layout.body) == "embeddings.cls_token" for name in arrays):
+        return hf_layouts.from_hf(arrays, layout, where="the file"), 0
+    return _from_timm(arrays), 0
+
+
 def _from_timm(arrays):
     weights = {}
     for name, array in arrays.items():
         module, _, kind = name.rpartition(".")
-        if whole := _renamed(name, TIMM):
+        if whole := hf_names.renamed(name, TIMM):
             weights[whole] = _without_batch(whole, array)
-        elif (ours := _renamed(module, TIMM)) and kind in ("weight", "bias"):
+        elif (ours := hf_names.renamed(module, TIMM)) and kind in ("weight", "bias"):
             kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"
             if array.ndim == 4:
                 array = array.transpose(0, 2, 3, 1).reshape(len(array), -1)
@@ -138,16 +148,7 @@ def _from_timm(arrays):
                 weights[f"{ours}/{kind}"] = array.T
         else:
             weights[name] = array
-    return weights, 0
-
-
-def _renamed(name, table):
-    """The other name by a table of templates; None if no template fits."""
-    for template, other in table.items():
-        found = re.fullmatch(re.escape(template).replace(r"\{\}", r"(\d+)"), name)
-        if found:
-            return other.format(*found.groups())
-    return None
+    return weights
 
 
 def _without_batch(name, array):

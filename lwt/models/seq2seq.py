@@ -110,6 +110,7 @@ class Seq2Seq(nn.Module):
         heads: h.
         hidden: f.
         encoder_layers, decoder_layers: layers a side.
+        activation: of the feed-forward networks: "relu" in the papers; Marian has "silu", too.
         dropout: rate on embeddings and on every sublayer's output.
         attention_dropout: rate on attention weights.
         pre_norm: norm before each sublayer (with a final norm) instead of after it.
@@ -129,6 +130,7 @@ class Seq2Seq(nn.Module):
     hidden: int = 512
     encoder_layers: int = 4
     decoder_layers: int = 4
+    activation: str = "relu"
     dropout: float = 0.1
     attention_dropout: float = 0.1
     pre_norm: bool = False
@@ -149,6 +151,7 @@ class Seq2Seq(nn.Module):
     def setup(self):
         fields.require_positive(self, "width", "heads", "hidden", "encoder_layers", "decoder_layers")
         fields.require_rates(self, "dropout", "attention_dropout")
+        fields.require_choices(self, activation=mlp.ACTIVATIONS)
         if self.width % (2 * self.heads):
             raise errors.ConfigError(
                 f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"
@@ -181,7 +184,7 @@ class Seq2Seq(nn.Module):
             functools.partial(
                 Block,
                 attend(f"{layer}/self_attention"),
-                parts[f"{layer}/mlp"].make(dtype=self.dtype),
+                parts[f"{layer}/mlp"].make(activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype),
                 attend(f"{layer}/cross_attention") if f"{layer}/cross_attention" in parts else None,
                 pre_norm=self.pre_norm,
                 dropout=self.dropout,

@@ -242,13 +242,15 @@ def initial_params(config, model, reparam, base):
         lwt.errors.CheckpointError: the base's weights do not fit the model.
     """
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
-    fresh = jax.eval_shape(lambda: init_weights(model, key))
-    if base is None or config.init_skip:
-        made = jax.jit(lambda: init_weights(model, key))()
-        base = made if base is None else _without_skipped(config.init_skip, base, made)
-    difference = trees.differences(fresh, base)
-    if difference:
-        raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
+    make = functools.partial(init_weights, model, key)
+    if base is None:
+        base = jax.jit(make)()
+    else:
+        if config.init_skip:
+            base = _without_skipped(config.init_skip, base, jax.jit(make)())
+        difference = trees.differences(jax.eval_shape(make), base)
+        if difference:
+            raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
     adapter = reparam.init(jax.random.fold_in(key, 2), base)
     params = {**trees.with_prefix(compose.stored(reparam, base), "base"), **trees.with_prefix(adapter, "adapter")}
     constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}

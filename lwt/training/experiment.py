@@ -14,7 +14,7 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.training import build, checkpoint, devices, evaluation, loop, run_config, teaching
+from lwt.training import build, bundled, checkpoint, devices, evaluation, loop, run_config, teaching
 
 
 def train(config, workdir):
@@ -31,13 +31,14 @@ def teacher_of(config):
     return load(goal.teacher, checkpoint=goal.checkpoint)
 
 
-def load(workdir, *, checkpoint="best", decoding=None):
-    """Opens the run in `workdir`; see `lwt.load`.
+def load(workdir, *, checkpoint="best", decoding=None, weights=None):
+    """Opens the run in `workdir`, or a bundle; see `lwt.load`.
 
     Args:
         decoding: settings of the task to use instead of the config's, such as ``{"beams": 4}``.
+        weights: of a bundle of integers, which `lwt/export/bundle.py` reads; None: those that are found.
     """
-    return Experiment(workdir, checkpoint, decoding or {})
+    return Experiment(workdir, checkpoint, decoding or {}, weights)
 
 
 def arrays_of(workdir, which):
@@ -66,7 +67,7 @@ class Experiment:
         step: optimizer steps of the checkpoint.
     """
 
-    def __init__(self, workdir, which, decoding):
+    def __init__(self, workdir, which, decoding, weights=None):
         self.workdir = str(workdir)
         self.config = run_config.read(workdir)
         self.config.task = build.task_section(self.config.task)
@@ -77,13 +78,22 @@ class Experiment:
         self.labels = self._data.labels.names if hasattr(self._data, "labels") else ()
         self.model = build.make_model(self.config, self._data.vocabulary, outputs=self._data.outputs)
         self.task = build.make_task(self.config)
-        self.weights, self.step = self._restore(which)
+        self._reparam = compose.build(self.config.reparam)
+        self.weights, self.step = self._bundled(weights) if bundled.is_bundle(workdir) else self._expanded(which)
+
+    def stored(self):
+        """What the run stores, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``, which the weights
+        are made of. The base is frozen, but for those of its weights that were trained."""
+        trained, frozen, _ = self._restore(self.step)
+        return trained, frozen
 
     def _restore(self, which):
-        """The weights that the run's model multiplies with: base, adapter and checkpoint put together."""
+        """Checkpoint `which`, and what was never trained: ``(trained, frozen, step)``."""
         base = self.base()
-        reparam = compose.build(self.config.reparam)
-        trainable, frozen = build.initial_params(self.config, self.model, reparam, base)
+        make = functools.partial(build.initial_params, self.config, self.model, self._reparam, base)
+        trainable, frozen = jax.eval_shape(make) if base is None else make()
+        if base is None and frozen:  # fresh weights that no step has touched: they follow from the seed
+            frozen = make()[1]
         identity = {**self._data.identity, "base": adapters.fingerprint(base) if base else ""}
         with checkpoint.Checkpoints(
             os.path.join(self.workdir, "checkpoints"), select=self.config.select, mode=self.config.select_mode
@@ -95,9 +105,22 @@ class Experiment:
         difference = trees.differences(trainable, found)
         if difference:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
-        params = {**found, **frozen}
-        weights = jax.jit(lambda p: linear.merge_floats(build.expand(reparam, p, step)))(params)
-        return weights, step
+        return found, frozen, step
+
+    def _expanded(self, which):
+        """The weights that the run's model multiplies with, and their step."""
+        trained, frozen, step = self._restore(which)
+        expand = jax.jit(lambda params: linear.merge_floats(build.expand(self._reparam, params, step)))
+        return expand({**trained, **frozen}), step
+
+    def _bundled(self, weights):
+        """The weights of a bundle, and their step."""
+        found = weights or bundled.read_weights(self.workdir)
+        wanted = jax.eval_shape(lambda: build.init_weights(self.model, jax.random.key(0)))
+        difference = trees.differences(wanted, found)
+        if difference:
+            raise errors.CheckpointError(f"{self.workdir}: {bundled.WEIGHTS} holds another model: {difference}")
+        return found, bundled.read_info(self.workdir)["step"]
 
     def base(self):
         """The weights of the run that this one started from, all of them arrays; None if it started from none.

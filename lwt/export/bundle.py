@@ -1,0 +1,185 @@
+"""A finished run as one folder to hand on: weights, tokenizer, config, figures, and a card that says what it is.
+
+    python -m lwt.export.bundle --workdir=runs/mt --out=mt-bundle --license=apache-2.0
+    python -m lwt.export.bundle --workdir=runs/mt --out=mt-small --precision=int8
+    python eval.py --workdir=mt-bundle --predict=-
+
+`lwt/training/bundled.py` has the files. `lwt.load` and ``eval.py --workdir`` read a bundle as they read a workdir, and
+one of floats is a start for ``init_from`` and whatever else takes a run. Adapters are merged, factors multiplied out.
+With ``--precision=int8`` the weights are those of `lwt.export.quantize`, in the run's own quantization if it has one.
+
+The figures are those that ``eval.py`` left beside the run, of the same checkpoint: evaluate first.
+"""
+
+import os
+import pathlib
+import shutil
+
+from absl import flags
+
+import lwt
+from lwt import trees
+from lwt.data import pairs, supervised
+from lwt.export import folders, quantize, quantized
+from lwt.layers import linear
+from lwt.training import bundled, command, experiment, run_config
+
+FILES = (pairs.TOKENIZER, supervised.LABELS, supervised.SPLITS)
+CARD = """\
+---
+library_name: lwt
+license: {license}
+tags: [lwt, {model}]
+---
+
+# {name}
+
+A `{model}` for the task `{task}`, of lwt {version}: {count:,} weights, {size:,} bytes ({precision}).
+
+## Use
+
+```python
+import lwt
+
+experiment = lwt.load("{name}")
+experiment.predict([...])
+```
+
+    python eval.py --workdir={name} --predict=FILE    # one answer a line
+
+## Data
+
+{data}
+
+## Figures
+
+{figures}
+
+## Limits
+
+{limits}
+"""
+
+
+def write(opened, folder, *, precision="float32", license="unknown"):
+    """Writes the bundle of a run; returns the bytes of its weights.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        folder: that is not there yet.
+        precision: one of `bundled.FLOATS`, or "int8".
+        license: of the weights, for the card: an SPDX identifier.
+
+    Raises:
+        lwt.errors.ConfigError: the folder holds something, or cannot be written.
+        lwt.errors.NotFinite: a weight is not a number, or too large for the precision.
+    """
+    figures = _figures(opened)
+    with folders.made(folder) as new:
+        weights = new / bundled.WEIGHTS
+        if precision == bundled.INTEGERS:
+            quantize.export(opened, weights)
+        else:
+            bundled.write_weights(weights, linear.merge(opened.weights), precision)
+        size = weights.stat().st_size
+        folders.write_json(new / run_config.NAME, _config(opened))
+        folders.write_json(new / bundled.METRICS, {"figures": figures})
+        for name in FILES:
+            if os.path.exists(os.path.join(opened.workdir, name)):
+                shutil.copyfile(os.path.join(opened.workdir, name), new / name)
+        about = {"precision": precision, "license": license, "size": size, "figures": figures}
+        (new / bundled.CARD).write_text(_card(opened, pathlib.Path(folder).name, **about), encoding="utf-8")
+        bundled.describe(new, precision=precision, step=opened.step, lwt=lwt.__version__)
+    return size
+
+
+def load(path, *, checkpoint="best", decoding=None):
+    """Opens a bundle or the workdir of a run; see `lwt.load` and `experiment.load`."""
+    weights = None
+    if bundled.is_bundle(path) and bundled.read_info(path)["precision"] == bundled.INTEGERS:
+        weights = quantized.load(os.path.join(path, bundled.WEIGHTS))
+    return experiment.load(path, checkpoint=checkpoint, decoding=decoding, weights=weights)
+
+
+def _config(opened):
+    """The config of a run that has these weights and nothing that made them."""
+    config = opened.config.copy_and_resolve_references()
+    with config.unlocked():
+        config.init_from, config.init_skip, config.reparam = "", (), {"name": "none"}
+        config.optimizer.trainable = (".*",)
+    return config.to_dict()
+
+
+def _figures(opened):
+    """What ``eval.py`` found of the run's checkpoint itself, a list of dicts."""
+    found = []
+    for path in sorted(pathlib.Path(opened.workdir, "eval").glob("*.json")):
+        figures = folders.read_json(path)
+        if figures.get("checkpoint") == opened.step and "weights" not in figures:
+            found.append(figures)
+    return found
+
+
+def _card(opened, name, *, precision, license, size, figures):
+    config = opened.config
+    parts = {part: config.data[part] or "a part of the training data" for part in ("train", "validation", "test")}
+    return CARD.format(
+        name=name,
+        license=license,
+        model=config.model.name,
+        task=config.task.name,
+        version=lwt.__version__,
+        count=trees.count(linear.merge(opened.weights)),
+        size=size,
+        precision=precision,
+        data=_items(f"{part}: `{found}`" for part, found in parts.items()),
+        figures=_items(_figure(name, row) for row in figures) or f"None yet: `python eval.py --workdir={name}`.",
+        limits=_items(_limits(opened)),
+    )
+
+
+def _items(lines):
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _figure(name, row):
+    """A line of the card: figures, and the command that measures them."""
+    shown = {
+        key: value for key, value in row.items() if isinstance(value, float) and "/" not in key and key != "seconds"
+    }
+    found = [f"{key} {value:.4g}" for key, value in shown.items()]
+    decoding = f" ({row['decoding']})" if "decoding" in row else ""
+    which = f"--{'data' if ':' in row['data'] else 'split'}={row['data']}"
+    return f"{', '.join(found)} on {row['records']} records{decoding}: `python eval.py --workdir={name} {which}`"
+
+
+def _limits(opened):
+    """What the config says of the inputs that the model knows."""
+    data = opened.config.data
+    if data.kind == "images":
+        yield (
+            f"Images become {data.image_size} pixels wide and high." if data.image_size else "Images of one size only."
+        )
+    else:
+        yield f"Known are texts of up to {data.max_tokens if data.kind == 'pairs' else data.row_length} tokens."
+        yield "Texts are lowercased." if data.clean.lowercase else "Case matters."
+    if opened.labels:
+        yield f"Whatever it is asked, it answers with one of: {', '.join(opened.labels)}."
+    yield "What the training data are biased towards, it is, too; nothing but the figures above was measured."
+
+
+def main():
+    """The program: writes the bundle, and prints what came of it."""
+    values = flags.FLAGS
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    size = write(opened, values.out, precision=values.precision, license=values.license)
+    command.report({"folder": values.out, "checkpoint": opened.step, "bytes": size})
+
+
+if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
+    flags.DEFINE_string("workdir", None, "Folder of a run.")
+    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    flags.DEFINE_string("out", None, "Folder to write.")
+    flags.DEFINE_enum("precision", "float32", [*bundled.FLOATS, bundled.INTEGERS], "Of the weights.")
+    flags.DEFINE_string("license", "unknown", "Of the weights, for the card: an SPDX identifier such as apache-2.0.")
+    command.run(main, required=["workdir", "out"])

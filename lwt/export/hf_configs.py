@@ -1,0 +1,154 @@
+"""Hugging Face's config.json for a model of lwt, and the other way round: which models are the same in both."""
+
+from lwt import errors
+from lwt.attention import softmax
+
+ACTIVATIONS = {"relu": "relu", "silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}  # ours -> theirs
+SYNONYMS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+POSITIONS = 512  # of Marian's table, which is computed: no longer text can be read there
+REQUIRED = {  # what a model of lwt has to be
+    "bert": {"embedding": "full", "embedding_norm": True, "norm": "layer", "norm_place": "post", "pooler": True},
+    "seq2seq": {"pre_norm": False},
+    "vit": {"stem": "patches", "positions": "learned", "pool": "token"},
+}
+KEYS = {  # ours -> theirs, values as they are
+    "bert": {
+        "vocabulary": "vocab_size",
+        "max_length": "max_position_embeddings",
+        "width": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "hidden": "intermediate_size",
+        "segments": "type_vocab_size",
+        "norm_epsilon": "layer_norm_eps",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
+    "seq2seq": {
+        "vocabulary": "vocab_size",
+        "width": "d_model",
+        "heads": "encoder_attention_heads",
+        "hidden": "encoder_ffn_dim",
+        "encoder_layers": "encoder_layers",
+        "decoder_layers": "decoder_layers",
+        "scale_embedding": "scale_embedding",
+        "dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+    },
+    "vit": {
+        "image_size": "image_size",
+        "channels": "num_channels",
+        "patch": "patch_size",
+        "width": "hidden_size",
+        "layers": "num_hidden_layers",
+        "heads": "num_attention_heads",
+        "hidden": "intermediate_size",
+        "norm_epsilon": "layer_norm_eps",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
+}
+TYPES = {"bert": "bert", "seq2seq": "marian", "vit": "vit"}  # our model's name -> their model_type
+ACTIVATION = {"bert": "hidden_act", "seq2seq": "activation_function", "vit": "hidden_act"}  # their keys
+FIXED = {  # of their keys: what lwt's models always are
+    "bert": {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
+    "seq2seq": {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "activation_dropout": 0.0},
+    "vit": {"qkv_bias": True},
+}
+
+
+def of_model(name, model, *, labels=(), task=""):
+    """The config.json of a model, a dict.
+
+    Args:
+        name: ``config.model.name``.
+        model: the linen module.
+        labels: names of its classes.
+        task: ``config.task.name``.
+
+    Raises:
+        lwt.errors.ConfigError: Hugging Face has no such model; names the key, and what it should be.
+    """
+    if name not in TYPES:
+        raise errors.ConfigError(f"model.name={name!r} is none of Hugging Face's; those that are: {', '.join(TYPES)}")
+    for key, wanted in REQUIRED[name].items():
+        if getattr(model, key) != wanted:
+            raise errors.ConfigError(f"model.{key}={getattr(model, key)!r} should be {wanted!r} for {TYPES[name]!r}")
+    _check_parts(name, model)
+    config = {
+        "model_type": TYPES[name],
+        "torch_dtype": "float32",
+        **FIXED[name],
+        "architectures": [_class(name, model)],
+    }
+    config |= {theirs: getattr(model, ours) for ours, theirs in KEYS[name].items()}
+    config[ACTIVATION[name]] = ACTIVATIONS[model.activation]
+    if name == "seq2seq":
+        config |= {"decoder_attention_heads": model.heads, "decoder_ffn_dim": model.hidden}
+        config |= {"decoder_vocab_size": model.vocabulary, "max_position_embeddings": POSITIONS}
+        config |= {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3, "forced_eos_token_id": None}
+        return config
+    if name == "bert":
+        config |= {"pad_token_id": 0, "classifier_dropout": model.head_dropout}
+    names = labels or [f"LABEL_{i}" for i in range(model.outputs)]
+    config["id2label"] = {str(i): label for i, label in enumerate(names)}
+    config["label2id"] = {label: i for i, label in enumerate(names)}
+    if task:
+        config["problem_type"] = "regression" if task == "regress" else "single_label_classification"
+    return config
+
+
+def to_section(config, *, where):
+    """The keys of ``config.model`` that make the model of a config.json, its name among them.
+
+    The vocabulary, a classifier and the attention's data come from the run that it is put in.
+
+    Args:
+        config: the dict.
+        where: its file, for errors.
+
+    Raises:
+        lwt.errors.CheckpointError: lwt has no such model; names the key, and what it should be.
+    """
+    name = next((ours for ours, theirs in TYPES.items() if theirs == config.get("model_type")), None)
+    if name is None:
+        kinds = ", ".join(TYPES.values())
+        raise errors.CheckpointError(f"{where}: model_type={config.get('model_type')!r} should be one of {kinds}")
+    missing = [key for key in (*KEYS[name].values(), ACTIVATION[name]) if key not in config]
+    if missing:
+        raise errors.CheckpointError(f"{where} has no key {missing[0]}; transformers writes it")
+    wanted = dict(FIXED[name])
+    if name == "seq2seq":
+        wanted |= {"decoder_attention_heads": config["encoder_attention_heads"]}
+        wanted |= {"decoder_ffn_dim": config["encoder_ffn_dim"]}
+    for key, value in wanted.items():
+        if config.get(key, value) != value:
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} should be {value!r}, as in lwt's {name!r}")
+    theirs = config[ACTIVATION[name]]
+    activation = SYNONYMS.get(theirs, theirs)
+    if activation not in ACTIVATIONS:
+        raise errors.CheckpointError(f"{where}: {ACTIVATION[name]}={theirs!r}; {errors.suggest(theirs, ACTIVATIONS)}")
+    section = {ours: config[key] for ours, key in KEYS[name].items() if ours != "vocabulary"}
+    return {"name": name, **section, **REQUIRED[name], "activation": activation, "attention": "softmax", "sizes": None}
+
+
+def _class(name, model):
+    """What transformers calls the class."""
+    if name == "bert":
+        if model.head not in ("none", "classify"):
+            raise errors.ConfigError(
+                f"model.head={model.head!r} should be 'none' or 'classify': theirs for pre-training has one layer more"
+            )
+        return "BertModel" if model.head == "none" else "BertForSequenceClassification"
+    return {"seq2seq": "MarianMTModel", "vit": "ViTForImageClassification"}[name]
+
+
+def _check_parts(name, model):
+    """Refuses attentions other than softmax with equal heads, and modules that lost some."""
+    if model.sizes:
+        raise errors.ConfigError(f"model.sizes={dict(model.sizes)}: Hugging Face's layers are all of one size")
+    for key in ("attention", "decoder_attention", "cross_attention"):
+        maker = getattr(model, key, None)
+        options = {k: v for k, v in getattr(maker, "keywords", {}).items() if k != "block"}
+        if maker is not None and (getattr(maker, "func", maker) is not softmax.Attention or options):
+            raise errors.ConfigError(f"model.{key} should be 'softmax', without options, for {TYPES[name]!r}")

@@ -1,0 +1,108 @@
+"""A bundle is the run: the same weights, figures and answers, wherever it is read."""
+
+import json
+import re
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+import lwt
+from lwt import errors
+from lwt.export import bundle, quantize
+from lwt.export import quantized as artefact
+from lwt.layers import linear
+from lwt.reparam import compose
+from lwt.training import bundled, derive, experiment
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+@pytest.fixture(scope="module")
+def run(tiny, untrained, tmp_path_factory):
+    """A translator, evaluated."""
+    found = untrained(tiny(), tmp_path_factory.mktemp("runs") / "run")
+    found.report()
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    """Its bundle."""
+    folder = tmp_path_factory.mktemp("bundles") / "whole"
+    bundle.write(run, folder, license="apache-2.0")
+    return folder
+
+
+def test_the_same_weights_figures_and_answers(run, folder):
+    found = lwt.load(folder)
+    assert found.step == run.step and found.weights.keys() == run.weights.keys()
+    for name, w in run.weights.items():
+        np.testing.assert_array_equal(found.weights[name], w, err_msg=name)
+    _, sources, outputs, _ = run.evaluate()
+    assert found.predict(sources) == outputs
+    (wanted,) = json.loads((folder / "metrics.json").read_text())["figures"]
+    figures = found.report()
+    assert {**figures, "seconds": 0} == {**wanted, "seconds": 0}
+    assert (folder / "eval").is_dir() and lwt.load(folder).step == run.step  # what an evaluation leaves is no damage
+
+
+def test_the_card(run, folder):
+    card = (folder / "README.md").read_text()
+    size, count = (folder / "model.safetensors").stat().st_size, sum(w.size for w in run.weights.values())
+    assert "license: apache-2.0" in card and f"{count:,} weights, {size:,} bytes (float32)" in card
+    (figures,) = json.loads((folder / "metrics.json").read_text())["figures"]
+    command = re.escape(f"`python eval.py --workdir=whole --data={figures['data']}`")
+    assert re.search(rf"loss {figures['loss']:.4g}.* on 8 records \(greedy\): {command}", card)
+
+
+@pytest.mark.parametrize("precision, error", [("bfloat16", 2**-8), ("float16", 2**-11)])
+def test_half_the_bytes(precision, error, run, folder, tmp_path):
+    size = bundle.write(run, tmp_path / "half", precision=precision)
+    assert size < 0.55 * (folder / "model.safetensors").stat().st_size
+    found = lwt.load(tmp_path / "half").weights
+    for name, w in run.weights.items():
+        assert found[name].dtype == np.float32
+        np.testing.assert_allclose(found[name], w, rtol=error, atol=1e-7, err_msg=name)
+
+
+def test_integers_are_multiplied_as_integers(run, tmp_path):
+    bundle.write(run, tmp_path / "int8", precision="int8")
+    found = lwt.load(tmp_path / "int8")
+    wanted = artefact.as_stored(quantize.weights(run, quantize.quantization_of(run)), rest="float16")
+    for name, w in wanted.items():
+        assert linear.is_node(found.weights[name]) == (w.ndim > 1 if hasattr(w, "ndim") else True)
+        np.testing.assert_array_equal(linear.dense(found.weights[name]), linear.dense(w), err_msg=name)
+    with pytest.raises(errors.CheckpointError, match="int8 holds integers.*bundle it with --precision=float32"):
+        experiment.arrays_of(tmp_path / "int8", "best")
+
+
+def test_other_runs_start_from_it(run, folder, tmp_path):
+    arrays = experiment.arrays_of(folder, "best")
+    assert all(np.array_equal(arrays[name], w) for name, w in run.weights.items())
+    section = {"name": "lora", "rank": 2}
+    leaves = compose.build(section).init(jax.random.key(0), arrays)
+    made = derive.adapt(lwt.load(folder), tmp_path / "run", reparam=section, adapter=leaves)
+    assert made.config.init_from == str(folder) and made.tokenizer.fingerprint == run.tokenizer.fingerprint
+    assert all(np.array_equal(made.weights[name], w) for name, w in run.weights.items())  # b is 0
+
+
+def test_damage_is_named(run, folder, tmp_path):
+    with pytest.raises(errors.ConfigError, match="whole holds something already"):
+        bundle.write(run, folder)
+    for name in ("model.safetensors", "tokenizer.model", "metrics.json"):
+        shutil.copytree(folder, tmp_path / name)
+        path = tmp_path / name / name
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        with pytest.raises(errors.CheckpointError, match=f"{name}/{name} is damaged: another checksum"):
+            lwt.load(tmp_path / name)
+        path.unlink()
+        with pytest.raises(errors.CheckpointError, match=f"{name}/{name} cannot be read: No such file"):
+            lwt.load(tmp_path / name)
+    shutil.copytree(folder, tmp_path / "info")
+    (tmp_path / "info/bundle.json").write_text('{"kind": "box"')
+    with pytest.raises(errors.CheckpointError, match="info/bundle.json is damaged"):
+        lwt.load(tmp_path / "info")
+    with pytest.raises(errors.NotFinite, match="'w' is not finite in float16"):
+        bundled.write_weights(tmp_path / "x", {"w": np.float32([1e6])}, "float16")
