@@ -66,3 +66,4 @@ def compiled_once(cache):
     yield
     for name, value in before.items():
         jax.config.update(name, value)
+    jax.clear_caches()

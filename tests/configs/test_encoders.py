@@ -1,0 +1,133 @@
+"""Smoke runs of the configs of text encoders: pre-trained, fine-tuned, quantized, distilled."""
+
+import json
+
+import pytest
+
+from configs import embbert_pretrain
+from lwt import errors
+from lwt.analysis import config_files
+from lwt.export import quantize
+from lwt.layers import linear, quantized
+from lwt.training import build, experiment, loop
+from tests.configs import smoke
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+NOVELS = "".join(f"chapter {i} said that the {w} was {w}er than any {w} of the year {i}.\n" + "\n" * (i % 9 == 8)
+                 for i, w in enumerate("cold old bold warm long dark young slow great small".split() * 12))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def novels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("novels")
+    for split in ("train", "validation"):
+        (folder / f"{split}.txt").write_text(NOVELS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A set of texts in two classes, without splits."""
+    folder = tmp_path_factory.mktemp("labelled")
+    rows = [
+        {"text": line, "label": "even" if i % 2 == 0 else "odd"} for i, line in enumerate(NOVELS.split("\n")) if line
+    ]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pretrained(novels, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("pretrained")
+    smoke.cycle(smoke.encoder(f"embbert_pretrain.py:model=embbert,data=folder:{novels}"), workdir)
+    return workdir
+
+
+def test_embbert_pretrain(pretrained):
+    figures, *_ = experiment.load(str(pretrained), checkpoint="last").evaluate()
+    assert figures["mlm_loss"] > 0 and 0 <= figures["nsp_accuracy"] <= 1
+    with pytest.raises(errors.ConfigError, match="gives no answers"):
+        experiment.load(str(pretrained)).predict(["a text"])
+
+
+@pytest.mark.parametrize("model", sorted({*embbert_pretrain.MODELS} - {"embbert", "embedder"}))
+def test_other_encoders(model, novels, tmp_path):
+    config = smoke.encoder(f"embbert_pretrain.py:model={model},data=folder:{novels}")
+    assert loop.train(build.build(config, str(tmp_path)))["loss"] > 0 and smoke.steps_of(tmp_path)[2] == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def finetuned(pretrained, labelled, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finetuned")
+    smoke.cycle(smoke.encoder(f"embbert_finetune.py:base={pretrained},data=folder:{labelled}"), workdir)
+    return workdir
+
+
+def test_embbert_finetune(pretrained, finetuned, labelled):
+    config = smoke.encoder(f"embbert_finetune.py:base={pretrained},data=folder:{labelled}")
+    found = experiment.load(str(finetuned), checkpoint="last")
+    figures = found.report()
+    assert figures["records"] == 12 and -1 <= figures["mcc"] <= 1
+    written = (finetuned / "eval").glob("*.tsv")
+    assert len(next(written).read_text().splitlines()) == 13
+    assert {*found.predict(["a cold text", "an old one"])} <= {"even", "odd"}
+    body = {
+        name: w for name, w in experiment.load(str(pretrained), checkpoint="last").weights.items() if "head" not in name
+    }
+    untrained = build.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
+    assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
+
+
+@pytest.mark.parametrize("method", ["qlora", "qat"])
+def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
+    """What is tuned is evaluated from its integers, and is what the file holds: the adapter is folded in."""
+    config = smoke.encoder(f"embbert_finetune.py:base={finetuned},data=folder:{labelled},method={method},rate=0.1")
+    experiment.train(config, str(tmp_path / "run"))
+    found = experiment.load(str(tmp_path / "run"), checkpoint="last")
+    nodes = {name: w for name, w in found.weights.items() if len(w.shape) > 1}
+    assert all(isinstance(w, quantized.Quantized) for w in nodes.values())
+    quantize.export(found, tmp_path / "file", rest="float32")
+    again = quantize.load(found, tmp_path / "file")
+    assert all((again.weights[name].values == w.values).all() for name, w in nodes.items())
+    assert again.evaluate()[0] == found.evaluate()[0]
+    before = experiment.load(str(finetuned)).weights
+    moved = {name for name, w in found.weights.items() if abs(linear.dense(w) - before[name]).max() > 0.1}
+    assert ("block_0/conv/kernel" in moved, "block_0/norm/scale" in moved) == 2 * (method == "qat",)
+    assert {"block_3/attention/query/kernel", "embed/position_expander/kernel", "head/classifier/kernel"} <= moved
+    with pytest.raises(errors.ConfigError, match=f"method={method} goes on from a fine-tuned run"):
+        smoke.encoder(f"embbert_finetune.py:method={method}")
+
+
+def test_a_teacher_asked_once(finetuned, tmp_path):
+    """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step."""
+    rows = {}
+    for cache in (True, False):
+        workdir = tmp_path / str(cache)
+        config = config_files.load(
+            f"{smoke.ROOT}/configs/lightweight.py:teacher={finetuned},method=distill,student=embedder,smoke=true"
+        )
+        with config.unlocked():
+            config.task.cache, config.data.row_length = cache, 16
+        experiment.train(config, str(workdir))
+        lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+        rows[cache] = [row["train/soft_loss"] for row in lines if "train/soft_loss" in row]
+        assert len([*workdir.glob("teacher_*.npy")]) == cache
+    assert len(rows[True]) == 2 and rows[True] == pytest.approx(rows[False], rel=1e-4) and rows[True][0] > 0
+
+
+def test_epochs_are_steps(labelled, tmp_path):
+    config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled}")
+    config.steps, config.epochs, config.eval_every, config.save_every = 1, 2.0, 0, 0
+    experiment.train(config, str(tmp_path))
+    records = 120 - 12 - 11  # a tenth to the test, a tenth of the rest to validation
+    epoch = round(records / 8)
+    assert smoke.steps_of(tmp_path)[1:] == ([epoch, 2 * epoch], [epoch, 2 * epoch])
+
+
+def test_classes_for_a_task_of_numbers(labelled, tmp_path):
+    config = smoke.encoder(f"embbert_finetune.py:data=folder:{labelled},task=stsb")
+    config.task = dict(name="regress")
+    with pytest.raises(errors.ConfigError, match="the labels are the 2 classes even, odd.*should be 'classify'"):
+        build.build(config, str(tmp_path))

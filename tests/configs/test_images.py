@@ -1,0 +1,125 @@
+"""Smoke runs of the configs of images and radar maps."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.analysis import config_files, cost
+from lwt.layers import quantized
+from lwt.training import build, experiment, loop
+from tests.configs import smoke
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder of images in two classes, light and dark."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for split, count in (("train", 40), ("test", 12)):
+        label = np.arange(count) % 2
+        noise = np.random.default_rng(count).integers(0, 128, (count, 8, 8, 3))
+        np.savez(
+            folder / f"{split}.npz", image=(noise + 127 * label[:, None, None, None]).astype(np.uint8), label=label
+        )
+    return folder
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_vit(hybrid, pictures, tmp_path, monkeypatch):
+    """From scratch, and from that run with a new head."""
+    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+    spec = f"vit.py:data=folder:{pictures},hybrid={hybrid},smoke=true"
+    smoke.cycle(config_files.load(f"{smoke.ROOT}/configs/{spec}"), tmp_path / "base")
+    base = experiment.load(str(tmp_path / "base"), checkpoint="last")
+    figures, *_ = base.evaluate()
+    assert figures["loss"] > 0 and 0 <= figures["accuracy"] <= 1
+    config = config_files.load(f"{smoke.ROOT}/configs/{spec},base={tmp_path}/base")
+    run = build.build(config, str(tmp_path / "tuned"), base=base.weights)
+    start = run.init().trainable
+    assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)
+    assert loop.train(run)["loss"] > 0
+    for method in ("qlora", "qat"):
+        config = config_files.load(
+            f"{smoke.ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true"
+        )
+        assert experiment.train(config, str(tmp_path / method))["loss"] > 0
+        kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
+        assert isinstance(kernel, quantized.Quantized)
+
+
+@pytest.fixture
+def vlora(pictures, tmp_path, monkeypatch):
+    """``vlora(arguments)``: the config, small, on these images."""
+    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+
+    def make(arguments):
+        config = config_files.load(
+            f"{smoke.ROOT}/configs/vlora_cifar10.py:size=small,data=folder:{pictures},smoke=true,{arguments}"
+        )
+        config.data.image_size = 32
+        config.model.update(patch=8, width=16, hidden=32, layers=4)
+        return config
+
+    return make
+
+
+def test_vlora_cifar10(vlora, tmp_path):
+    smoke.cycle(vlora("rank=2,augment=mix"), tmp_path / "run")
+    found = experiment.load(str(tmp_path / "run"), checkpoint="last")
+    figures = found.report()
+    assert figures["records"] == 12 and 0 <= figures["accuracy"] <= 1 and found.labels == ("0", "1")
+    assert len(next((tmp_path / "run/eval").glob("*.tsv")).read_text().splitlines()) == 13
+    np.save(tmp_path / "x.npy", np.zeros((32, 32, 3), np.uint8))
+    (tmp_path / "paths.txt").write_text(f"{tmp_path}/x.npy\n" * 3)
+    said = io.StringIO()
+    found.predict_file(str(tmp_path / "paths.txt"), output=said)
+    answers = said.getvalue().splitlines()
+    assert len(answers) == 3 and len({*answers}) == 1 and {*answers} <= {"0", "1"}
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert {row["train/real_share"] for row in rows if "train/real_share" in row} == {1}
+
+
+@pytest.mark.parametrize("arguments", ["rank=0,augment=none", "rank=2,mode=base", "rank=2,mode=lors"])
+def test_other_modes(arguments, vlora, tmp_path):
+    """The plain ViT and the other modes: built, stepped and evaluated."""
+    assert loop.train(build.build(vlora(arguments), str(tmp_path)))["loss"] > 0
+    assert smoke.steps_of(tmp_path)[2] == [1, 2]
+
+
+@pytest.mark.parametrize("task", ["classify", "regress"])
+def test_images_for_a_task_of_texts(task, vlora, tmp_path):
+    config = vlora("rank=0")
+    config.task = dict(name=task)
+    with pytest.raises(errors.ConfigError, match="the 2 classes 0, 1, ... of images; .* 'classify_images'"):
+        build.build(config, str(tmp_path))
+
+
+def test_lh_vit(tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+    smoke.cycle(config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:smoke=true"), tmp_path / "run")
+    found = experiment.load(str(tmp_path / "run"), checkpoint="last")
+    figures = found.report()
+    assert figures["records"] == 16 and 0 <= figures["accuracy"] <= 1
+    assert len(found.labels) == 8 and found.labels[0] == "walk"
+
+
+@pytest.mark.parametrize("model", ["vit", "cnn"])
+def test_other_models_of_maps(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+    config = config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")
+    assert loop.train(build.build(config, str(tmp_path / "run")))["loss"] > 0
+
+
+@pytest.mark.parametrize("data, classes", [("radar_har", 8), ("radar_parrad", 6)])
+def test_lh_vit_and_its_vit_are_of_one_size(data, classes):
+    light, plain = (
+        cost.parameters(config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},data={data}"), outputs=classes)
+        for model in ("lh_vit", "vit")
+    )
+    assert plain["total"] == pytest.approx(light["total"], rel=0.005)
+    fold = config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:data={data},fold=3").data
+    assert "test" in fold.test if data == "radar_har" else (fold.train[-5:], fold.test[-5:]) == ("rest3", "fold3")
