@@ -9,9 +9,9 @@ import argparse
 
 import jax
 
-from lwt.analysis import latency, results
+from lwt.analysis import results
 from lwt.layers import linear, quantized
-from lwt.training import hardware
+from lwt.training import hardware, latency
 
 SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
 REPEATS = 20  # products of a turn

@@ -30,10 +30,10 @@ import jax
 from absl import flags
 
 from lwt import errors
-from lwt.analysis import architectures, fronts, latency, pareto, results, study
+from lwt.analysis import architectures, fronts, pareto, results, study
 from lwt.export import quantize
 from lwt.reparam import quantize as rounding
-from lwt.training import command, experiment, hardware
+from lwt.training import command, experiment, hardware, latency
 
 LOG = logging.getLogger(__name__)
 TIMES = "milliseconds.json"

@@ -10,7 +10,7 @@ quality   the figure that the runs are selected by, on the test set; of runs sel
           `FIGURES` that there is. From ``eval/``, where it has the same checkpoint and decoding; else evaluated now.
 bytes     of a file its size; of a run those of its weights in float32 (factors, integers and what stays of pruned
           layers as they are), or of base and adapter, where these are fewer. Zeros of single weights take as many.
-time      of a record alone, and the rate in batches of 64: measured now, all models in turn (`latency.py`)
+time      of a record alone, and the rate in batches of 64: measured now, all models in turn (`lwt/training/latency.py`)
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ import jax
 from absl import flags
 
 from lwt import errors, trees
-from lwt.analysis import fronts, latency, results, study
+from lwt.analysis import fronts, results, study
 from lwt.export import quantize
 from lwt.reparam import compose
-from lwt.training import build, checkpoint, command, derive, experiment, hardware, run_config
+from lwt.training import build, checkpoint, command, derive, experiment, hardware, latency, run_config
 
 LOG = logging.getLogger(__name__)
 FIGURES = ("bleu", "exact_match", "accuracy", "loss")

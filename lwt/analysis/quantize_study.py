@@ -5,7 +5,7 @@
 
 Every format of `WAYS` becomes a file in ``WORKDIR/quantize_study/``, and the model is evaluated on the run's test set
 from that file. What was evaluated there is not evaluated again, so that a study that broke off goes on. Then all models
-are timed in turn (`latency.py`), and README.md, results.json, formats.csv and a picture are written.
+are timed in turn (`lwt/training/latency.py`), and README.md, results.json, formats.csv and a picture are written.
 """
 
 import csv
@@ -18,13 +18,13 @@ import time
 from absl import flags
 
 from lwt import errors
-from lwt.analysis import fronts, latency, pareto, results, study
+from lwt.analysis import fronts, pareto, results, study
 from lwt.export import calibrate
 from lwt.export import quantize as export
 from lwt.export import quantized as artefact
 from lwt.layers import linear
 from lwt.reparam import quantize
-from lwt.training import command, experiment, hardware
+from lwt.training import command, experiment, hardware, latency
 
 INTEGERS = {"block": 0}  # a scale for every output, which products of integers take
 WAYS = {  # name -> arguments of `quantize.Quantize`, or a type of floats

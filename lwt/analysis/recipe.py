@@ -22,11 +22,11 @@ import jax
 from absl import flags
 
 from lwt import errors, trees
-from lwt.analysis import config_files, latency, pareto, plots, results, study
+from lwt.analysis import config_files, pareto, plots, results, study
 from lwt.compress import factorise, structured
 from lwt.export import quantize
 from lwt.layers import quantized
-from lwt.training import checkpoint, command, experiment, hardware
+from lwt.training import checkpoint, command, experiment, hardware, latency
 
 RECORD = os.path.join("eval", "recipe.json")
 FORMAT = "int8"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.analysis import fronts, latency, pareto, results
+from lwt.analysis import fronts, pareto, results
 from lwt.compress import factorise
 from lwt.export import quantize
-from lwt.training import experiment
+from lwt.training import experiment, latency
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
