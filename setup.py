@@ -45,6 +45,13 @@ RUNTIME = [
     "pillow>=11,<14",
 ]
 
+# A C cross-compiler and an emulated microcontroller, to measure what lwt.export.c writes.
+DEVICE = ["ziglang>=0.16,<0.18", "unicorn~=2.1"]
+
+# lwt.export.litert needs litert-converter==0.5.0, too, which cannot be here: its xdsl, which is not used, takes only
+# releases of typing-extensions that are too old for chex. So: pip install --no-deps litert-converter==0.5.0
+LITERT = ["ai-edge-quantizer==0.10.0", "ai-edge-litert==2.3.0"]
+
 TEST = [
     "pytest~=9.2",
     "pytest-timeout~=2.4",
@@ -56,6 +63,7 @@ TEST = [
     "transformers>=5.23,<6",
     TIMM,
     "scikit-learn~=1.9",
+    *DEVICE,
 ]
 
 setuptools.setup(
@@ -64,11 +72,14 @@ setuptools.setup(
     description="Lightweight transformers in JAX: train, adapt, evaluate and shrink them.",
     license="Apache-2.0",
     packages=setuptools.find_packages(include=["lwt", "lwt.*"]),
+    package_data={"lwt.export.c": ["source/*"]},
     python_requires=">=3.11",
     install_requires=RUNTIME,
     extras_require={
         "test": TEST,
         "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, "ctranslate2~=4.8"],
+        "c": DEVICE,
+        "litert": LITERT,
         "augment": [TORCH, "torchvision~=0.28.0"],
         "notebooks": ["jupytext~=1.19", "nbclient~=0.11", "ipykernel~=7.4"],
         "cuda": [f"jax[cuda12]{JAX}"],

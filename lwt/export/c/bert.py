@@ -1,0 +1,61 @@
+"""BERT-shaped encoders in C: BERT(2MB), BERT+NE, BERT+EA, BERT+NE+EA, BERT-Tiny."""
+
+from lwt import errors
+from lwt.export.c import parts
+
+ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh")  # numbered as in source/bert.c
+
+
+def network(model, source):
+    """The `parts.Network` of a `bert.Bert`.
+
+    Raises:
+        lwt.errors.ConfigError: it has an attention that the engine does not know, or layers of different sizes.
+    """
+    efficient = parts.require_attention(model, "softmax", "efficient") == "efficient"
+    if model.sizes:
+        raise errors.ConfigError(f"model.sizes={dict(model.sizes)} should be empty for the engine in C")
+    norm = source.norm("embed_norm") if model.embedding_norm else "{0}"
+    pooler = source.linear("pooler") if model.pooler else "{0}"
+    blocks = [_block(source, f"block_{i}", efficient) for i in range(model.layers)]
+    body = (
+        parts.embedder(source)
+        + f"const lwt_norm lwt_embed_norm = {norm};\n"
+        + f"const lwt_block lwt_blocks[LWT_LAYERS] = {{\n{''.join(blocks)}}};\n"
+        + f"const lwt_linear lwt_pooler = {pooler};\n"
+    )
+    width, hidden = model.width, model.hidden
+    shape = {
+        "layers": model.layers,
+        "heads": model.heads,
+        "rows": parts.LENGTH,
+        "taps": 0,
+        "inner": max(hidden, width, model.reduced),
+        "epsilon": model.norm_epsilon,
+        "efficient": efficient,
+        "inline": model.norm_place == "inline",
+        "activation": ACTIVATIONS.index(model.activation),
+    }
+
+    def macs(tokens):
+        """Multiplications of weights and activations for a text of so many tokens."""
+        last = 1 if model.pool == "first" else tokens
+        keys = 0 if efficient else 2 * width**2 * tokens * model.layers
+        row = 2 * width**2 + 2 * tokens * width + 2 * width * hidden
+        heads = width * (model.outputs + width * model.pooler)
+        return parts.embed_macs(model, tokens) + keys + row * ((model.layers - 1) * tokens + last) + heads
+
+    return parts.Network("bert", body, shape, macs)
+
+
+def _block(source, name, efficient):
+    projections = [
+        "{0}" if efficient and part in ("key", "value") else source.linear(f"{name}/self_attention/{part}")
+        for part in ("query", "key", "value", "out")
+    ]
+    fields = [
+        *(source.norm(f"{name}/{part}_norm") for part in ("self_attention", "mlp")),
+        *projections,
+        *(source.linear(f"{name}/mlp/{part}") for part in ("fc1", "fc2")),
+    ]
+    return parts.struct(fields)

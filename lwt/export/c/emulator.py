@@ -1,0 +1,124 @@
+"""A Cortex-M4F that runs the firmware's functions, by Unicorn: an access outside of flash and RAM stops it."""
+
+import collections
+import importlib.util
+import struct
+
+import numpy as np
+
+from lwt import errors
+
+FLASH, FLASH_BYTES = 0x0800_0000, 1 << 20
+RAM, RAM_BYTES = 0x2000_0000, 192 << 10
+INPUT, INPUT_BYTES = 0x6000_0000, 1 << 16  # the texts and logits of the caller
+RETURN = FLASH + FLASH_BYTES - 4  # where the called function returns to, and the emulator stops
+PATTERN = 0xA5
+
+
+def available():
+    """Whether Unicorn is installed."""
+    return importlib.util.find_spec("unicorn") is not None
+
+
+class Board:
+    """A machine with 1 MiB of flash and 192 KiB of RAM, loaded with a firmware.
+
+    Args:
+        elf: a `toolchain.Elf`.
+        outputs: logits of the model.
+
+    Raises:
+        lwt.errors.ConfigError: Unicorn is not installed, or the firmware does not fit.
+    """
+
+    def __init__(self, elf, *, outputs):
+        if not available():
+            raise errors.ConfigError("the emulator is not installed: pip install 'lwt[c]'")
+        import unicorn
+        from unicorn import arm_const
+
+        self._unicorn, self._registers = unicorn, arm_const
+        self._outputs = outputs
+        self._symbols, self._stack = elf.symbols, elf.sections["stack"]
+        self._machine = machine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        machine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
+        machine.mem_map(FLASH, FLASH_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        machine.mem_map(RAM, RAM_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        machine.mem_map(INPUT, INPUT_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        for address, data in elf.contents:
+            machine.mem_write(address, data)
+        start, size = self._stack
+        machine.mem_write(start, bytes([PATTERN]) * size)
+
+    def classify(self, first, second=None, *, limit=0):
+        """The class of a text (or of two), and its logits.
+
+        Args:
+            first: the text.
+            second: the other of a pair.
+            limit: instructions after which to stop; 0: none.
+
+        Raises:
+            lwt.errors.ConfigError: the program reads or writes outside of its memory, or its stack overflows.
+        """
+        address, places = INPUT + INPUT_BYTES // 2, []
+        for text in (first, second):
+            if text is None:
+                places.append(0)
+                continue
+            data = text.encode() + b"\0"
+            self._machine.mem_write(address, data)
+            places.append(address)
+            address += len(data)
+        best = self._call("lwt_classify", self._symbols["lwt_firmware_arena"], *places, INPUT, limit=limit)
+        return best, np.frombuffer(bytes(self._machine.mem_read(INPUT, 4 * self._outputs)), np.float32)
+
+    def count(self, first, second=None):
+        """Instructions that a text takes, those of an IT block whose condition does not hold among them."""
+        executed = []
+        note = lambda _, address, size, __: executed.append((address, size))  # noqa: E731
+        hook = self._machine.hook_add(self._unicorn.UC_HOOK_BLOCK, note)
+        self._machine.ctl_flush_tb()  # code that was translated without the hook
+        self.classify(first, second)
+        self._machine.hook_del(hook)
+        self._machine.ctl_flush_tb()
+        blocks = collections.Counter(executed)
+        return sum(times * self._instructions(*block) for block, times in blocks.items())
+
+    def self_test(self):
+        """How many of the golden vectors the device fails."""
+        return self._call("lwt_self_test", self._symbols["lwt_firmware_arena"], INPUT, limit=0)
+
+    def returns_within(self, instructions, first, second=None):
+        """Whether a text is answered within so many instructions."""
+        self.classify(first, second, limit=instructions)
+        return self._machine.reg_read(self._registers.UC_ARM_REG_PC) == RETURN
+
+    def stack_used(self):
+        """Bytes of the stack that were ever written to."""
+        start, size = self._stack
+        data = bytes(self._machine.mem_read(start, size))
+        return len(data.lstrip(bytes([PATTERN])))
+
+    def _instructions(self, address, size):
+        """Of a block of code: what begins with 11101, 11110 or 11111 has two halfwords (ARMv7-M, section A5.1)."""
+        halves = struct.unpack(f"<{size // 2}H", self._machine.mem_read(address, size))
+        count, at = 0, 0
+        while at < len(halves):
+            at += 2 if halves[at] >> 11 in (0b11101, 0b11110, 0b11111) else 1
+            count += 1
+        return count
+
+    def _call(self, name, *arguments, limit):
+        """Runs a function until it returns; its result."""
+        names, machine = self._registers, self._machine
+        for i, value in enumerate(arguments):
+            machine.reg_write(getattr(names, f"UC_ARM_REG_R{i}"), value)
+        machine.reg_write(names.UC_ARM_REG_SP, sum(self._stack))
+        machine.reg_write(names.UC_ARM_REG_LR, RETURN | 1)
+        try:
+            machine.emu_start(self._symbols[name] | 1, RETURN, count=limit)
+        except self._unicorn.UcError as error:
+            at = machine.reg_read(names.UC_ARM_REG_PC)
+            raise errors.ConfigError(f"{name} stops at {at:#x} on the emulated Cortex-M4F: {error}") from error
+        return machine.reg_read(names.UC_ARM_REG_R0)

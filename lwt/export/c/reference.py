@@ -1,0 +1,65 @@
+"""What the C program has to say: rows of ids and logits, by the code that trained the model."""
+
+import functools
+import json
+import pathlib
+
+import jax
+import numpy as np
+
+from lwt import trees
+from lwt.data import labelled, ragged, rows, supervised, text
+
+TEXTS = (
+    "Play the newest song by Anna on the radio, please!",
+    "what will the weather be like tomorrow at 9 o'clock?",
+    "Ünïcödé — naïve café; ﬁne ½ price ™ (№5) 東京 \U0001f600",
+    "i'm not sure that i feel well about it",
+    "",
+)
+
+
+def sides(opened):
+    """How many texts a record has, one or two."""
+    return len(json.loads(pathlib.Path(opened.workdir, supervised.LABELS).read_text())["fields"])
+
+
+def row(opened, texts):
+    """Ids of a text, or of the two of a pair, with the special tokens: ``(ids [t], segments [t])``."""
+    cleaner = text.Cleaner(**opened.config.data.clean)
+    found = [ragged.Ragged.of(opened.tokenizer.encode([cleaner.clean(side)])) for side in texts]
+    examples = labelled.Examples(tuple(found), None, opened.config.data.row_length)
+    drawn = examples.draw(np.arange(1), None)
+    batch = examples.batch(drawn, int(drawn["length"][0]), None)
+    return batch["ids"][0], batch["segments"][0]
+
+
+def logits(opened, weights, pairs, *, batch=32):
+    """Logits `[n outputs]` of texts or pairs.
+
+    Args:
+        opened: an `experiment.Experiment`.
+        weights: flat dict.
+        pairs: tuples of one or two texts.
+        batch: texts that are computed at a time.
+    """
+    found = [row(opened, texts) for texts in pairs]
+    apply = _compiled(opened.model)
+    lengths, tree, results = rows.lengths(opened.config.data.row_length), trees.unflatten(weights), [None] * len(found)
+    order = sorted(range(len(found)), key=lambda i: len(found[i][0]))
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        length = next(n for n in lengths if n >= len(found[chosen[-1]][0]))
+        arrays = [np.zeros((batch, length), np.int32) for _ in range(2)]
+        for place, i in enumerate(chosen):
+            for array, values in zip(arrays, found[i], strict=True):
+                array[place, : len(values)] = values
+        answers = np.asarray(apply(tree, dict(zip(("ids", "segments"), arrays, strict=True))))
+        for place, i in enumerate(chosen):
+            results[i] = answers[place]
+    return np.stack(results)
+
+
+@functools.cache
+def _compiled(model):
+    return jax.jit(lambda tree, batch: model.apply({"params": tree}, batch))

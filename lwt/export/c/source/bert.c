@@ -1,0 +1,123 @@
+/* See bert.h. */
+#include "model.h"
+
+enum { RELU, SILU, GELU, GELU_TANH }; /* as in bert.py */
+
+static float activate(float x)
+{
+    switch (LWT_ACTIVATION) {
+    case RELU:
+        return x > 0 ? x : 0;
+    case SILU:
+        return x * lwt_sigmoid(x);
+    case GELU:
+        return 0.5f * x * (1 + lwt_erf(x * 0.707106781f));
+    default: /* tanh(u) = 2 sigmoid(2u) - 1 */
+        return x * lwt_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
+    }
+}
+
+static void normalise(const lwt_norm *norm, float *row)
+{
+    lwt_normalise(norm, row, LWT_WIDTH, LWT_EPSILON);
+}
+
+static void add(float *row, const float *more)
+{
+    for (int i = 0; i < LWT_WIDTH; i++)
+        row[i] += more[i];
+}
+
+/* What attention makes of position t, into net->mixed. */
+static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
+{
+    const lwt_states *keys = LWT_EFFICIENT ? x : &net->states[1], *values = LWT_EFFICIENT ? x : &net->states[2];
+    lwt_operand operand = {.values = net->integers};
+    lwt_load(&operand, x, t, net->row);
+    lwt_multiply(&b->query, &operand, net->mixed);
+    for (int h = 0; h < LWT_HEADS; h++) {
+        int n = LWT_WIDTH / LWT_HEADS;
+        lwt_heed heed = {keys, values, h * n, n, length, net->scores, &operand};
+        lwt_attend(&heed, net->mixed + h * n, net->inner + h * n);
+    }
+    lwt_round(&operand, net->inner, LWT_WIDTH);
+    lwt_multiply(&b->out, &operand, net->mixed);
+}
+
+/* What a block makes of position t, into net->row. */
+static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
+{
+    lwt_operand operand = {.values = net->integers};
+    attend(net, b, x, t, length);
+    lwt_read(net->row, x, t);
+    add(net->row, net->mixed);
+    normalise(LWT_INLINE ? &b->mlp_norm : &b->attention_norm, net->row);
+    lwt_round(&operand, net->row, LWT_WIDTH);
+    lwt_multiply(&b->first, &operand, net->inner);
+    for (int i = 0; i < b->first.outputs; i++)
+        net->inner[i] = activate(net->inner[i]);
+    lwt_round(&operand, net->inner, b->first.outputs);
+    lwt_multiply(&b->second, &operand, net->mixed);
+    add(net->row, net->mixed);
+    if (!LWT_INLINE)
+        normalise(&b->mlp_norm, net->row);
+}
+
+/* Keys and values of all positions, for attention that has them. */
+static void project(lwt_network *net, const lwt_block *b, int length)
+{
+    lwt_operand operand = {.values = net->integers};
+    for (int t = 0; t < length && !LWT_EFFICIENT; t++) {
+        lwt_load(&operand, &net->states[0], t, net->row);
+        lwt_multiply(&b->key, &operand, net->row);
+        lwt_store(&net->states[1], t, net->row);
+        lwt_multiply(&b->value, &operand, net->row);
+        lwt_store(&net->states[2], t, net->row);
+    }
+}
+
+static void classify(lwt_network *net, int length, float *logits)
+{
+    lwt_operand operand = {.values = net->integers};
+    lwt_finish_pool(net->pooled, LWT_WIDTH, length);
+    lwt_round(&operand, net->pooled, LWT_WIDTH);
+    if (lwt_pooler.values) {
+        lwt_multiply(&lwt_pooler, &operand, net->row);
+        for (int i = 0; i < LWT_WIDTH; i++)
+            net->row[i] = 2 * lwt_sigmoid(2 * net->row[i]) - 1; /* tanh */
+        lwt_round(&operand, net->row, LWT_WIDTH);
+    }
+    lwt_multiply(&lwt_classifier, &operand, logits);
+}
+
+void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
+{
+    lwt_operand operand = {.values = net->integers};
+    for (int t = 0; t < text->length; t++) {
+        lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
+        if (lwt_embed_norm.scale)
+            normalise(&lwt_embed_norm, net->row);
+        if (LWT_INLINE)
+            normalise(&lwt_blocks[0].attention_norm, net->row);
+        lwt_store(&net->states[0], t, net->row);
+    }
+    for (int i = 0; i < LWT_WIDTH; i++)
+        net->pooled[i] = 0;
+    for (int l = 0; l < LWT_LAYERS; l++) {
+        int last = l + 1 == LWT_LAYERS;
+        int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
+        int from = LWT_EFFICIENT ? l % 2 : 0, to = LWT_EFFICIENT ? !from : 0; /* keys and values are not of the states' own row */
+        project(net, &lwt_blocks[l], text->length);
+        for (int t = 0; t < wanted; t++) {
+            encode(net, &lwt_blocks[l], &net->states[from], t, text->length);
+            if (last) {
+                lwt_pool(net->pooled, net->row, LWT_WIDTH);
+            } else {
+                if (LWT_INLINE)
+                    normalise(&lwt_blocks[l + 1].attention_norm, net->row);
+                lwt_store(&net->states[to], t, net->row);
+            }
+        }
+    }
+    classify(net, text->length, logits);
+}

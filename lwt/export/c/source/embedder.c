@@ -1,0 +1,35 @@
+/* See embedder.h. */
+#include "model.h"
+
+/* Convolves net->row, which is the next position; `count` rows are kept. Returns how many are kept now. */
+static int convolve(lwt_network *net, int count)
+{
+    if (count == LWT_ROWS) { /* the memory is full: what can still be seen moves to its start */
+        for (count = 0; count < LWT_TAPS - 1; count++) {
+            lwt_read(net->inner, &net->states, LWT_ROWS - (LWT_TAPS - 1) + count);
+            lwt_store(&net->states, count, net->inner);
+        }
+    }
+    lwt_store(&net->states, count, net->row);
+    lwt_convolve(&lwt_convolution, &net->states, count, 1, net->row);
+    return count + 1;
+}
+
+void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
+{
+    lwt_operand operand = {.values = net->integers};
+    int wanted = LWT_POOL_FIRST ? 1 : text->length, count = 0;
+    for (int i = 0; i < LWT_WIDTH; i++)
+        net->pooled[i] = 0;
+    for (int t = 0; t < wanted; t++) {
+        lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
+        if (lwt_embed_norm.scale)
+            lwt_normalise(&lwt_embed_norm, net->row, LWT_WIDTH, LWT_EPSILON);
+        if (LWT_TAPS)
+            count = convolve(net, count);
+        lwt_pool(net->pooled, net->row, LWT_WIDTH);
+    }
+    lwt_finish_pool(net->pooled, LWT_WIDTH, text->length);
+    lwt_round(&operand, net->pooled, LWT_WIDTH);
+    lwt_multiply(&lwt_classifier, &operand, logits);
+}

@@ -1,0 +1,24 @@
+/* The Embedder, alone or with a convolution behind it: no layer attends, so that hardly a state is kept. */
+#ifndef LWT_EMBEDDER_H
+#define LWT_EMBEDDER_H
+
+#include "engine.h"
+#include "states.h"
+
+extern const lwt_embedder lwt_tables;
+extern const lwt_norm lwt_embed_norm; /* without a scale: there is none */
+extern const lwt_conv lwt_convolution;
+extern const lwt_linear lwt_classifier;
+
+/* What the convolution looks back on, and a few rows. */
+typedef struct {
+    lwt_states states;
+    float pooled[LWT_WIDTH], row[LWT_WIDTH];
+    float inner[LWT_INNER];
+    int16_t integers[LWT_INNER];
+} lwt_network;
+
+/* Logits [LWT_OUTPUTS] of a text. */
+void lwt_forward(lwt_network *net, const lwt_row *text, float *logits);
+
+#endif

@@ -1,0 +1,18 @@
+/* A text classifier. All memory is the caller's: an arena, 0 or not, of no use between two calls. */
+#ifndef LWT_H
+#define LWT_H
+
+#include "model.h"
+
+typedef struct {
+    uint16_t ids[LWT_LENGTH];
+    union { /* ids are made before the network runs */
+        lwt_words words;
+        lwt_network network;
+    };
+} lwt_arena;
+
+/* Logits of a text in UTF-8, or of two (`second` may be NULL); returns the class with the highest. */
+int lwt_classify(lwt_arena *arena, const char *first, const char *second, float logits[LWT_OUTPUTS]);
+
+#endif

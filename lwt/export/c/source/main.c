@@ -1,0 +1,68 @@
+/* The host program: answers every line of standard input with a label and the logits, or tests itself.
+
+       classify < texts          a label and the logits a line, with tabs between
+       classify --ids < texts    the ids that the network reads
+       classify --self-test      compares with the golden vectors; exit code 1 if they differ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+
+static lwt_arena arena;
+
+static int self_test(void)
+{
+    float worst;
+    int failures = lwt_self_test(&arena, &worst);
+    printf("self-test: %d of %d failed, largest difference %.5f, tolerance %.5f\n", failures, lwt_golden_count,
+           (double)worst, (double)LWT_TOLERANCE);
+    return failures != 0;
+}
+
+static void print_ids(const char *first, const char *second)
+{
+    lwt_row row = {.ids = arena.ids};
+    lwt_encode(&arena.words, first, second, &row);
+    for (int i = 0; i < row.length; i++)
+        printf("%d%c", row.ids[i], i + 1 < row.length ? ' ' : '\n');
+}
+
+static void print_answer(const char *first, const char *second)
+{
+    float logits[LWT_OUTPUTS];
+    int best = lwt_classify(&arena, first, second, logits);
+    if (LWT_OUTPUTS > 1)
+        printf("%s", lwt_labels[best]);
+    for (int i = 0; i < LWT_OUTPUTS; i++)
+        printf(i || LWT_OUTPUTS > 1 ? "\t%.9g" : "%.9g", (double)logits[i]);
+    printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    int ids = argc == 2 && !strcmp(argv[1], "--ids");
+    if (argc == 2 && !strcmp(argv[1], "--self-test"))
+        return self_test();
+    if (argc > 1 && !ids) {
+        fprintf(stderr, "usage: %s [--ids | --self-test] < texts\n", argv[0]);
+        return 2;
+    }
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, stdin)) >= 0;) {
+        while (length && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            line[--length] = 0;
+        char *second = LWT_TEXTS == 2 ? strchr(line, '\t') : NULL;
+        if (LWT_TEXTS == 2 && !second) {
+            fprintf(stderr, "a line should be two texts with a tab between: %.60s\n", line);
+            return 2;
+        }
+        if (second)
+            *second++ = 0;
+        (ids ? print_ids : print_answer)(line, second);
+    }
+    free(line);
+    return 0;
+}

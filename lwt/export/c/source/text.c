@@ -1,0 +1,186 @@
+/* See text.h. What is removed, and in which order, is what lwt/data/text.py does; the README names the differences. */
+#include "model.h"
+
+static int is_letter(uint32_t c)
+{
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+static int is_space(uint32_t c)
+{
+    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 || c == 0x1680
+        || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* Letters, digits and the underscore; beyond ASCII, all but Latin-1 signs, general punctuation and emoji. */
+static int is_word(uint32_t c)
+{
+    if (c < 128)
+        return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+    return c >= 0xc0 && !(c >= 0x2000 && c < 0x2c00) && !(c >= 0x3000 && c < 0x3004) && c < 0x1f000;
+}
+
+/* Whether the bytes from `at` are `word`, whatever their case; `word` is in small letters. */
+static int starts(const uint8_t *at, const uint8_t *end, const char *word)
+{
+    for (; *word; at++, word++)
+        if (at == end || (is_letter(*at) ? *at | 32 : *at) != (uint8_t)*word)
+            return 0;
+    return 1;
+}
+
+static uint32_t next_code_point(lwt_text *text)
+{
+    uint32_t c = *text->at++;
+    if (c < 0x80)
+        return c;
+    int more = c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : 0;
+    if (!more)
+        return 0xfffd;
+    uint8_t least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80; /* of the second byte: no long forms, */
+    uint8_t most = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;  /* no surrogates, nothing beyond U+10FFFF */
+    c &= 0x3f >> more;
+    for (; more; more--, least = 0x80, most = 0xbf) {
+        if (text->at == text->end || *text->at < least || *text->at > most)
+            return 0xfffd;
+        c = c << 6 | (*text->at++ & 0x3f);
+    }
+    return c;
+}
+
+#if LWT_REMOVE_HTML
+
+/* Where `</name >` ends, or NULL. */
+static const uint8_t *closing(const uint8_t *at, const uint8_t *end, const char *name, int length)
+{
+    for (; at < end; at++) {
+        if (!starts(at, end, "</") || !starts(at + 2, end, name))
+            continue;
+        const uint8_t *close = at + 2 + length;
+        while (close < end && is_space(*close))
+            close++;
+        if (close < end && *close == '>')
+            return close + 1;
+    }
+    return 0;
+}
+
+/* Where the tag ends whose `<` stands before `at`; NULL if it is none. A script goes with what is in it. */
+static const uint8_t *tag(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *close = 0;
+    int script = starts(at, end, "script");
+    if ((script || starts(at, end, "style")) && (at + 5 + script == end || !is_word(at[5 + script])))
+        close = closing(at + 5 + script, end, script ? "script" : "style", 5 + script);
+    for (const uint8_t *p = at + 3; !close && starts(at, end, "!--") && p < end; p++)
+        if (starts(p, end, "-->"))
+            close = p + 3;
+    if (close)
+        return close;
+    at += at < end && *at == '/';
+    if (at == end || !(is_letter(*at) || *at == '!'))
+        return 0;
+    while (++at < end && *at != '<' && *at != '>')
+        ;
+    return at < end && *at == '>' ? at + 1 : 0;
+}
+
+/* `#123;` or `#x7b;` behind an ampersand; 0 if it is none. */
+static uint32_t number(lwt_text *text)
+{
+    int hexadecimal = starts(text->at, text->end, "#x");
+    const uint8_t *p = text->at + 1 + hexadecimal, *first = p;
+    uint32_t value = 0;
+    for (; p < text->end; p++) {
+        int digit = *p >= '0' && *p <= '9' ? *p - '0' : hexadecimal && is_letter(*p) && (*p | 32) <= 'f' ? (*p | 32) - 'a' + 10 : -1;
+        if (digit < 0)
+            break;
+        value = value < LWT_END ? value * (hexadecimal ? 16 : 10) + digit : LWT_END;
+    }
+    if (p == first)
+        return 0;
+    text->at = p + (p < text->end && *p == ';');
+    return value == 0 || value >= LWT_END || (value >= 0xd800 && value < 0xe000) ? 0xfffd : value;
+}
+
+/* The character that the text behind an ampersand stands for: the ampersand itself, if it is none of these. */
+static uint32_t entity(lwt_text *text)
+{
+    static const struct {
+        char name[6];
+        uint8_t length, character;
+    } names[] = {{"amp", 3, '&'}, {"lt", 2, '<'}, {"gt", 2, '>'}, {"quot", 4, '"'}, {"nbsp", 4, 0xa0}, {"apos;", 5, '\''}};
+    if (text->at < text->end && *text->at == '#') {
+        uint32_t found = number(text);
+        return found ? found : '&';
+    }
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        const uint8_t *behind = text->at + names[i].length;
+        if (starts(text->at, text->end, names[i].name)) {
+            text->at = behind + (i < 5 && behind < text->end && *behind == ';');
+            return names[i].character;
+        }
+    }
+    return '&';
+}
+
+#endif
+
+/* The next character, addresses included. */
+static uint32_t next_character(lwt_text *text)
+{
+    if (text->at == text->end)
+        return LWT_END;
+    uint32_t c = next_code_point(text);
+#if LWT_REMOVE_HTML
+    if (c == '<') {
+        const uint8_t *close = tag(text->at, text->end);
+        if (close) {
+            text->at = close;
+            return ' ';
+        }
+    }
+    if (c == '&')
+        return entity(text);
+#endif
+    return c;
+}
+
+#if LWT_REMOVE_URLS
+
+/* Moves behind an address that begins here: up to the next space, but for the punctuation in front of it. */
+static int skip_address(lwt_text *text)
+{
+    static const char *const schemes[] = {"https://", "http://", "ftp://", "www."};
+    static const char trailing[] = ".,;:!?)]}\"'";
+    lwt_text probe = *text;
+    for (unsigned i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (!starts(text->at, text->end, schemes[i]))
+            continue;
+        for (const char *p = schemes[i]; *p; p++)
+            probe.at++;
+        int length = 0;
+        for (uint32_t c; (c = next_character(&probe)) != LWT_END && !is_space(c); length++) {
+            int ends = c == 0xbb;
+            for (const char *p = trailing; *p; p++)
+                ends |= c == (uint8_t)*p;
+            if (!ends || !length)
+                text->at = probe.at;
+        }
+        return length > 0;
+    }
+    return 0;
+}
+
+#endif
+
+uint32_t lwt_next(lwt_text *text)
+{
+#if LWT_REMOVE_URLS
+    if (!is_word(text->before) && skip_address(text)) {
+        text->before = 'a'; /* an address does not begin right behind another */
+        return ' ';
+    }
+#endif
+    return text->before = next_character(text);
+}

@@ -1,0 +1,191 @@
+/* See tokenizer.h. Of two neighbouring symbols, those are merged whose union is the piece with the lowest id. */
+#include "model.h"
+
+#define NO_PIECE 0xffff
+#define BLOCK 16
+#define LONGEST 16 /* codes of a piece */
+
+/* Ids as they are made. */
+typedef struct {
+    lwt_words *words;
+    int characters; /* of the word; 0: none has begun */
+    uint16_t *ids;
+    int count, limit;
+} output;
+
+static int compare(const uint8_t *a, int length, const uint8_t *b, int n)
+{
+    for (int i = 0; i < length && i < n; i++)
+        if (a[i] != b[i])
+            return a[i] - b[i];
+    return length - n;
+}
+
+static uint16_t piece_id(int index)
+{
+    uint32_t bit = (uint32_t)index * LWT_ID_BITS;
+    const uint8_t *p = lwt_piece_ids + bit / 8;
+    uint32_t three = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+    return three >> bit % 8 & ((1u << LWT_ID_BITS) - 1);
+}
+
+/* The id of the piece of n codes, or NO_PIECE. */
+static uint16_t find(const uint8_t *codes, int n)
+{
+    if (n > LONGEST)
+        return NO_PIECE;
+    int low = 0, high = (LWT_PIECES + BLOCK - 1) / BLOCK;
+    while (high - low > 1) { /* the last block that does not begin behind it */
+        int middle = (low + high) / 2;
+        const uint8_t *p = lwt_pieces + lwt_starts[middle];
+        if (compare(p + 1, (*p & 15) + 1, codes, n) <= 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    uint8_t piece[LONGEST];
+    const uint8_t *p = lwt_pieces + lwt_starts[low];
+    for (int i = low * BLOCK; i < LWT_PIECES && i < (low + 1) * BLOCK; i++) {
+        int length = *p >> 4, others = (*p & 15) + 1;
+        for (p++; others; others--)
+            piece[length++] = *p++;
+        int order = compare(piece, length, codes, n);
+        if (order >= 0)
+            return order ? NO_PIECE : piece_id(i);
+    }
+    return NO_PIECE;
+}
+
+static uint16_t merge_of(const lwt_words *words, int symbol)
+{
+    return find(words->codes + words->start[symbol], words->start[symbol + 2] - words->start[symbol]);
+}
+
+/* Merges the symbols of a word until nothing is left to merge; returns how many there are. */
+static int merge(lwt_words *words, int symbols)
+{
+    for (int s = 0; s <= symbols; s++)
+        words->start[s] = s;
+    for (int s = 0; s + 1 < symbols; s++)
+        words->merged[s] = merge_of(words, s);
+    for (;;) {
+        int best = 0;
+        for (int s = 1; s + 1 < symbols; s++)
+            if (words->merged[s] < words->merged[best])
+                best = s;
+        if (symbols < 2 || words->merged[best] == NO_PIECE)
+            return symbols;
+        symbols--;
+        for (int s = best + 1; s <= symbols; s++)
+            words->start[s] = words->start[s + 1];
+        for (int s = best + 1; s + 1 < symbols; s++)
+            words->merged[s] = words->merged[s + 1];
+        if (best + 1 < symbols)
+            words->merged[best] = merge_of(words, best);
+        if (best)
+            words->merged[best - 1] = merge_of(words, best - 1);
+    }
+}
+
+static void put_id(output *out, uint16_t id)
+{
+    int repeated = id == LWT_UNKNOWN && out->count && out->ids[out->count - 1] == LWT_UNKNOWN; /* one for them all */
+    if (out->count < out->limit && !repeated)
+        out->ids[out->count++] = id;
+}
+
+static void end_word(output *out)
+{
+    lwt_words *words = out->words;
+    int symbols = merge(words, out->characters);
+    for (int s = 0; s < symbols; s++) {
+        const uint8_t *codes = words->codes + words->start[s];
+        int n = words->start[s + 1] - words->start[s];
+        put_id(out, n > 1 ? find(codes, n) : *codes == LWT_CODE_UNKNOWN ? LWT_UNKNOWN : lwt_letters[*codes]);
+    }
+    out->characters = 0;
+}
+
+static void put_code(output *out, uint8_t code)
+{
+    uint8_t *codes = out->words->codes;
+    if (code == LWT_CODE_NONE)
+        return;
+    int begins = code == LWT_CODE_SPACE || code == LWT_SPACE_MARK;
+    int pending = code == LWT_SPACE_MARK && !out->characters; /* the mark is written in the text, behind a space */
+    if (pending)
+        codes[out->characters++] = LWT_SPACE_MARK;
+    if (out->characters && (begins || out->characters == LWT_WORD))
+        end_word(out);
+    if (code != LWT_CODE_SPACE && !out->characters)
+        codes[out->characters++] = LWT_SPACE_MARK;
+    if (!begins)
+        codes[out->characters++] = code;
+}
+
+/* The codes of a character beyond ASCII. */
+static void put_character(output *out, uint32_t c)
+{
+    int low = 0, high = LWT_RANGES;
+    while (low < high) { /* the first range that begins behind it */
+        int middle = (low + high) / 2;
+        if (lwt_ranges[middle] >> 11 <= c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t range = low ? lwt_ranges[low - 1] : 0, place = c - (range >> 11);
+    if (!low || place > (range & 0x7ff)) {
+        put_code(out, LWT_CODE_UNKNOWN);
+        return;
+    }
+    uint16_t image = lwt_range_images[low - 1];
+    if (image & 0x8000) {
+        put_code(out, (uint8_t)(image + place));
+        return;
+    }
+    const uint8_t *codes = lwt_images + image;
+    for (int i = 1; i <= codes[0]; i++)
+        put_code(out, codes[i]);
+}
+
+static int put_text(lwt_words *words, const char *utf8, uint16_t *ids, int limit)
+{
+    output out = {words, 0, ids, 0, limit};
+    const uint8_t *end = (const uint8_t *)utf8;
+    while (*end)
+        end++;
+    lwt_text text = {(const uint8_t *)utf8, end, ' '};
+    for (uint32_t c; out.count < limit && (c = lwt_next(&text)) != LWT_END;) {
+        if (c < 128)
+            put_code(&out, lwt_ascii[c]);
+        else
+            put_character(&out, c);
+    }
+    if (out.characters > 1) /* a mark alone, at the end, is no word */
+        end_word(&out);
+    return out.count;
+}
+
+void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row)
+{
+    int limit = LWT_LENGTH - 2 - (second != 0);
+    uint16_t *ids = row->ids;
+    int a = put_text(words, first, ids + 1, limit);
+    int b = second ? put_text(words, second, words->second, limit) : 0;
+    if (a + b > limit) { /* see truncate in lwt/data/rows.py */
+        int half = limit - b > (limit + 1) / 2 ? limit - b : (limit + 1) / 2;
+        a = a < half ? a : half;
+        b = b < limit - a ? b : limit - a;
+    }
+    ids[0] = LWT_CLS;
+    ids[a + 1] = LWT_SEP;
+    row->first = a + 2;
+    row->length = a + 2;
+    if (second) {
+        for (int i = 0; i < b; i++)
+            ids[a + 2 + i] = words->second[i];
+        ids[a + 2 + b] = LWT_SEP;
+        row->length += b + 1;
+    }
+}

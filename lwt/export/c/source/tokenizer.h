@@ -1,0 +1,42 @@
+/* From text to ids: the training's own cleaning and byte-pair pieces, by tables that are made from both. */
+#ifndef LWT_TOKENIZER_H
+#define LWT_TOKENIZER_H
+
+#include <stdint.h>
+
+#include "engine.h"
+
+#define LWT_WORD 1024 /* characters of a word; what is longer is cut into two */
+
+enum { LWT_PAD, LWT_UNKNOWN, LWT_CLS, LWT_MASK, LWT_SEP };
+
+/* Codes stand for the characters that the vocabulary knows, in the order of their numbers; and for these. */
+enum { LWT_CODE_NONE = 253, LWT_CODE_SPACE, LWT_CODE_UNKNOWN };
+
+/* Characters up to U+007F: their codes. */
+extern const uint8_t lwt_ascii[128];
+/* Ranges of other characters with known ones in them: number << 11 | length - 1, ascending. What they become: from
+   0x8000 on, codes one after the other; else a place in `lwt_images`, a length and so many codes. */
+extern const uint32_t lwt_ranges[];
+extern const uint16_t lwt_range_images[];
+extern const uint8_t lwt_images[];
+/* Ids of the codes. */
+extern const uint16_t lwt_letters[];
+/* Longer pieces, sorted: shared with the one before << 4 | others - 1, and the other codes. Every 16th shares nothing;
+   `lwt_starts` are their places. `lwt_piece_ids` has LWT_ID_BITS a piece. */
+extern const uint8_t lwt_pieces[];
+extern const uint16_t lwt_starts[];
+extern const uint8_t lwt_piece_ids[];
+
+/* Memory to work with. */
+typedef struct {
+    uint8_t codes[LWT_WORD];
+    uint16_t start[LWT_WORD + 1];
+    uint16_t merged[LWT_WORD];
+    uint16_t second[LWT_LENGTH];
+} lwt_words;
+
+/* A text, or two (`second` may be NULL), as a row of at most LWT_LENGTH ids; the longer one is cut first. */
+void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row);
+
+#endif

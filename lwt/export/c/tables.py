@@ -1,0 +1,171 @@
+"""The tokenizer's tables: what every character becomes, and which pieces there are.
+
+Cleaning is done character by character: a table holds what `lwt.data.text.Cleaner` makes of each one, as far as the
+vocabulary knows it. All others are unknown, and a run of unknown characters is one token. Two things depend on a
+character's neighbours, and are not done: the final form of the Greek sigma, and the composition of what is no accent
+(the parts of a Hangul syllable).
+
+Pieces are those of SentencePiece's byte-pair model, where a lower id is merged first.
+"""
+
+import dataclasses
+import functools
+import itertools
+import sys
+import unicodedata
+
+import numpy as np
+import sentencepiece
+
+from lwt import errors
+from lwt.export.c import literals
+
+MARK = "\u2581"  # begins a word
+NONE, SPACE, UNKNOWN = 253, 254, 255  # as in tokenizer.h
+LONGEST, BLOCK = 16, 16
+RANGE = 1 << 11
+BETWEEN = "xzqzx"  # letters around a character, none of which it changes
+IGNORED = ("Cn", "Co", "Cs")  # unassigned, private, surrogates: always unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """See source/tokenizer.h.
+
+    Attributes:
+        arrays: name -> array.
+        defines: name -> number.
+    """
+
+    arrays: dict
+    defines: dict
+
+    def source(self):
+        """The C definitions."""
+        return "".join(literals.array(f"lwt_{name}", values, part="tokenizer") for name, values in self.arrays.items())
+
+    def bytes(self):
+        """Of all arrays."""
+        return sum(values.nbytes for values in self.arrays.values())
+
+
+def of(tokenizer, cleaner):
+    """The `Tables` of a `lwt.data.tokenizer.Tokenizer`; see `make`."""
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
+    return make(tuple(model.id_to_piece(i) for i in range(tokenizer.pieces)), cleaner, first=tokenizer.first)
+
+
+@functools.cache
+def make(pieces, cleaner, *, first):
+    """The `Tables` of a vocabulary.
+
+    Args:
+        pieces: tuple of all pieces, by id.
+        cleaner: a `lwt.data.text.Cleaner`.
+        first: the first id that is no special one.
+
+    Raises:
+        lwt.errors.ConfigError: text is cleaned, or cut into pieces, in a way that the C program does not know.
+    """
+    _check(pieces, cleaner, first)
+    letters = {piece: i for i, piece in enumerate(pieces) if i >= first and len(piece) == 1}
+    codes = {character: code for code, character in enumerate(sorted(letters))}
+    ascii_codes, ranges, images, blob = _characters(cleaner, codes)
+    longer = {tuple(codes[c] for c in piece): i for i, piece in enumerate(pieces) if i >= first and len(piece) > 1}
+    packed, starts, ids = _pieces(longer)
+    bits = max(len(pieces) - 1, 1).bit_length()
+    arrays = {
+        "ascii": ascii_codes,
+        "ranges": ranges,
+        "range_images": images,
+        "images": blob,
+        "letters": np.array([letters[c] for c in sorted(letters)], np.uint16),
+        "pieces": packed,
+        "starts": starts,
+        "piece_ids": _pack(ids, bits),
+    }
+    defines = {"ranges": len(ranges), "pieces": len(ids), "id_bits": bits, "space_mark": codes[MARK]}
+    return Tables(arrays, defines)
+
+
+def _check(pieces, cleaner, first):
+    for key, wanted in {"lowercase": True, "strip_accents": True, "unicode": "NFKC", "characters": ""}.items():
+        if getattr(cleaner, key) != wanted:
+            raise errors.ConfigError(
+                f"data.clean.{key}={getattr(cleaner, key)!r} should be {wanted!r}: the tokenizer in C has no other way"
+            )
+    characters = set("".join(pieces[first:]))
+    missing = sorted(characters | {MARK} - set(pieces))
+    missing = [c for c in missing if c not in pieces]
+    if missing or len(characters) > NONE:
+        raise errors.ConfigError(
+            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it should have at "
+            f"most {NONE}, every one a piece"
+        )
+    long = next((p for p in pieces[first:] if len(p) > LONGEST or MARK in p[1:]), None)
+    if long is not None:
+        raise errors.ConfigError(
+            f"the tokenizer's piece {long!r} should be within a word, of at most {LONGEST} letters"
+        )
+
+
+def _characters(cleaner, codes):
+    """What characters become: ``(codes of ASCII, ranges, their images, the blob of longer images)``."""
+    ascii_images = [_image(cleaner.clean(f"x{chr(number)}x")[1:-1], codes) for number in range(128)]
+    others = [chr(n) for n in range(128, sys.maxunicode + 1) if unicodedata.category(chr(n)) not in IGNORED]
+    cleaned = cleaner.clean(BETWEEN.join(others)).split(BETWEEN)  # all at once: 30 times as fast
+    images = [(ord(character), _image(found, codes)) for character, found in zip(others, cleaned, strict=True)]
+    blob, places, ranges, targets = bytearray(), {}, [], []
+    for start, length, image, rising in _runs([(n, image) for n, image in images if image != (UNKNOWN,)]):
+        if not rising and image not in places:
+            places[image] = len(blob)
+            blob += bytes([len(image), *image])
+        ranges.append(start << 11 | length - 1)
+        targets.append(0x8000 | image[0] if rising else places[image])
+    ascii_codes = np.array([image[0] if image else NONE for image in ascii_images], np.uint8)
+    return ascii_codes, np.array(ranges, np.uint32), np.array(targets, np.uint16), np.frombuffer(bytes(blob), np.uint8)
+
+
+def _image(cleaned, codes):
+    """The codes of what the cleaner makes of a character inside of a word; unknown ones are merged into one."""
+    found = [SPACE if c == " " else codes.get(c, UNKNOWN) for c in cleaned]
+    image = tuple(code for code, group in itertools.groupby(found) for code in ([code] if code == UNKNOWN else group))
+    return (UNKNOWN,) if set(image) == {UNKNOWN} else image
+
+
+def _runs(known):
+    """Neighbours of one image, or of codes one after the other: ``(first, length, image of the first, rising)``."""
+    runs = []
+    for number, image in known:
+        if runs:
+            start, length, first, rising = runs[-1]
+            follows = number == start + length and length < RANGE
+            same, next_code = image == first, len(first) == len(image) == 1 and image[0] == first[0] + length < NONE
+            if follows and (same and not rising or next_code and (rising or length == 1)):
+                runs[-1] = (start, length + 1, first, next_code and not same)
+                continue
+        runs.append((number, 1, image, False))
+    return runs
+
+
+def _pieces(longer):
+    """Sorted and front-coded pieces: ``(bytes, places of every 16th, ids)``."""
+    packed, starts, before = bytearray(), [], ()
+    ordered = sorted(longer)
+    for i, piece in enumerate(ordered):
+        shared = 0
+        if i % BLOCK == 0:
+            starts.append(len(packed))
+        else:
+            shared = next((k for k, (a, b) in enumerate(zip(before, piece)) if a != b), min(len(before), len(piece)))
+        packed += bytes([shared << 4 | len(piece) - shared - 1, *piece[shared:]])
+        before = piece
+    if len(packed) > 0xFFFF:
+        raise errors.ConfigError(f"the tokenizer's pieces take {len(packed)} bytes; they should take at most 65,535")
+    return np.frombuffer(bytes(packed), np.uint8), np.array(starts, np.uint16), [longer[piece] for piece in ordered]
+
+
+def _pack(ids, bits):
+    """Numbers of so many bits, low ones first; two bytes more, so that three can always be read."""
+    flags = (np.array(ids, np.uint32)[:, None] >> np.arange(bits)) & 1
+    return np.concatenate([np.packbits(flags.astype(np.uint8), bitorder="little"), np.zeros(2, np.uint8)])

@@ -1,0 +1,102 @@
+"""The weights of a run as C arrays: the very integers and scales that ``lwt.export.quantize`` writes."""
+
+import numpy as np
+
+from lwt import errors
+from lwt.export import quantize
+from lwt.export import quantized as artefact
+from lwt.export.c import literals
+from lwt.layers import quantized
+
+LARGEST_BLOCK = 512  # beyond it, sums of products of 8 and 16 bits would not fit into 32
+HALF = "float16"
+
+
+def of(opened):
+    """The weights of a run as the file of ``lwt.export.quantize`` has them, and the `Quantize` that made them.
+
+    Raises:
+        lwt.errors.ConfigError: they are quantized in a way that the C engine does not know.
+    """
+    used = quantize.quantization_of(opened)
+    wanted = {"format": "int8", "outliers": 0, "activations": ""}
+    for key, value in wanted.items():
+        if getattr(used, key) != value:
+            raise errors.ConfigError(f"reparam.{key}={getattr(used, key)!r} should be {value!r} for the engine in C")
+    if used.block % 4 or not 0 < used.block <= LARGEST_BLOCK:
+        raise errors.ConfigError(
+            f"reparam.block={used.block} should be a multiple of 4 between 4 and {LARGEST_BLOCK} for the engine in C"
+        )
+    return artefact.as_stored(quantize.weights(opened, used), rest=HALF), used
+
+
+class Source:
+    """Collects the definitions of constant arrays, and names them in initialisers of the engine's structs.
+
+    Args:
+        weights: flat dict, from `of`.
+
+    Attributes:
+        text: the C definitions so far.
+        used: names of the weights that were asked for.
+    """
+
+    def __init__(self, weights):
+        self._weights, self.text, self.used = weights, "", set()
+
+    def __contains__(self, name):
+        return name in self._weights
+
+    def value(self, name):
+        """A weight that is no node, as float32 values that float16 holds."""
+        self.used.add(name)
+        return np.asarray(self._weights[name], np.float32)
+
+    def linear(self, name):
+        """``lwt_linear`` of a module with a kernel, and perhaps a bias."""
+        kernel = self._node(f"{name}/kernel")
+        inputs, outputs = kernel.shape
+        values, scales = np.asarray(kernel.values).T, np.asarray(kernel.scales).T
+        return f"{{{self._pair(name, values, scales)}, {self._vector(f'{name}/bias')}, {inputs}, {outputs}}}"
+
+    def table(self, name):
+        """``lwt_table`` of an embedding."""
+        table = self._node(name)
+        return f"{{{self._pair(name, np.asarray(table.values), np.asarray(table.scales))}, {table.shape[1]}}}"
+
+    def norm(self, name):
+        """``lwt_norm`` of a norm."""
+        return f"{{{self._vector(f'{name}/scale')}, {self._vector(f'{name}/bias')}}}"
+
+    def conv(self, name):
+        """``lwt_conv`` of a depthwise convolution.
+
+        Raises:
+            lwt.errors.ConfigError: its taps have more than one scale a channel.
+        """
+        kernel = self._node(f"{name}/kernel")
+        if kernel.scales.shape[0] > 1:
+            raise errors.ConfigError(
+                f"model.kernel_size={kernel.shape[0]} should be at most reparam.block={kernel.block} for the engine in "
+                "C"
+            )
+        pair = self._pair(name, np.asarray(kernel.values), np.asarray(kernel.scales))
+        return f"{{{pair}, {self._vector(f'{name}/bias')}}}"
+
+    def _node(self, name):
+        node = self._weights[name]
+        if not isinstance(node, quantized.Quantized):
+            raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets should match it, for the engine in C")
+        self.used.add(name)
+        return node
+
+    def _pair(self, name, values, scales):
+        return f"{self._array(name, values, 'weights')}, {self._array(f'{name}/scales', scales, 'scales')}"
+
+    def _vector(self, name):
+        return self._array(name, self.value(name).astype(np.float16), "weights") if name in self else "0"
+
+    def _array(self, name, values, part):
+        symbol = "w_" + name.replace("/", "_")
+        self.text += "static " + literals.array(symbol, values, part=part)
+        return symbol

@@ -1,0 +1,84 @@
+"""A run whose model and weights are replaced by others, and what the C program made of it answers."""
+
+import copy
+import json
+import pathlib
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt import trees
+from lwt.analysis import config_files
+from lwt.export.c import export, toolchain
+from lwt.layers import quantized
+from lwt.models import bert, embbert, embedder
+
+ROOT = pathlib.Path(__file__).parents[3]
+WORDS = "cold old bold warm long dark young slow great small café “quoted” naïve x2 — 'tis £5".split()
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, untrained):
+    """A tiny EmbBERT with random weights, for texts in two classes."""
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "texts").mkdir()
+    rows = [{"text": f"{WORDS[i % 17]} {WORDS[i % 7]} {i}", "label": f"class {i % 2}"} for i in range(60)]
+    (folder / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = f"{ROOT}/configs/embbert_finetune.py:data=folder:{folder}/texts,vocabulary=160,smoke=true"
+    config = config_files.load(spec)
+    config.model.update(width=16, reduced=4, layers=1, kernel_size=3, max_length=32)
+    config.data.row_length = 24
+    return untrained(config, folder / "run")
+
+
+@pytest.fixture(scope="session")
+def variant(run):
+    """``variant(kind, **fields)``: the run with another model, "embbert", "embedder" or "bert", and random weights,
+    quantized already."""
+    kinds = {"embbert": embbert.Embbert, "embedder": embedder.Embedder, "bert": bert.Bert}
+
+    def make(kind, *, seed=0, **fields):
+        own = run.model
+        generator = np.random.default_rng(seed)
+        common = dict(vocabulary=own.vocabulary, max_length=32, width=20, reduced=6, head="classify", outputs=3)
+        other = copy.copy(run)
+        other.model, other.labels = kinds[kind](**common | fields), ("a", 'b "quoted"', "c??/é")
+        other.weights = {name: _weight(leaf.shape, name, generator) for name, leaf in _shapes(other.model).items()}
+        return other
+
+    return make
+
+
+def _shapes(model):
+    return trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
+
+
+def _weight(shape, name, generator):
+    if len(shape) < 2:
+        return jnp.asarray(generator.normal(0, 0.4, shape) + name.endswith("scale"), jnp.float32)
+    scales = generator.uniform(0.2, 1, (-(-shape[0] // 64), *shape[1:])) * 0.01
+    values = jnp.asarray(generator.integers(-127, 128, shape), jnp.int8)
+    return quantized.Quantized(values, jnp.asarray(scales, jnp.float16), block=min(64, shape[0]))
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """``program(opened, activations) -> answer(lines, *flags) -> lines``, by the program for this machine."""
+
+    def build(opened, activations):
+        folder = tmp_path_factory.mktemp(activations)
+        export.write(opened, folder, activations=activations)
+        toolchain.make(folder, "classify", CC=toolchain.host(), CFLAGS="-O0")  # compiles in a third of the time
+
+        def answer(lines, *flags):
+            data = b"".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+            done = subprocess.run([folder / "classify", *flags], input=data, capture_output=True, check=True)
+            return done.stdout.decode().splitlines()
+
+        answer.folder = folder
+        return answer
+
+    return build

@@ -1,0 +1,94 @@
+"""Every network in C gives the logits of the model in JAX with the same integers as weights."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.attention import efficient, linear
+from lwt.export import quantize
+from lwt.export import quantized as artefact
+from lwt.export.c import export, reference, toolchain, weights
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+TEXTS = ["a cold old one", "", "bold warm long dark young slow great small " * 6, "£5 — naïve", "x2"]
+EFFICIENT = functools.partial(efficient.Attention)
+EA = dict(attention=EFFICIENT, heads=1, activation="silu", norm="rms", norm_place="inline", dropout=0.0)
+PAPER = dict(norm="layer", use_bias=False, segments=2, pool="first")
+VARIANTS = {
+    "embbert": ("embbert", dict(width=136, layers=2, kernel_size=5, pool="rms")),  # more than one block of inputs
+    "embbert paper": ("embbert", dict(layers=2, kernel_size=32, heads=2, expansion=2, **PAPER)),
+    "embedder": ("embedder", dict(pool="rms", norm="none", use_bias=False)),
+    "embedder conv": ("embedder", dict(pool="rms", kernel_size=5)),
+    "bert": ("bert", dict(width=18, hidden=21, heads=2, pool="rms")),  # heads of 9 channels
+    "bert tiny": ("bert", dict(hidden=40, activation="gelu", segments=2, embedding_norm=True, pooler=True)),
+    "bert ne ea": ("bert", dict(hidden=15, layers=3, embedding="nano", **EA)),
+}
+# Root mean square of the difference, relative to that of the logits. Sums of integers are exact, and operands have 16
+# bits; what is left is the rounding of states: half of 2^-11 of a value, or of 1/127 of the largest in a row, which is
+# about 0.7 % of a row, several times in two layers.
+TOLERANCES = {"fp16": 0.002, "int8": 0.03}
+
+
+def relative(found, wanted):
+    return np.sqrt(np.square(found - wanted).mean() / np.square(wanted).mean())
+
+
+def answers(lines):
+    rows = [line.split("\t") for line in lines]
+    return [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_programs_logits_are_the_models(name, variant, program):
+    kind, fields = VARIANTS[name]
+    opened = variant(kind, **fields)
+    wanted = reference.logits(opened, weights.of(opened)[0], [(text,) for text in TEXTS], batch=len(TEXTS))
+    for activations, tolerance in TOLERANCES.items():
+        answer = program(opened, activations)
+        labels, found = answers(answer([text + "\n" for text in TEXTS]))
+        assert relative(found, wanted) <= tolerance, (activations, found, wanted)
+        assert labels == [opened.labels[i] for i in found.argmax(1)]
+        assert answer([], "--self-test")[0].startswith("self-test: 0 of 5 failed")
+
+
+def test_the_integers_are_those_of_the_quantized_file(run, tmp_path):
+    quantize.export(run, tmp_path / "int8.safetensors")
+    stored, found = artefact.load(tmp_path / "int8.safetensors"), weights.of(run)[0]
+    assert stored.keys() == found.keys()
+    for name, weight in found.items():
+        jax.tree.map(np.testing.assert_array_equal, weight, stored[name])
+    source = weights.Source(found)
+    source.linear("head/classifier")
+    integers = source.text.split("w_head_classifier[")[1].split("{\n")[1].split("}")[0].replace("\n", "")
+    kernel = np.asarray(stored["head/classifier/kernel"].values).T.reshape(-1)
+    assert [int(x) for x in integers.split(",") if x] == kernel.tolist()
+
+
+def test_the_self_test_fails_where_a_weight_is_another(variant, program):
+    answer = program(variant("embbert", layers=2, kernel_size=4), "fp16")
+    path = answer.folder / "model.c"
+    text = path.read_text()
+    start = text.index("w_block_1_attention_out[")
+    values = text.index("{\n", start) + 2
+    path.write_text(text[:values] + "127," * 40 + text[text.index(",\n", values) + 1 :])
+    with pytest.raises(errors.ConfigError, match="make test fails"):
+        toolchain.make(answer.folder, "test")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        ("embbert", dict(head="pretrain"), "model.head='pretrain' should be 'classify'"),
+        ("embbert", dict(attention=functools.partial(linear.Attention)), "model.attention is 'linear'"),
+        ("bert", dict(sizes={"block_0/mlp": 7}, hidden=8), "model.sizes"),
+        ("embbert", dict(kernel_size=80), "model.kernel_size=80 should be at most reparam.block=64"),
+    ],
+)
+def test_what_the_engine_does_not_know_is_refused(kind, fields, message, variant, tmp_path):
+    opened = variant(kind, **fields)
+    with pytest.raises(errors.ConfigError, match=message):
+        export.export(opened, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

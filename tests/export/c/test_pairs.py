@@ -1,0 +1,30 @@
+"""Pairs of texts, and a number for an answer."""
+
+import json
+
+import numpy as np
+
+from lwt.data import supervised
+from lwt.export.c import reference, weights
+
+PAIRS = [
+    ("a cold old one", "bold warm"),
+    ("", "x2"),
+    ("long dark young slow great small " * 8, "cold"),
+    ("cold", "long dark young slow great small " * 8),
+    ("long dark young slow " * 8, "great small £5 cold bold " * 8),
+]
+
+
+def test_pairs_and_regression(variant, program, tmp_path):
+    opened = variant("embedder", outputs=1, pool="rms", kernel_size=3, segments=2)
+    opened.workdir, opened.labels = str(tmp_path), ()
+    (tmp_path / supervised.LABELS).write_text(json.dumps({"names": [], "fields": ["a", "b"]}))
+    answer = program(opened, "fp16")
+    lines = ["\t".join(pair) + "\n" for pair in PAIRS]
+    rows = [reference.row(opened, pair) for pair in PAIRS]
+    assert [list(map(int, line.split())) for line in answer(lines, "--ids")] == [ids.tolist() for ids, _ in rows]
+    assert {len(ids) for ids, _ in rows} >= {24} and all(segments.max() == 2 for _, segments in rows)
+    wanted = reference.logits(opened, weights.of(opened)[0], PAIRS)[:, 0]
+    found = np.array(list(map(float, answer(lines))))
+    np.testing.assert_allclose(found, wanted, rtol=0.002, atol=0.002 * np.abs(wanted).max())
