@@ -95,8 +95,7 @@ def _check(pieces, cleaner, first):
                 f"data.clean.{key}={getattr(cleaner, key)!r} should be {wanted!r}: the tokenizer in C has no other way"
             )
     characters = set("".join(pieces[first:]))
-    missing = sorted(characters | {MARK} - set(pieces))
-    missing = [c for c in missing if c not in pieces]
+    missing = (characters | {MARK}) - set(pieces)
     if missing or len(characters) > NONE:
         raise errors.ConfigError(
             f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it should have at "
