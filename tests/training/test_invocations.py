@@ -127,7 +127,11 @@ def spoilt_data(folder, content, *, name="train.jsonl"):
 @pytest.mark.parametrize(
     "name, content, parts",
     [
-        ("train.jsonl.gz", gzip.compress(b'{"source": "a b", "target": "c"}\n' * 5000)[:60], ["gz is damaged"]),
+        (
+            "train.jsonl.gz",
+            gzip.compress(b'{"source": "a b", "target": "c"}\n' * 5000, mtime=0)[:60],
+            ["gz is damaged"],
+        ),
         ("train.jsonl", b"", ["train.jsonl is empty", "'train'"]),
         ("train.jsonl", b'{"source": "a", "target": "b"}\n{"source": "a"}\n', ["train.jsonl:2:", "1 of 2", "'target'"]),
         ("dev.jsonl", b'{"source": "a", "target": "b"}\n', ["no split 'train'", "dev"]),
