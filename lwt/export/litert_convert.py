@@ -1,0 +1,106 @@
+"""What is asked of Google's packages: StableHLO to a LiteRT file, floats to integers, and running it.
+
+`litert_converter` has no public function for a program of JAX: what is used here is what its own front end for PyTorch
+uses, which another release may change. So the three packages are pinned (setup.py), and nothing else imports
+them.
+"""
+
+import contextlib
+import importlib
+import io
+
+import jax
+import numpy as np
+from jax import export as stablehlo
+
+from lwt import errors
+
+PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer", "ai_edge_litert.interpreter")
+INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
+PASSES = "builtin.module(vhlo-legalize-stablehlo,reconcile-unrealized-casts,inline,strip-debuginfo)"
+SIGNATURE = "serving_default"
+# Operations that stay as they are: of "static", masked scores (-1e9 would be a part of their range), their softmax, and
+# what goes out; of "dynamic", depthwise convolutions, which are small, and half as fast with weights of int8.
+STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
+
+
+def require():
+    """Imports the packages.
+
+    Raises:
+        lwt.errors.ConfigError: they are not installed.
+    """
+    try:
+        for name in PACKAGES:
+            importlib.import_module(name)
+    except ImportError as error:
+        raise errors.ConfigError(f"LiteRT is not installed ({error}): {INSTALL}") from error
+
+
+def convert(function, example):
+    """A function as the bytes of a .tflite file of floats.
+
+    Args:
+        function: of a dict of arrays, to a dict of arrays; traced. Its names are those of the file's outputs.
+        example: such a dict: its names, shapes and types are those of the file's inputs.
+
+    Raises:
+        lwt.errors.ConfigError: LiteRT lacks an operation of the function.
+    """
+    from litert_converter import converter_api_ext as converter
+    from litert_converter.mlir import ir, passmanager
+
+    names = list(example)
+    shapes = [jax.ShapeDtypeStruct(example[name].shape, example[name].dtype) for name in names]
+    program = stablehlo.export(jax.jit(lambda *arrays: function(dict(zip(names, arrays)))))(*shapes)
+    outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))  # in the order of a dict's leaves
+    context = ir.Context()
+    converter.prepare_mlir_context(context)
+    config = converter.ConvertToTFLConfig()
+    config.model_origin_framework = "JAX"
+    with context:
+        try:
+            module = ir.Module.parse(program.mlir_module_serialized)
+            passmanager.PassManager.parse(PASSES).run(module.operation)
+            (main,) = module.body.operations
+            converter.set_signature(main.operation, SIGNATURE, names, outputs)
+            converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
+            return converter.export_flatbuffer_to_bytes(module.operation)
+        except (ir.MLIRError, ValueError, RuntimeError) as error:
+            raise errors.ConfigError(f"the model cannot be converted to LiteRT: {error}") from error
+
+
+def quantize(model, *, calibration=()):
+    """A file of floats with its products in int8: every row (or channel) of a weight has its own scale.
+
+    Args:
+        model: bytes from `convert`.
+        calibration: inputs, dicts of arrays, that the ranges of the activations come from ("static"); without any,
+            each is rounded by its own range at run time ("dynamic").
+    """
+    from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
+
+    float_ = algorithm_manager.AlgorithmName.NO_QUANTIZE
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars
+        work = quantizer.Quantizer(model)
+        work.load_quantization_recipe(recipe.static_wi8_ai8() if calibration else recipe.dynamic_wi8_afp32())
+        for name in STATIC_FLOATS if calibration else DYNAMIC_FLOATS:
+            operation = qtyping.TFLOperationName[name]
+            work.update_quantization_recipe(regex=".*", operation_name=operation, algorithm_key=float_)
+        ranges = work.calibrate({SIGNATURE: calibration}, num_threads=1) if calibration else None
+        return bytes(work.quantize(ranges).quantized_model)
+
+
+def runner(model, *, threads=1):
+    """The function of a dict of arrays, to another, that the bytes of a .tflite file are, on this machine's CPU.
+
+    Raises:
+        lwt.errors.ConfigError: the bytes are no such file.
+    """
+    from ai_edge_litert import interpreter
+
+    try:
+        call = interpreter.Interpreter(model_content=model, num_threads=threads).get_signature_runner(SIGNATURE)
+    except ValueError as error:
+        raise errors.ConfigError(f"LiteRT does not run the file: {error}") from error
+    return lambda batch: {name: np.array(x) for name, x in call(**batch).items()}

@@ -1,0 +1,55 @@
+"""export.py hands its other flags to the program of the target that one of them names."""
+
+import importlib.util
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+import export
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """``started(*flags) -> (module, flags)``: what export.py would run."""
+
+    def started(*flags):
+        runs = []
+        monkeypatch.setattr(sys, "argv", ["export.py", *flags])
+        monkeypatch.setattr(runpy, "run_module", lambda name, **_: runs.append((name, sys.argv[1:])))
+        export.main()
+        return runs[0]
+
+    return started
+
+
+def test_the_other_flags_are_the_target_s(started):
+    assert started("--target=c", "--workdir=a", "--budget", "9") == ("lwt.export.c", ["--workdir=a", "--budget", "9"])
+    assert started("--out=x", "--target", "litert") == ("lwt.export.litert", ["--out=x"])
+    for name in export.TARGETS.values():
+        assert importlib.util.find_spec(name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--target=litrt"], "--target=litrt: did you mean 'litert'?"),
+        (["--workdir=runs/x"], "--target=: there is: bundle, c, litert, litert-translate, safetensors"),
+    ],
+)
+def test_a_target_that_there_is_not(started, capsys, flags, message):
+    with pytest.raises(SystemExit) as ended:
+        started(*flags)
+    assert ended.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_a_target_s_program_runs(tmp_path):
+    """From a shell: its flags are known, and its errors are one line."""
+    command = [sys.executable, "export.py", "--target=safetensors", f"--workdir={tmp_path}", "--format=int4"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 2 and ended.stderr.startswith("error: ") and str(tmp_path) in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
