@@ -119,9 +119,8 @@ def weights(opened, format):
 def _check(opened, format):
     if format not in FORMATS:
         raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, FORMATS)}")
-    if (
-        format == "int8" and "image" in opened.model.example()
-    ):  # the export of ViT crashes with ai-edge-litert 2.3.0, LH-ViT's logits are wrong
+    # With ai-edge-litert 2.3.0 the export of ViT crashes, and LH-ViT's logits are wrong.
+    if format == "int8" and "image" in opened.model.example():
         raise errors.ConfigError("format='int8' is for texts; for images it should be 'dynamic' or 'float32'")
     if not hasattr(opened.task, "predict"):
         raise errors.ConfigError(
