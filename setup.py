@@ -52,6 +52,8 @@ DEVICE = ["ziglang>=0.16,<0.18", "unicorn~=2.1"]
 # releases of typing-extensions that are too old for chex. So: pip install --no-deps litert-converter==0.5.0
 LITERT = ["ai-edge-quantizer==0.10.0", "ai-edge-litert==2.3.0"]
 
+NOTEBOOKS = ["nbclient~=0.11", "ipykernel~=7.4"]
+
 TEST = [
     "pytest~=9.2",
     "pytest-timeout~=2.4",
@@ -64,6 +66,7 @@ TEST = [
     TIMM,
     "scikit-learn~=1.9",
     *DEVICE,
+    *NOTEBOOKS,
 ]
 
 setuptools.setup(
@@ -81,7 +84,7 @@ setuptools.setup(
         "c": DEVICE,
         "litert": LITERT,
         "augment": [TORCH, "torchvision~=0.28.0"],
-        "notebooks": ["jupytext~=1.19", "nbclient~=0.11", "ipykernel~=7.4"],
+        "notebooks": NOTEBOOKS,
         "cuda": [f"jax[cuda12]{JAX}"],
         "tpu": [f"jax[tpu]{JAX}"],
     },
