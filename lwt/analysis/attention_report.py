@@ -36,18 +36,8 @@ def rows_of(records, *, command):
     """
     rows = []
     for record in records.values():
-        arguments = dict(record["arguments"])
-        metric = METRICS[arguments["task"]][0]
-        fixed = {
-            "config": record["config"],
-            "seed": arguments.pop("seed"),
-            "overrides": arguments,
-            "split": record["figures"]["data"],
-            "hardware": record["hardware"],
-            "seconds": record["seconds"],
-            "command": command,
-            "paper": None,
-        }
+        metric = METRICS[record["arguments"]["task"]][0]
+        fixed = results.of_run(record, command=command)
         for name, value in ({metric: record["figures"][metric]} | record["costs"]).items():
             rows.append(fixed | {"metric": name, "value": value})
     return rows

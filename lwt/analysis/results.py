@@ -95,6 +95,25 @@ def load(path):
     return rows
 
 
+def of_run(record, *, command):
+    """What the rows of a run have in common: all but ``metric`` and ``value``.
+
+    Args:
+        record: what a study kept of it: its ``arguments`` (the seed among them), ``config``, ``figures`` and so on.
+    """
+    overrides = dict(record["arguments"])
+    return {
+        "config": record["config"],
+        "seed": overrides.pop("seed"),
+        "overrides": overrides,
+        "split": record["figures"]["data"],
+        "hardware": record["hardware"],
+        "seconds": record["seconds"],
+        "command": command,
+        "paper": None,
+    }
+
+
 def check(row, *, where="result row"):
     """Raises `lwt.errors.DataError` unless a row has all keys, no others, of the right types, and finite numbers."""
     if not isinstance(row, dict):

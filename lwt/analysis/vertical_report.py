@@ -39,17 +39,8 @@ def rows_of(records, *, command):
     """
     rows = []
     for record in records.values():
-        arguments, metric = dict(record["arguments"]), METRICS[record["arguments"]["task"]].name
-        fixed = {
-            "config": record["config"],
-            "seed": arguments.pop("seed"),
-            "overrides": arguments,
-            "split": record["figures"]["data"],
-            "hardware": record["hardware"],
-            "seconds": record["seconds"],
-            "command": command,
-            "paper": None,
-        }
+        metric = METRICS[record["arguments"]["task"]].name
+        fixed = results.of_run(record, command=command)
         validation = record["curves"]["validation"]
         values = {metric: record["figures"][metric]} | record["costs"]
         values["validation"] = max(validation[metric][1])
