@@ -29,7 +29,6 @@ from lwt.layers import quantized
 from lwt.training import checkpoint, command, experiment, hardware, latency
 
 RECORD = os.path.join("eval", "recipe.json")
-FORMAT = "int8"
 CUTS = {"structured": structured.prune, "factorise": factorise.factorise}
 
 
@@ -42,12 +41,14 @@ class Made:
         opened: an `experiment.Experiment` with the weights that are measured.
         bytes: of the weights, or of their file.
         seconds: of its training; 0 for none.
+        file: path of the integers, if they are what is measured.
     """
 
     name: str
     opened: experiment.Experiment
     bytes: int
     seconds: float = 0.0
+    file: str = ""
 
 
 def stages(path, kind, *, adapt=""):
@@ -91,7 +92,7 @@ def run(chain, teacher, workdir, *, path, more=""):
             spec = study.spec_of(path, start | learning | arguments, more)
             seconds = study.run(study.Entry(name, arguments, spec), workdir, _timed, record=RECORD)["seconds"]
         opened = experiment.load(out)
-        size = 4 * _trained(opened) if what == "adapt" else pareto.size(opened)
+        size = trees.nbytes(opened.stored()[0]) if what == "adapt" else pareto.size(opened)
         done.append(Made(name, opened, size, seconds))
         folder = out
     return done
@@ -109,9 +110,9 @@ def _cut(cut, folder, out, arguments):
 
 def _quantized(name, folder):
     opened = experiment.load(folder)
-    path = os.path.join(folder, "export", f"{FORMAT}.safetensors")
+    path = os.path.join(folder, "export", "int8.safetensors")
     size = quantize.export(opened, path)
-    return Made(name, quantize.load(opened, path), size)
+    return Made(name, quantize.load(opened, path), size, file=path)
 
 
 def _timed(entry, folder):
@@ -124,10 +125,6 @@ def _seconds(folder):
     return study.seconds(folder) if os.path.exists(os.path.join(folder, "metrics.jsonl")) else 0.0
 
 
-def _trained(opened):
-    return trees.count(opened.stored()[0])
-
-
 def measure(done, *, rounds=7):
     """A row of figures for every stage: ``[{"name", "task", "metric", "quality", "bytes", ...}]``.
 
@@ -138,8 +135,7 @@ def measure(done, *, rounds=7):
     seconds = latency.of_runs({made.name: made.opened for made in done}, rows=pareto.ROWS, rounds=rounds)
     found = []
     for made in done:
-        file = made.opened.workdir + f"/export/{FORMAT}.safetensors" if made.name == FORMAT else ""
-        metric, _, quality = pareto.quality(made.opened, file=file)
+        metric, _, quality = pareto.quality(made.opened, file=made.file)
         alone, together = seconds[made.name]
         found.append(
             {
