@@ -6,6 +6,7 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NO_DEPS := litert-converter==0.5.0 jax2onnx==0.17.1 # see setup.py
 
 .PHONY: quickstart test lint clean
 
@@ -36,4 +37,5 @@ $(VENV)/.runtime: setup.py | $(BIN)/python
 $(VENV)/.test: setup.py | $(BIN)/python
 	@echo "installing lwt and what its tests need into $(VENV) (some minutes, once)"
 	@$(PIP) install --editable '.[test]'
+	@$(PIP) install --no-deps $(NO_DEPS)
 	@touch $(VENV)/.runtime $@

@@ -3,6 +3,7 @@
     python export.py --target=bundle --workdir=runs/mt --out=mt-bundle                         # a folder to hand on
     python export.py --target=safetensors --workdir=runs/snips --out=snips.safetensors         # integers, one file
     python export.py --target=litert --workdir=runs/snips --out=snips.tflite --format=dynamic  # phone and desktop
+    python export.py --target=onnx --workdir=runs/snips --out=snips.onnx                       # the same, for others
     python export.py --target=litert-translate --workdir=runs/mt --out=phone                   # encoder, decode step
     python export.py --target=c --workdir=runs/snips --out=firmware --budget=565000            # microcontroller
     python export.py --target=litert --help
@@ -17,22 +18,26 @@ import sys
 from lwt import errors
 from lwt.training import command
 
-TARGETS = {
-    "bundle": "lwt.export.bundle",
-    "c": "lwt.export.c",
-    "litert": "lwt.export.litert",
-    "litert-translate": "lwt.export.litert_translate",
-    "safetensors": "lwt.export.quantize",
+TARGETS = {  # module, and flags of it
+    "bundle": ("lwt.export.bundle",),
+    "c": ("lwt.export.c",),
+    "litert": ("lwt.export.phone", "--runtime=litert"),
+    "litert-translate": ("lwt.export.phone_translate", "--runtime=litert"),
+    "onnx": ("lwt.export.phone", "--runtime=onnx"),
+    "onnx-translate": ("lwt.export.phone_translate", "--runtime=onnx"),
+    "safetensors": ("lwt.export.quantize",),
 }
 
 
 def main():
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--target", default="")
-    own, sys.argv[1:] = parser.parse_known_args()
+    own, rest = parser.parse_known_args()
     if own.target not in TARGETS:
         command.fail(f"--target={own.target}: {errors.suggest(own.target, TARGETS)}")
-    runpy.run_module(TARGETS[own.target], run_name="__main__", alter_sys=True)
+    module, *given = TARGETS[own.target]
+    sys.argv[1:] = given + rest
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,10 @@ RUNTIME = [
 # A C cross-compiler and an emulated microcontroller, to measure what lwt.export.c writes.
 DEVICE = ["ziglang>=0.16,<0.18", "unicorn~=2.1"]
 
-# lwt.export.litert needs litert-converter==0.5.0, too, which cannot be here: its xdsl, which is not used, takes only
-# releases of typing-extensions that are too old for chex. So: pip install --no-deps litert-converter==0.5.0
+# Runtimes of phones and desktops. Each needs one package more, whose own bounds contradict those above, by parts of it
+# that are not used: pip install --no-deps litert-converter==0.5.0 jax2onnx==0.17.1 (the Makefile does)
 LITERT = ["ai-edge-quantizer==0.10.0", "ai-edge-litert==2.3.0"]
+ONNX = ["onnx>=1.23,<2", "onnx-ir>=1.1,<2", "onnxruntime>=1.31,<2"]
 
 NOTEBOOKS = ["nbclient~=0.11", "ipykernel~=7.4"]
 
@@ -67,6 +68,8 @@ TEST = [
     "scikit-learn~=1.9",
     *DEVICE,
     *NOTEBOOKS,
+    *LITERT,
+    *ONNX,
 ]
 
 setuptools.setup(
@@ -83,6 +86,7 @@ setuptools.setup(
         "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, "ctranslate2~=4.8"],
         "c": DEVICE,
         "litert": LITERT,
+        "onnx": ONNX,
         "augment": [TORCH, "torchvision~=0.28.0"],
         "notebooks": NOTEBOOKS,
         "cuda": [f"jax[cuda12]{JAX}"],

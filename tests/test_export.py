@@ -29,8 +29,8 @@ def started(monkeypatch):
 
 def test_the_other_flags_are_the_target_s(started):
     assert started("--target=c", "--workdir=a", "--budget", "9") == ("lwt.export.c", ["--workdir=a", "--budget", "9"])
-    assert started("--out=x", "--target", "litert") == ("lwt.export.litert", ["--out=x"])
-    for name in export.TARGETS.values():
+    assert started("--out=x", "--target", "litert") == ("lwt.export.phone", ["--runtime=litert", "--out=x"])
+    for name, *_ in export.TARGETS.values():
         assert importlib.util.find_spec(name)
 
 
@@ -38,7 +38,10 @@ def test_the_other_flags_are_the_target_s(started):
     ("flags", "message"),
     [
         (["--target=litrt"], "--target=litrt: did you mean 'litert'?"),
-        (["--workdir=runs/x"], "--target=: there is: bundle, c, litert, litert-translate, safetensors"),
+        (
+            ["--workdir=runs/x"],
+            "--target=: there is: bundle, c, litert, litert-translate, onnx, onnx-translate, safetensors",
+        ),
     ],
 )
 def test_a_target_that_there_is_not(started, capsys, flags, message):

@@ -1,185 +1,108 @@
-"""A trained classifier (or regression) as a LiteRT file for phones and desktops, measured beside JAX.
+"""What is asked of Google's packages: StableHLO to a LiteRT file, floats to integers, and running it.
 
-    python -m lwt.export.litert --workdir=runs/snips                      # runs/snips/export/float32.tflite
-    python -m lwt.export.litert --workdir=runs/snips --format=dynamic     # a quarter of the bytes
-    python -m lwt.export.litert --workdir=runs/snips --format=int8 --length=64
-
-The last line is one JSON object; docs/phone.md explains it. The file takes one record: ``ids`` and ``segments``
-``[1 length]`` int32 (segment 0 is padding), or ``image`` ``[1 h w c]``, as the run's own pipeline makes it; its
-``output`` is what the task predicts, ``[1 c]`` logits or ``[1]``. The formats:
-
-- "float32": the run's own weights, and its logits but for rounding.
-- "dynamic": weights and the table of tokens in int8, every row with its own scale; depthwise convolutions stay floats.
-  What meets a weight is rounded to int8 by its own range at run time.
-- "int8": all but the softmax and its masks in int8, with ranges from records of the validation set, for accelerators
-  that know nothing else. On a CPU it is slower than "dynamic", and less exact. Of texts only.
-
-Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
+`litert_converter` has no public function for a program of JAX: what is used here is what its own front end for PyTorch
+uses, which another release may change. So the three packages are pinned (setup.py), and nothing else imports
+them.
 """
 
-import functools
-import os
-import pathlib
-import re
+import contextlib
+import importlib
+import io
 
-import jax.numpy as jnp
+import jax
 import numpy as np
-from absl import flags
+from jax import export as stablehlo
 
-from lwt import errors, trees
-from lwt.export import litert_convert, litert_layers
-from lwt.layers import linear, quantized
-from lwt.training import command, experiment, latency
+from lwt import errors
 
+PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer", "ai_edge_litert.interpreter")
+INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
 FORMATS = ("float32", "dynamic", "int8")
-TABLES = r"embed/(token|embedding)"
-CALIBRATION = 64  # records that ranges come from
-FIGURES = ("loss", "accuracy", "pearson")  # of a report, where the task has them
+SUFFIX = "tflite"
+PASSES = "builtin.module(vhlo-legalize-stablehlo,reconcile-unrealized-casts,inline,strip-debuginfo)"
+SIGNATURE = "serving_default"
+# Operations that stay as they are: of "static", masked scores (-1e9 would be a part of their range), their softmax, and
+# what goes out; of "dynamic", depthwise convolutions, which are small, and half as fast with weights of int8.
+STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
 
 
-def export(opened, path, *, format="float32", length=None, records=None):
-    """Writes a run as a .tflite file, which appears whole or not at all, and measures it.
-
-    Args:
-        opened: an `experiment.Experiment` of a task that predicts: classes or a number.
-        path: of the file.
-        format: one of `FORMATS`.
-        length: tokens of a text, shorter ones are padded; None: the run's ``data.row_length``. Of no use to images.
-        records: so many of the test set are compared; None: all.
-
-    Returns:
-        The report: the file's ``inputs`` and ``bytes``; ``milliseconds`` of one record, on one thread, and those of JAX
-        (jit, all threads); the largest error of a prediction, relative to the largest prediction; the share of equal
-        classes (``agreement``); and the test set's figures, of the file and of JAX.
+def require():
+    """Imports the packages.
 
     Raises:
-        lwt.errors.ConfigError: LiteRT is not installed, or has no such model; the task predicts nothing; a record is
-            longer than `length`; the file cannot be written.
+        lwt.errors.ConfigError: they are not installed.
     """
-    litert_convert.require()
-    _check(opened, format)
-    length = length or opened.config.data.row_length
-    wanted, _, predicted, references = opened.evaluate(limit=records or 0)
-    batch = _padded(latency.records(opened, len(references)), length)
-    model = convert(opened, format=format, length=length, example=_rows(opened, batch)[0])
-    _write(pathlib.Path(path), model)
-    outputs, seconds = _measured(opened, model, batch)
-    found = opened.task.score(outputs, references)
-    return {
-        "format": format,
-        "inputs": {name: [*x.shape] for name, x in _rows(opened, batch)[0].items()},
-        "bytes": len(model),
-        "milliseconds": round(seconds["litert"] * 1e3, 2),
-        "jax_milliseconds": round(seconds["jax"] * 1e3, 2),
-        "records": len(references),
-        "relative_error": float(f"{np.abs(outputs - predicted).max() / np.abs(predicted).max():.2g}"),
-        **({"agreement": float(np.mean(outputs.argmax(-1) == predicted.argmax(-1)))} if outputs.ndim == 2 else {}),
-        **{figure: found[figure] for figure in FIGURES if figure in found},
-        **{f"jax_{figure}": wanted[figure] for figure in FIGURES if figure in wanted},
-    }
-
-
-def convert(opened, *, format, length, example):
-    """The bytes of a .tflite file.
-
-    Args:
-        opened: an `experiment.Experiment`.
-        format: one of `FORMATS`.
-        length: tokens of a text.
-        example: the arrays of one record, of which the names, shapes and types count.
-
-    Raises:
-        lwt.errors.ConfigError: LiteRT has no such model.
-    """
-    params = {"params": trees.unflatten(weights(opened, format))}
-
-    def predict(batch):
-        with litert_layers.forms(batch):
-            return {"output": opened.task.predict(functools.partial(opened.model.apply, params), batch)}
-
-    model = litert_convert.convert(predict, example)
-    if format == "float32":
-        return model
-    calibration = []
-    for batch in opened.batches(limit=CALIBRATION) if format == "int8" else ():
-        real = batch["example"] >= 0
-        calibration += _rows(opened, _padded({key: value[real] for key, value in batch.items()}, length))
-    return litert_convert.quantize(model, calibration=calibration)
-
-
-def weights(opened, format):
-    """The run's weights as arrays; "dynamic": its table of tokens as integers, for only products are rounded later."""
-    found = linear.merge(opened.weights)
-    if format == "dynamic":
-        tables = [name for name in found if re.fullmatch(TABLES, name)]
-        found |= {name: quantized.quantize(found[name], block=0, axis=-1, scale_dtype=jnp.float32) for name in tables}
-    return found
-
-
-def _check(opened, format):
-    if format not in FORMATS:
-        raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, FORMATS)}")
-    # With ai-edge-litert 2.3.0 the export of ViT crashes, and LH-ViT's logits are wrong.
-    if format == "int8" and "image" in opened.model.example():
-        raise errors.ConfigError("format='int8' is for texts; for images it should be 'dynamic' or 'float32'")
-    if not hasattr(opened.task, "predict"):
-        raise errors.ConfigError(
-            f"{opened.workdir}: task.name={opened.config.task.name!r} predicts neither classes nor numbers; a "
-            "translation is exported by lwt.export.litert_translate"
-        )
-
-
-def _padded(batch, length):
-    """A batch with texts of `length` tokens."""
-    if "ids" not in batch:
-        return batch
-    longest = int((batch["segments"] > 0).sum(1).max())
-    if longest > length:
-        raise errors.ConfigError(f"a record has {longest} tokens, more than --length={length}: it should be longer")
-    fit = lambda x: np.pad(x[:, :length], ((0, 0), (0, max(0, length - x.shape[1]))))  # noqa: E731
-    return {key: fit(x) if x.ndim == 2 else x for key, x in batch.items()}
-
-
-def _rows(opened, batch):
-    """What the model reads of each record, as a batch of one."""
-    arrays = {name: np.asarray(batch[name]) for name in opened.model.example()}
-    return [{name: x[i : i + 1] for name, x in arrays.items()} for i in range(len(batch["example"]))]
-
-
-def _measured(opened, model, batch):
-    """What a file predicts for all records, and the seconds of one alone: ``{"litert": ..., "jax": ...}``."""
-    call, rows = litert_convert.runner(model), _rows(opened, batch)
-    few = {key: value[: latency.ALONE] for key, value in batch.items()}
-    alone, _ = latency.answers(opened, few)
-    calls = {"jax": alone, "litert": lambda: [call(row) for row in rows[: latency.ALONE]]}
-    seconds = {name: value / len(few["example"]) for name, value in latency.interleaved(calls).items()}
-    return np.concatenate([call(row)["output"] for row in rows]), seconds
-
-
-def _write(path, content):
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.new")
-        new.write_bytes(content)
-        os.replace(new, path)
-    except OSError as error:
-        raise errors.ConfigError(f"{path} cannot be written ({error.strerror}); give another --out") from error
+        for name in PACKAGES:
+            importlib.import_module(name)
+    except ImportError as error:
+        raise errors.ConfigError(f"LiteRT is not installed ({error}): {INSTALL}") from error
 
 
-def main():
-    """The program: writes the file, and prints the report."""
-    values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    path = values.out or os.path.join(values.workdir, "export", f"{values.format}.tflite")
-    report = export(opened, path, format=values.format, length=values.length, records=values.records)
-    command.report({"file": path, "checkpoint": opened.step, **report})
+def convert(function, example):
+    """A function as the bytes of a .tflite file of floats.
+
+    Args:
+        function: of a dict of arrays, to a dict of arrays; traced. Its names are those of the file's outputs.
+        example: such a dict: its names, shapes and types are those of the file's inputs.
+
+    Raises:
+        lwt.errors.ConfigError: LiteRT lacks an operation of the function.
+    """
+    from litert_converter import converter_api_ext as converter
+    from litert_converter.mlir import ir, passmanager
+
+    names = list(example)
+    shapes = [jax.ShapeDtypeStruct(example[name].shape, example[name].dtype) for name in names]
+    program = stablehlo.export(jax.jit(lambda *arrays: function(dict(zip(names, arrays)))))(*shapes)
+    outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))  # in the order of a dict's leaves
+    context = ir.Context()
+    converter.prepare_mlir_context(context)
+    config = converter.ConvertToTFLConfig()
+    config.model_origin_framework = "JAX"
+    with context:
+        try:
+            module = ir.Module.parse(program.mlir_module_serialized)
+            passmanager.PassManager.parse(PASSES).run(module.operation)
+            (main,) = module.body.operations
+            converter.set_signature(main.operation, SIGNATURE, names, outputs)
+            converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
+            return converter.export_flatbuffer_to_bytes(module.operation)
+        except (ir.MLIRError, ValueError, RuntimeError) as error:
+            raise errors.ConfigError(f"the model cannot be converted to LiteRT: {error}") from error
 
 
-if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", "", "The file; default: export/FORMAT.tflite in the workdir.")
-    flags.DEFINE_enum("format", "float32", FORMATS, "What weights, and activations, are rounded to.")
-    flags.DEFINE_integer("length", None, "Tokens of a text; default: the run's data.row_length.", lower_bound=1)
-    flags.DEFINE_integer("records", None, "Of the test set, to compare; default: all.", lower_bound=1)
-    command.run(main, required=["workdir"])
+def quantize(model, *, calibration=()):
+    """A file of floats with its products in int8: every row (or channel) of a weight has its own scale.
+
+    Args:
+        model: bytes from `convert`.
+        calibration: inputs, dicts of arrays, that the ranges of the activations come from ("static"); without any,
+            each is rounded by its own range at run time ("dynamic").
+    """
+    from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
+
+    float_ = algorithm_manager.AlgorithmName.NO_QUANTIZE
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars
+        work = quantizer.Quantizer(model)
+        work.load_quantization_recipe(recipe.static_wi8_ai8() if calibration else recipe.dynamic_wi8_afp32())
+        for name in STATIC_FLOATS if calibration else DYNAMIC_FLOATS:
+            operation = qtyping.TFLOperationName[name]
+            work.update_quantization_recipe(regex=".*", operation_name=operation, algorithm_key=float_)
+        ranges = work.calibrate({SIGNATURE: calibration}, num_threads=1) if calibration else None
+        return bytes(work.quantize(ranges).quantized_model)
+
+
+def runner(model, *, threads=1):
+    """The function of a dict of arrays, to another, that the bytes of a .tflite file are, on this machine's CPU.
+
+    Raises:
+        lwt.errors.ConfigError: the bytes are no such file.
+    """
+    from ai_edge_litert import interpreter
+
+    try:
+        call = interpreter.Interpreter(model_content=model, num_threads=threads).get_signature_runner(SIGNATURE)
+    except ValueError as error:
+        raise errors.ConfigError(f"LiteRT does not run the file: {error}") from error
+    return lambda batch: {name: np.array(x) for name, x in call(**batch).items()}

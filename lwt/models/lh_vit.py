@@ -67,7 +67,7 @@ class ResSE(nn.Module):
         y = _norm("norm_1")(convolve(name="separable_1")(y))
         y = squeeze_excite.SqueezeExcite(self.reduction, dtype=self.dtype, name="se")(y)
         if self.stride > 1:
-            x = nn.avg_pool(x, (self.stride, self.stride), (self.stride, self.stride))
+            x = nn.avg_pool(x, window_shape=(self.stride, self.stride), strides=(self.stride, self.stride))
         if x.shape[-1] != self.width:
             x = linear.Linear(self.width, use_bias=False, dtype=self.dtype, name="shortcut")(x)
             x = _norm("shortcut_norm")(x)

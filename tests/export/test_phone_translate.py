@@ -1,4 +1,4 @@
-"""A translation model's two LiteRT files, step by step, beside the whole decoder in JAX."""
+"""A translation model's two files for phones, step by step, beside the whole decoder in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.export import litert_convert, litert_translate
+from lwt.export import phone, phone_translate
 from lwt.training import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -19,17 +19,11 @@ def opened(tiny, untrained, tmp_path_factory):
     return untrained(tiny({"data.max_tokens": LENGTH - 1}), tmp_path_factory.mktemp("run"))
 
 
-@pytest.fixture
-def packages():
-    """The packages of the extra, where they are installed."""
-    for name in litert_convert.PACKAGES:
-        pytest.importorskip(name, reason=f"needs {litert_convert.INSTALL}")
-
-
+@pytest.mark.parametrize("runtime", phone.RUNTIMES.values(), ids=phone.RUNTIMES)
 @pytest.mark.parametrize(("format", "tolerance"), [("float32", 1e-5), ("dynamic", 0.1)])
-def test_steps_are_the_decoder(packages, opened, format, tolerance):
-    models, past = litert_translate.convert(opened, format=format, length=LENGTH)
-    encode, step = (litert_convert.runner(models[name]) for name in litert_translate.FILES)
+def test_steps_are_the_decoder(opened, runtime, format, tolerance):
+    models, past = phone_translate.convert(opened, runtime, format=format, length=LENGTH)
+    encode, step = (runtime.runner(models[name]) for name in phone_translate.FILES)
     source, target = np.int32([7, 30, 5, 3]), np.int32([2, 9, 41, 8, 6])
     segments = np.int32(np.arange(LENGTH) < 4)[None]
     state = {**encode({"source": np.pad(source, (0, 16))[None], "segments": segments}), **past, "segments": segments}
@@ -45,19 +39,19 @@ def test_steps_are_the_decoder(packages, opened, format, tolerance):
     assert np.abs(np.stack(logits) - wanted).max() < tolerance * np.abs(wanted).max()
 
 
-def test_answers_are_those_of_jax(packages, opened, tmp_path):
-    report = litert_translate.export(opened, tmp_path / "phone")
+@pytest.mark.parametrize("runtime", phone.RUNTIMES)
+def test_answers_are_those_of_jax(opened, tmp_path, runtime):
+    report = phone_translate.export(opened, tmp_path / "phone", runtime=runtime)
     assert report["agreement"] == 1 and report["records"] == 8 and report["length"] == LENGTH
     assert report["exact_match"] == report["jax_exact_match"]
     sizes = {path.stem: path.stat().st_size for path in (tmp_path / "phone").iterdir()}
     assert sizes == report["bytes"]
 
 
-def test_what_is_refused(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(litert_convert, "PACKAGES", ())
+def test_what_is_refused(opened, tmp_path):
     with pytest.raises(errors.ConfigError, match="format='int8'; there is: dynamic, float32"):
-        litert_translate.export(opened, tmp_path / "x", format="int8")
+        phone_translate.export(opened, tmp_path / "x", format="int8")
     beams = experiment.load(opened.workdir, decoding={"beams": 2})
     with pytest.raises(errors.ConfigError, match="decodes by beam search, 2 beams.*decoding={'beams': 1}"):
-        litert_translate.export(beams, tmp_path / "x")
+        phone_translate.export(beams, tmp_path / "x")
     assert not any(tmp_path.iterdir())

@@ -1,7 +1,7 @@
 """Layers as a phone's runtime wants them: the same functions of the same weights, by other operations.
 
-XLA fuses a loop over the taps of a convolution; LiteRT fuses nothing, and has convolutions ready. It also folds what
-does not depend on its inputs into a constant of floats, which can be larger than the weights that it is made of.
+XLA fuses a loop over the taps of a convolution; LiteRT and ONNX fuse nothing, and have convolutions ready. LiteRT also
+folds what does not depend on its inputs into a constant of floats, which can be larger than the weights that made it.
 """
 
 import functools

@@ -1,13 +1,14 @@
-"""A trained translation model as two LiteRT files, the encoder and a step of decoding, measured beside JAX.
+"""A trained translation model as two files, the encoder and a step of decoding, measured beside JAX.
 
-    python -m lwt.export.litert_translate --workdir=runs/mt --out=phone --format=dynamic --records=100
+    python -m lwt.export.phone_translate --runtime=litert --workdir=runs/mt --out=phone --format=dynamic --records=100
 
 ``encode.tflite`` takes ``source`` and ``segments`` ``[1 length]`` int32 (ids and 1; 0 and 0 where the text has ended),
 and gives what the decoder reads of them. ``step.tflite`` takes that, the ``segments``, the last ``token`` ``[1]``, its
 ``index`` ``[1]`` and the past, zeros at first; it gives ``logits`` ``[1 v]`` and the new past. What goes from file to
-file, or from step to step, has one name in both: ``cross/...`` or ``self/...``. `Translator` is the loop.
+file, or from step to step, has one name in both: ``cross/...`` or ``self/...``. `Translator` is the loop. With
+``--runtime=onnx`` the files are ``.onnx``, and the new past is called ``next/self/...``.
 
-The formats are "float32" and "dynamic" of `lwt/export/litert.py`. Decoding is greedy.
+The formats are "float32" and "dynamic" of `lwt/export/phone.py`. Decoding is greedy.
 """
 
 import functools
@@ -20,7 +21,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.attention import masks
 from lwt.data import tokenizer
-from lwt.export import folders, litert, litert_convert
+from lwt.export import folders, phone
 from lwt.training import command, experiment, latency
 
 FORMATS = ("float32", "dynamic")
@@ -36,12 +37,13 @@ class Translator:
         past: what the first step is given of the past, by name.
     """
 
-    def __init__(self, models, *, length, allowed, past):
+    def __init__(self, runtime, models, *, length, allowed, past):
         """
         Args:
+            runtime: a module of `phone.RUNTIMES`.
             models: the files' bytes by name, one of `FILES`.
         """
-        self._encode, self._step = (litert_convert.runner(models[name]) for name in FILES)
+        self._encode, self._step = (runtime.runner(models[name]) for name in FILES)
         self.length, self.allowed, self.past = length, allowed, past
 
     def __call__(self, source, most=None):
@@ -59,12 +61,13 @@ class Translator:
         return answer[1:]
 
 
-def export(opened, out, *, format="float32", length=None, records=None):
-    """Writes a run as two .tflite files in a new folder, and measures them.
+def export(opened, out, *, runtime="litert", format="float32", length=None, records=None):
+    """Writes a run as two files in a new folder, and measures them.
 
     Args:
         opened: an `experiment.Experiment` of a translation (or another task from text to text) that decodes greedily.
         out: the folder; it appears whole or not at all.
+        runtime: one of `phone.RUNTIMES`.
         format: one of `FORMATS`.
         length: most tokens of a source, and of an answer; None: the run's ``data.max_tokens`` and the end mark.
         records: so many of the test set are translated; None: all.
@@ -74,20 +77,21 @@ def export(opened, out, *, format="float32", length=None, records=None):
         threads); the share of equal answers (``agreement``); and the test set's figures, of the files and of JAX.
 
     Raises:
-        lwt.errors.ConfigError: LiteRT is not installed, or lacks an operation; the run does not decode greedily, or is
-            no translation; a source is longer than `length`; there is something in the folder.
+        lwt.errors.ConfigError: the runtime is not installed, or lacks an operation; the run does not decode
+            greedily, or is no translation; a source is longer than `length`; there is something in the folder.
     """
-    litert_convert.require()
+    runtime = phone.RUNTIMES[runtime]
+    runtime.require()
     _check(opened, format)
     length = length or opened.config.data.max_tokens + 1
     with folders.made(out) as new:
-        models, past = convert(opened, format=format, length=length)
+        models, past = convert(opened, runtime, format=format, length=length)
         for name in FILES:
-            (new / f"{name}.tflite").write_bytes(models[name])
+            (new / f"{name}.{runtime.SUFFIX}").write_bytes(models[name])
         wanted, _, answers, references = opened.evaluate(limit=records or 0)
         allowed = np.arange(opened.model.vocabulary) < opened.tokenizer.pieces
         allowed[[tokenizer.PAD, tokenizer.BOS]] = False
-        translate = Translator(models, length=length, allowed=allowed, past=past)
+        translate = Translator(runtime, models, length=length, allowed=allowed, past=past)
         found = opened.tokenizer.decode(_answers(opened, translate, len(references)))
         seconds = _seconds(opened, translate)
     figures = opened.task.score(found, references)
@@ -103,13 +107,13 @@ def export(opened, out, *, format="float32", length=None, records=None):
     }
 
 
-def convert(opened, *, format, length):
+def convert(opened, runtime, *, format, length):
     """``(the files' bytes by name, what the first step is given of the past)``.
 
     Raises:
-        lwt.errors.ConfigError: LiteRT lacks an operation of the model.
+        lwt.errors.ConfigError: the runtime lacks an operation of the model.
     """
-    apply = functools.partial(opened.model.apply, {"params": trees.unflatten(litert.weights(opened, format))})
+    apply = functools.partial(opened.model.apply, {"params": trees.unflatten(phone.weights(opened, format))})
 
     def start(batch):
         memory = apply(batch["source"], batch["segments"], jnp.arange(length)[None], method="encode")
@@ -135,9 +139,9 @@ def convert(opened, *, format, length):
     }
     last = {name: np.zeros(1, np.int32) for name in ("token", "index")}
     given = {"encode": source, "step": {**last, "segments": source["segments"], **zeros["self"], **zeros["cross"]}}
-    models = {f.__name__: litert_convert.convert(f, given[f.__name__]) for f in (encode, step)}
+    models = {f.__name__: runtime.convert(f, given[f.__name__]) for f in (encode, step)}
     if format == "dynamic":
-        models = {name: litert_convert.quantize(model) for name, model in models.items()}
+        models = {name: runtime.quantize(model) for name, model in models.items()}
     return models, zeros["self"]
 
 
@@ -189,7 +193,9 @@ def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding={"beams": 1, "temperature": 0.0})
-    report = export(opened, values.out, format=values.format, length=values.length, records=values.records)
+    report = export(
+        opened, values.out, **{name: values[name].value for name in ("runtime", "format", "length", "records")}
+    )
     command.report({"folder": values.out, "checkpoint": opened.step, **report})
 
 
@@ -197,6 +203,7 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("workdir", None, "Folder of a run.")
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
     flags.DEFINE_string("out", None, "The folder to write.")
+    flags.DEFINE_enum("runtime", "litert", phone.RUNTIMES, "What runs the files.")
     flags.DEFINE_enum("format", "float32", FORMATS, "What weights are rounded to.")
     flags.DEFINE_integer("length", None, "Tokens of a source or an answer; default: the run's own.", lower_bound=1)
     flags.DEFINE_integer("records", None, "Of the test set, to compare; default: all.", lower_bound=1)
