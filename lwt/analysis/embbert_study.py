@@ -8,7 +8,8 @@
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --report_only
 
 A model is pre-trained once, in ``base-MODEL`` (`configs/embbert_pretrain.py`). A run that is there already, of whatever
-config of that model, is the one that is used; if it is not finished, it is gone on with by its own config. Then every
+config of that model, is the one that is used; if it is not finished, it is gone on with by its own config. A bundle
+(`lwt/export/bundle.py`) that was put there with the record of its run is used as it is. Then every
 task is fine-tuned from it, in folders like ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`); Embedder
 and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. The best checkpoint is
 evaluated on the test set, or on both of MNLI's, then written to a file of integers, and evaluated again from there.
@@ -26,7 +27,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.analysis import config_files, embbert_memory, embbert_paper, embbert_report, results, study
 from lwt.export import quantize
-from lwt.training import build, checkpoint, command, experiment, hardware, run_config
+from lwt.training import build, bundled, checkpoint, command, experiment, hardware, run_config
 
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
@@ -88,6 +89,8 @@ def run(entry, workdir):
     """
     folder = os.path.join(workdir, entry.name)
     if "task" not in entry.arguments:
+        if bundled.is_bundle(folder) and (kept := study.read_record(folder, RECORD)):
+            return kept
         begun = checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step()
         config = run_config.read(folder) if begun else None
         measured = functools.partial(measure_base, found=bool(begun))

@@ -24,7 +24,7 @@ from lwt.analysis import (
     results,
     study,
 )
-from lwt.export import quantize
+from lwt.export import bundle, quantize
 from lwt.metrics import glue
 from lwt.training import hardware, run_config
 
@@ -106,6 +106,17 @@ def test_the_figures_are_those_of_the_checkpoint_and_of_the_file(finished, data,
         assert {metric: record["figures"][form]["test"][metric] for metric in figures} == pytest.approx(figures)
     written = {path.name for path in (folder / "eval").iterdir()}
     assert {"test.tsv", "test_weights=int8.safetensors.tsv"} <= written  # one does not overwrite the other
+
+
+def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    base = str(finished / "runs" / "base-bert_2mb")
+    bundle.write(lwt.load(base, checkpoint="last"), tmp_path / "base-bert_2mb")
+    record = study.read_record(base, embbert_study.RECORD)
+    study.write_record(str(tmp_path / "base-bert_2mb"), embbert_study.RECORD, record)
+    monkeypatch.setattr(study, "experiment", None)
+    base = study.choose(found_in(tmp_path), only="^base")
+    assert embbert_study.run(base[0], str(tmp_path)) == record
 
 
 def test_what_is_done_is_left_alone(finished, data, monkeypatch):
