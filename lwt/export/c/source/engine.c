@@ -42,7 +42,7 @@ int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
 
 #endif
 
-void lwt_round(lwt_operand *operand, const float *row, int n)
+float lwt_largest(const float *row, int n)
 {
     float largest = 0;
     for (int i = 0; i < n; i++) {
@@ -50,6 +50,12 @@ void lwt_round(lwt_operand *operand, const float *row, int n)
         if (magnitude > largest)
             largest = magnitude;
     }
+    return largest;
+}
+
+void lwt_round(lwt_operand *operand, const float *row, int n)
+{
+    float largest = lwt_largest(row, n);
     float units = largest > 0 ? 32767 / largest : 0;
     operand->step = largest / 32767;
     for (int i = 0; i < n; i++) {

@@ -66,6 +66,9 @@ static inline int lwt_place(int i, int n)
 /* The sum of the products of n integers. */
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n);
 
+/* The largest magnitude of a row. */
+float lwt_largest(const float *row, int n);
+
 /* Rounds a row to an operand of 16 bits. */
 void lwt_round(lwt_operand *operand, const float *row, int n);
 

@@ -8,12 +8,7 @@
 
 void lwt_store(lwt_states *states, int t, const float *row)
 {
-    float largest = 0;
-    for (int i = 0; i < LWT_WIDTH; i++) {
-        float magnitude = row[i] < 0 ? -row[i] : row[i];
-        if (magnitude > largest)
-            largest = magnitude;
-    }
+    float largest = lwt_largest(row, LWT_WIDTH);
     float units = largest > 0 ? 127 / largest : 0;
     states->steps[t] = largest / 127;
     for (int i = 0; i < LWT_WIDTH; i++) {
@@ -52,12 +47,9 @@ static int16_t get_weight(const float *scores, int s)
 /* Turns probabilities into integers that hold the steps of the values, too; returns what one of them is worth. */
 static float round_weights(float *scores, const float *steps, int length)
 {
-    float largest = 0;
-    for (int s = 0; s < length; s++) {
+    for (int s = 0; s < length; s++)
         scores[s] *= steps[s];
-        if (scores[s] > largest)
-            largest = scores[s];
-    }
+    float largest = lwt_largest(scores, length);
     float units = largest > 0 ? WEIGHT_UNITS / largest : 0;
     for (int s = 0; s < length; s++)
         put_weight(scores, s, (int16_t)(scores[s] * units + 0.5f));
@@ -135,10 +127,7 @@ void lwt_convolve(const lwt_conv *conv, const lwt_states *states, int t, int exp
     int first = t + 1 < LWT_TAPS ? LWT_TAPS - 1 - t : 0; /* taps before position 0 see zeros */
     const float *steps = states->steps + t - (LWT_TAPS - 1);
     int16_t weights[LWT_TAPS + 1]; /* a model without a convolution has no taps */
-    float largest = 0;
-    for (int i = first; i < LWT_TAPS; i++)
-        if (steps[i] > largest)
-            largest = steps[i];
+    float largest = lwt_largest(steps + first, LWT_TAPS - first);
     float units = largest > 0 ? TAP_UNITS / largest : 0;
     for (int i = first; i < LWT_TAPS; i++)
         weights[i] = (int16_t)(steps[i] * units + 0.5f);
