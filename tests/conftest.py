@@ -24,6 +24,14 @@ CHECKED = [
 ]
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
+LONG = ("notebooks", "configs", "training", "analysis", "demo")  # folders of files that take a minute or two each
+
+
+def pytest_collection_modifyitems(items):
+    """What takes long begins first, so that no worker is left alone with it at the end."""
+    folder = lambda item: item.path.parent.name  # noqa: E731
+    items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
+
 
 @pytest.fixture(scope="session")
 def tiny():
