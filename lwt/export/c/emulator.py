@@ -60,6 +60,7 @@ class Board:
 
         Raises:
             lwt.errors.ConfigError: the program reads or writes outside of its memory, or its stack overflows.
+            lwt.errors.DataError: the texts do not fit into the board's input.
         """
         address, places = INPUT + INPUT_BYTES // 2, []
         for text in (first, second):
@@ -67,6 +68,9 @@ class Board:
                 places.append(0)
                 continue
             data = text.encode() + b"\0"
+            if address + len(data) > INPUT + INPUT_BYTES:
+                most = f"{INPUT_BYTES // 2:,} bytes"
+                raise errors.DataError(f"the text {text[:30]!r}... does not fit into the board's input of {most}")
             self._machine.mem_write(address, data)
             places.append(address)
             address += len(data)

@@ -63,6 +63,8 @@ def test_an_access_outside_of_the_memory_stops_the_device(variant, program):
     board = emulator.Board(toolchain.read(toolchain.firmware(answer.folder)), outputs=3)
     with pytest.raises(errors.ConfigError, match="lwt_classify stops at 0x80"):
         board.classify("old")
+    with pytest.raises(errors.DataError, match=r"the text 'oldoldold.*'... does not fit .* 32,768 bytes"):
+        board.classify("old" * 11_000)
 
 
 def test_the_folder_and_the_budget(variant, tmp_path):

@@ -106,7 +106,8 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
-        int from = LWT_EFFICIENT ? l % 2 : 0, to = LWT_EFFICIENT ? !from : 0; /* keys and values are not of the states' own row */
+        int from = LWT_EFFICIENT ? l % 2 : 0; /* its keys and values are the states: the next ones go elsewhere */
+        int to = LWT_EFFICIENT ? !from : 0;
         project(net, &lwt_blocks[l], text->length);
         for (int t = 0; t < wanted; t++) {
             encode(net, &lwt_blocks[l], &net->states[from], t, text->length);

@@ -92,9 +92,10 @@ static uint32_t number(lwt_text *text)
     const uint8_t *p = text->at + 1 + hexadecimal, *first = p;
     uint32_t value = 0;
     for (; p < text->end; p++) {
-        int digit = *p >= '0' && *p <= '9' ? *p - '0' : hexadecimal && is_letter(*p) && (*p | 32) <= 'f' ? (*p | 32) - 'a' + 10 : -1;
-        if (digit < 0)
+        int letter = hexadecimal && is_letter(*p) && (*p | 32) <= 'f';
+        if (!letter && (*p < '0' || *p > '9'))
             break;
+        int digit = letter ? (*p | 32) - 'a' + 10 : *p - '0';
         value = value < LWT_END ? value * (hexadecimal ? 16 : 10) + digit : LWT_END;
     }
     if (p == first)
