@@ -53,7 +53,11 @@ DEVICE = ["ziglang>=0.16,<0.18", "unicorn~=2.1"]
 LITERT = ["ai-edge-quantizer==0.10.0", "ai-edge-litert==2.3.0"]
 ONNX = ["onnx>=1.23,<2", "onnx-ir>=1.1,<2", "onnxruntime>=1.31,<2"]
 
+# The page of lwt.demo. Gradio asks for Pillow < 13.
+DEMO = ["gradio>=6.31,<7"]
+
 NOTEBOOKS = ["nbclient~=0.11", "ipykernel~=7.4"]
+DOCS = ["sphinx>=9.0.4,<10", "myst-parser~=5.2", "furo>=2025.12.19"]
 
 TEST = [
     "pytest~=9.2",
@@ -68,6 +72,9 @@ TEST = [
     "scikit-learn~=1.9",
     *DEVICE,
     *NOTEBOOKS,
+    *DEMO,
+    "playwright~=1.65",  # drives the system's own Chromium
+    *DOCS,
     *LITERT,
     *ONNX,
 ]
@@ -89,6 +96,8 @@ setuptools.setup(
         "onnx": ONNX,
         "augment": [TORCH, "torchvision~=0.28.0"],
         "notebooks": NOTEBOOKS,
+        "demo": DEMO,
+        "docs": DOCS,
         "cuda": [f"jax[cuda12]{JAX}"],
         "tpu": [f"jax[tpu]{JAX}"],
     },

@@ -23,7 +23,7 @@ FLOORS = {  # a file imports from lower floors, and from its own folder
             "compress",
             "export",
             "analysis",
-            "quickstart",
+            "quickstart demo",
         )
     )
     for name in names.split()

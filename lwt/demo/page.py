@@ -1,0 +1,188 @@
+"""The page: what is asked on the left, the answer on the right, and below what happened inside of the model."""
+
+import html
+
+import gradio
+
+from lwt import errors, trees
+from lwt.demo import pictures, session
+
+ALL = "all heads"
+DECODING = {"greedy": 1, f"beam search, {session.BEAMS} beams": session.BEAMS}
+DO = {"translation": "Translate", "class": "Classify", "number": "Rate", "": "Look inside"}
+CLASSES = 8  # that are shown
+EXAMPLES = 4
+CSS = """\
+#about h1 { margin: 0; font-size: 1.5em; }
+#about p { margin: .1em 0 0; opacity: .7; }
+#message p { margin: 0; padding: .6em .9em; border-left: 3px solid #d55e00; background: rgba(213, 94, 0, .1); }
+.note { margin: .2em 0 .6em; opacity: .7; }
+table.memories { width: 100%; border-collapse: collapse; font-size: .92em; }
+table.memories, table.memories tr { border: 0 !important; }
+table.memories th { text-align: left; font-weight: 600; opacity: .6; }
+table.memories td, table.memories th { padding: .35em .8em .35em 0; border: 0; vertical-align: top; }
+table.memories tr + tr td { border-top: 1px solid var(--border-color-primary); }
+table.memories td:nth-child(-n+2) { white-space: nowrap; font-variant-numeric: tabular-nums; }
+table.memories td:nth-child(2) { min-width: 6em; }
+.memories mark { background: #ffe39a; color: #222; padding: 0 .25em; border-radius: 3px; }
+.memories .bar { height: 4px; margin: .2em 0; border-radius: 2px; background: #0072b2; }
+.memories .word { white-space: nowrap; margin-right: .7em; }
+.memories small { opacity: .55; }
+"""
+ABOUT_ATTENTION = {
+    False: "Rows: the tokens that look, in a decoder those being written. Columns: what they look at. Darker is more.",
+    True: "Where the class token looks, or without one all patches in the mean. Brighter is more.",
+}
+ABOUT_MEMORIES = (
+    "A feed-forward layer as memories: a key answers to what stands at a position (marked), and its value is added "
+    "there. What a value says are the tokens that it makes likeliest by itself: how many times likelier than chance."
+)
+
+
+class Page:
+    """The components of the page of a `session.Session`, and what happens when they are used.
+
+    Attributes:
+        blocks: of Gradio, to be launched.
+    """
+
+    def __init__(self, opened):
+        self._session = opened
+        self._images = opened.inputs.fields == ("Image",)
+        name = opened.opened.workdir.rstrip("/").rpartition("/")[2]
+        with gradio.Blocks(title=f"lwt: {name}", analytics_enabled=False) as self.blocks:
+            gradio.HTML(self._about(name), elem_id="about")
+            with gradio.Row():
+                with gradio.Column():
+                    self._ask()
+                with gradio.Column():
+                    self._reply()
+            with gradio.Tabs(visible=bool(opened.heads or opened.layers)):
+                self._attention_tab()
+                self._memory_tab()
+            self._seen = gradio.State(None)
+            self._connect()
+
+    def run(self, *values):
+        """What the button does: the answer first, then what there is to see; or a message."""
+        count = len(self._given)
+        given, (adapter, decoding, name, head, layer) = values[:count], values[count:]
+        answer = None
+        try:
+            if self._session.kind:
+                answer = self._session.answer(given, adapter=adapter, beams=DECODING[decoding])
+                yield {self._message: "", self._answer: self._shown(answer)}
+            seen = (self._session.look(given, adapter=adapter, answer=answer), given)
+            yield {
+                self._message: "",
+                self._seen: seen,
+                self._plot: self.draw(seen, name, head),
+                self._table: self.tell(seen, layer),
+            }
+        except errors.LwtError as error:
+            message = f'<p role="alert">{html.escape(str(error))}</p>'
+            yield {self._message: message, self._answer: None, self._seen: None, self._plot: None, self._table: ""}
+
+    def draw(self, seen, name, head):
+        """The picture of an attention, of one head or all; None if nothing was seen yet."""
+        if not seen or not self._session.heads:
+            return None
+        found, given = seen
+        head = None if head == ALL else int(head)
+        if self._images:
+            return pictures.attention_to_image(found.attentions[name], given[0], head)
+        return pictures.attention(found.attentions[name], head)
+
+    def tell(self, seen, layer):
+        """The table of a layer's memories."""
+        return pictures.memories(seen[0].memories[layer], seen[0].through) if seen and self._session.layers else ""
+
+    def _about(self, name):
+        opened = self._session.opened
+        facts = f"{opened.config.model.name}, {trees.count(opened.weights):,} weights, step {opened.step:,}"
+        return f"<h1>{html.escape(name)}</h1><p>{html.escape(facts)}</p>"
+
+    def _ask(self):
+        """The inputs, and how to answer."""
+        fields, names = self._session.inputs.fields, self._session.names
+        if self._images:
+            self._given = [gradio.Image(type="filepath", image_mode=None, label=fields[0], height=260)]
+        else:
+            lines = 3 if len(fields) == 1 else 2
+            self._given = [
+                gradio.Textbox(label=field, lines=lines, max_lines=12, submit_btn=False, elem_id=f"given-{i}")
+                for i, field in enumerate(fields)
+            ]
+        self._adapter = gradio.Radio(names, value=names[0], label="Adapter", visible=len(names) > 1, elem_id="adapter")
+        decodes, ways = self._session.kind == "translation", list(DECODING)
+        self._decoding = gradio.Radio(ways, value=ways[0], label="Decoding", visible=decodes, elem_id="decoding")
+        self._button = gradio.Button(DO[self._session.kind], variant="primary", elem_id="run")
+        examples = [list(example) for example in self._session.inputs.examples(EXAMPLES)]
+        if examples:
+            gradio.Examples(examples, inputs=self._given, label="From the validation set")
+
+    def _reply(self):
+        kind = self._session.kind
+        if kind == "translation":
+            self._answer = gradio.Textbox(label="Translation", lines=3, interactive=False, elem_id="answer")
+        else:
+            label = "Probabilities" if kind == "class" else "Answer"
+            self._answer = gradio.Label(label=label, num_top_classes=CLASSES, visible=bool(kind), elem_id="answer")
+        self._message = gradio.HTML("", elem_id="message")
+
+    def _attention_tab(self):
+        heads = self._session.heads
+        names = list(heads) or [""]
+        first = next((name for name in reversed(names) if "cross" in name), names[0])
+        with gradio.Tab("Attention", visible=bool(heads)):
+            gradio.HTML(f'<p class="note">{ABOUT_ATTENTION[self._images]}</p>')
+            with gradio.Row():
+                self._name = gradio.Dropdown(names, value=first, label="Layer", elem_id="attention-layer")
+                self._head = gradio.Dropdown(self._heads_of(first), value=ALL, label="Head", elem_id="head")
+            self._plot = gradio.Plot(show_label=False, format="png", elem_id="attention")
+
+    def _memory_tab(self):
+        layers = list(self._session.layers) or [""]
+        with gradio.Tab("Memories", visible=bool(self._session.layers)):
+            gradio.HTML(f'<p class="note">{ABOUT_MEMORIES}</p>')
+            self._layer = gradio.Dropdown(layers, value=layers[-1], label="Layer", elem_id="memory-layer")
+            self._table = gradio.HTML("", elem_id="memories")
+
+    def _connect(self):
+        asked = [*self._given, self._adapter, self._decoding, self._name, self._head, self._layer]
+        found = [self._message, self._answer, self._seen, self._plot, self._table]
+        events = [self._button.click, self._adapter.input, self._decoding.input]
+        events += [] if self._images else [box.submit for box in self._given]
+        last = {"trigger_mode": "always_last"}  # what is clicked while the page is busy is not lost
+        gradio.on(events, self.run, asked, found, show_progress="minimal", **last)
+        chosen = [self._seen, self._name, self._head]
+        self._name.input(self._renew_heads, [self._seen, self._name], [self._head, self._plot], **last)
+        self._head.input(self.draw, chosen, self._plot, **last)
+        self._layer.input(self.tell, [self._seen, self._layer], self._table, **last)
+
+    def _renew_heads(self, seen, name):
+        return gradio.Dropdown(self._heads_of(name), value=ALL), self.draw(seen, name, ALL)
+
+    def _heads_of(self, name):
+        return [ALL, *map(str, range(self._session.heads.get(name, 0)))]
+
+    def _shown(self, answer):
+        return f"{answer:.4g}" if self._session.kind == "number" else answer
+
+
+def launch(opened, *, host, port):
+    """Serves the page of a session; returns its address, while threads go on.
+
+    Raises:
+        lwt.errors.ConfigError: nothing can be served there.
+    """
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # nothing is fetched
+    try:
+        _, address, _ = Page(opened).blocks.launch(
+            server_name=host, server_port=port, share=False, quiet=True, prevent_thread_lock=True, css=CSS,
+            theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,
+            enable_monitoring=False, ssr_mode=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise errors.ConfigError(f"--host={host} --port={port}: nothing can be served there: {error}") from error
+    return address

@@ -1,0 +1,71 @@
+"""A translator and a classifier that were never trained, and adapters on the latter."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from lwt.data import tokenizer
+from lwt.export import bundle
+from lwt.layers import linear
+from lwt.reparam import adapters, compose
+from tests.configs import smoke
+
+WORDS = "cold old bold warm long dark young slow great small".split()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(compiled_once):
+    pass
+
+
+@pytest.fixture(scope="session")
+def translator(tiny, untrained, tmp_path_factory):
+    """The opened bundle of a run on arithmetic's prompts, which seldom comes to an end."""
+    folder = tmp_path_factory.mktemp("translator")
+    opened = untrained(tiny(), folder / "run")
+    table = opened.weights["embed/embedding"].at[tokenizer.EOS].set(0)
+    bundle.write(opened.with_weights(opened.weights | {"embed/embedding": table}, name="", step=0), folder / "bundle")
+    return bundle.load(str(folder / "bundle"))
+
+
+@pytest.fixture(scope="session")
+def classifier(untrained, tmp_path_factory):
+    """An opened BERT of two classes, whose rows have up to 48 tokens."""
+    folder = tmp_path_factory.mktemp("labelled")
+    rows = [
+        {"text": f"the {w} year {i} was {w}er", "label": "even" if i % 2 else "odd"} for i, w in enumerate(WORDS * 9)
+    ]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = smoke.encoder(f"embbert_finetune.py:model=bert_2mb,data=folder:{folder}")
+    config.data.row_length = 48
+    return untrained(config, tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="session")
+def adapter():
+    """``adapter(opened, folder, **reparam) -> folder`` of an adapter that changes a lot, as a run leaves it."""
+
+    def adapter(opened, folder, **section):
+        base, reparam = linear.merge(opened.weights), compose.build(section)
+        generator = np.random.default_rng(1)
+        leaves = {
+            name: leaf + generator.normal(0, 0.3, leaf.shape).astype(leaf.dtype)
+            for name, leaf in reparam.init(jax.random.key(0), base).items()
+        }
+        about = dict(reparam_config=section, base_fingerprint=adapters.fingerprint(base), step=7)
+        adapters.save(folder / "adapter", leaves, **about)
+        return folder
+
+    return adapter
+
+
+@pytest.fixture(scope="session")
+def adapted(classifier, adapter, tmp_path_factory):
+    """``{name: workdir}`` of two adapters on the classifier, of unlike kinds and ranks."""
+    folder = tmp_path_factory.mktemp("adapters")
+    return {
+        "lora": str(adapter(classifier, folder / "lora", name="lora", rank=2)),
+        "dora": str(adapter(classifier, folder / "dora", name="dora", rank=4)),
+    }

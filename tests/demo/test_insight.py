@@ -1,0 +1,163 @@
+"""What is seen inside of a model is what its own code mixes and multiplies."""
+
+import functools
+import types
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import PIL.Image
+import pytest
+from scipy import special
+
+from lwt import registry, trees
+from lwt.analysis import ffn_memories, memory_triggers
+from lwt.attention import masks
+from lwt.demo import inputs, insight, pictures, session
+from lwt.models import embedder, vit
+from lwt.tasks import classify_images
+from lwt.training import build
+
+MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
+ATTENTIONS = [(name, {}) for name, module in MODULES.items() if hasattr(module, "Attention")] + [
+    ("softmax", {"kv_heads": 2}),
+    ("softmax", {"block": 2}),
+    ("local", {"window": 3}),
+    ("sparse", {"stride": 2}),
+    ("linear", {"features": "random", "count": 6}),
+    ("nystrom", {"landmarks": 2, "kernel_size": 3}),
+]
+# What is compiled here runs once; this compiles in a third of the time.
+quick = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+)
+TEXT = ("the cold year was bolder",)
+
+
+def weights_of(model):
+    return quick(functools.partial(build.init_weights, model))(jax.random.key(0))
+
+
+@pytest.mark.parametrize(("name", "settings"), ATTENTIONS)
+def test_weights_are_what_an_attention_mixes_with(name, settings):
+    attention = MODULES[name].Attention(width=16, heads=4, **settings)
+    x, mask = jax.random.normal(jax.random.key(0), (1, 7, 16)), masks.Mask(jnp.array([[1] * 5 + [0] * 2]))
+
+    @quick
+    def seen(x):
+        found, mixed = {}, []
+
+        def listen(call, args, kwargs, context):
+            result = call(*args, **kwargs)
+            if context.method_name == "mix":
+                mixed[:] = [args[1].get("value", args[1]["key"]), result]  # of the outermost call, which ends last
+            return result
+
+        variables = attention.init(jax.random.key(1), x)
+        with nn.intercept_methods(listen), nn.intercept_methods(functools.partial(insight._listen, found)):
+            attention.apply(variables, x, None, mask)
+        return *found.values(), *mixed
+
+    weights, values, result = map(np.asarray, seen(x))
+    values = np.repeat(values, result.shape[1] // values.shape[1], axis=1)
+    np.testing.assert_allclose((weights @ values)[:, :, :5], result[:, :, :5], atol=1e-5)
+    np.testing.assert_allclose(weights[:, :, :5, 5:], 0, atol=1e-6)
+
+
+def test_a_translation_is_seen_from_both_sides(translator):
+    opened = session.Session(translator.workdir)
+    source, target = "sort ascending: 8 13 2 5", "2 5 8 13"
+    found = opened.look((source,), answer=target)
+    encode = lambda text: translator.tokenizer.encode([text])[0]  # noqa: E731
+    side, seen = "encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"
+    own = "decoder/layer_0/self_attention"
+    assert list(found.attentions) == [side, seen, own] and opened.heads[side] == 2
+    sizes = {name: a.weights.shape[1:] for name, a in found.attentions.items()}
+    m, n = len(encode(source)) + 1, len(encode(target)) + 1
+    assert sizes == {side: (m, m), seen: (n, m), own: (n, n)}
+    for attention in found.attentions.values():
+        assert (len(attention.queries), len(attention.keys)) == attention.weights.shape[1:]
+        np.testing.assert_allclose(attention.weights.sum(-1), 1, atol=1e-5)
+    looks = found.attentions[own]
+    assert looks.keys[0] == "<s>" and looks.queries[-1] == "</s>" and looks.keys[1:] == looks.queries[:-1]
+    np.testing.assert_allclose(np.triu(looks.weights, 1), 0, atol=1e-6)
+
+
+def test_memories_are_the_strongest_triggers(translator):
+    opened = session.Session(translator.workdir)
+    given = ("sort ascending: 8 13 2 5",)
+    found = opened.look(given, answer="2 5 8")
+    (batch,) = opened.inputs.batches(given, "2 5 8")
+    names = ffn_memories.layers(translator.weights)
+    triggers = memory_triggers.strongest(translator.model, translator.weights, [batch], names, top=1)
+    table = np.asarray(translator.weights["embed/embedding"])[: translator.tokenizer.pieces]
+    assert [f"{layer}/kernel" for layer in found.memories] == names and found.through == "output embedding"
+    for name in names:
+        own = {what: values[:, 0] for what, values in triggers[name].items()}
+        memories = found.memories[name.removesuffix("/kernel")]
+        assert [m.key for m in memories] == np.argsort(-own["coefficient"], kind="stable")[: insight.KEYS].tolist()
+        for memory in memories:
+            assert memory.coefficient == pytest.approx(own["coefficient"][memory.key], rel=1e-5)
+            assert memory.context[1] == insight.memory_report.piece(translator.tokenizer, own["last"][memory.key])
+            logits = table @ np.asarray(translator.weights[name])[memory.key]
+            wanted = len(table) * np.sort(special.softmax(logits))[::-1][: insight.WORDS]
+            np.testing.assert_allclose([times for _, times in memory.value], wanted, rtol=1e-4)
+
+
+def test_a_model_without_heads_or_memories_has_none():
+    model = embedder.Embedder(vocabulary=32, width=8, reduced=4)
+    opened = types.SimpleNamespace(model=model, weights=weights_of(model), task=None)
+    opened.tokenizer = types.SimpleNamespace(pieces=32, first=5)
+    reader = insight.Reader(opened)
+    assert (reader.heads, reader.layers) == ({}, ())
+
+
+@pytest.mark.parametrize("pool", ["token", "mean"])
+def test_an_image(pool, tmp_path):
+    model = vit.ViT(image_size=8, patch=2, width=16, heads=2, hidden=8, layers=1, pool=pool, outputs=3)
+    weights, task = (
+        weights_of(model),
+        classify_images.ClassifyImages(mean=(0.5,), std=(0.5,)),
+    )
+    opened = types.SimpleNamespace(model=model, weights=weights, task=task, tokenizer=None)
+    reader = insight.Reader(opened)
+    image = np.random.default_rng(0).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
+    found = reader(opened, {"image": image, "weight": np.ones(1), "example": np.zeros(1, int)})
+    (attention,) = found.attentions.values()
+    assert reader.heads == {"block_0/attention": 2} and attention.weights.shape == (2, *(16 + (pool == "token"),) * 2)
+    x = model.bind({"params": trees.unflatten(weights)}).embed(jnp.asarray(image / 127.5 - 1, jnp.float32))
+    block = {name: np.asarray(w) for name, w in trees.subtree(weights, "block_0").items()}
+    x = np.asarray(nn.LayerNorm(epsilon=1e-6).apply({"params": trees.subtree(weights, "block_0/attention_norm")}, x))[0]
+    q, k = (x @ block[f"attention/{n}/kernel"] + block[f"attention/{n}/bias"] for n in ("query", "key"))
+    scores = np.einsum("thk,shk->hts", q.reshape(-1, 2, 8), k.reshape(-1, 2, 8)) / 8**0.5
+    np.testing.assert_allclose(attention.weights, np.asarray(jax.nn.softmax(scores)), atol=1e-5)
+    path = tmp_path / "image.png"
+    PIL.Image.fromarray(image[0]).save(path)
+    drawn = pictures.attention_to_image(attention, path)
+    shown = attention.weights[1, 0, 1:] if pool == "token" else attention.weights[1].mean(0)
+    np.testing.assert_allclose(drawn.axes[1].images[1].get_array(), shown.reshape(4, 4))
+
+
+def test_lengths():
+    assert (
+        inputs.lengths(256) == (32, 64, 128, 256) and inputs.lengths(65) == (32, 64, 65) and inputs.lengths(16) == (16,)
+    )
+
+
+def test_pictures_of_tokens(classifier):
+    found = session.Session(classifier.workdir).look(TEXT)
+    attention = next(iter(found.attentions.values()))
+    drawn = pictures.attention(attention)
+    assert [axes.get_title("left") for axes in drawn.axes] == ["head 0", "head 1"]
+    (axes,) = pictures.attention(attention, 1).axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), attention.weights[1])
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["[CLS]", "the"]
+
+
+def test_the_table_escapes_what_it_shows():
+    memory = insight.Memory(3, 1.5, ("a <b>", "&", ""), [("<i>", 2.5), ("", 1.1)])
+    table = pictures.memories([memory], "output embedding")
+    assert "<i>" not in table and "<b>" not in table
+    assert "a &lt;b&gt; <mark>&amp;</mark>" in table and "&lt;i&gt; <small>2.5</small>" in table and "␣" in table
+    assert "No key" in pictures.memories([], "output embedding")

@@ -1,0 +1,135 @@
+"""The page as a user has it: the program in a process of its own, and Chromium."""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from lwt.demo import page, pictures, session
+
+ROOT = pathlib.Path(__file__).parents[2]
+SECONDS = 90  # until a program is compiled, on a busy machine
+TEXT = "the cold year was bolder"
+
+
+@pytest.fixture(scope="module")
+def start(cache):
+    """``start(*arguments) -> Popen`` of the program."""
+    started = []
+
+    def start(*arguments):
+        own = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lwt.demo", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def browser():
+    """Headless Chromium: the one on the path."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no chromium on the path")
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def address_of(process):
+    """What the program says that is to be opened."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if found := re.match(r"open (http\S+)", line):
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that it never has to wait
+            return found[1]
+    raise AssertionError("".join(lines))
+
+
+def test_in_a_browser(browser, start, classifier, adapted):
+    given = [f"--adapter={name}={folder}" for name, folder in adapted.items()]
+    address = address_of(start(f"--workdir={classifier.workdir}", f"--port={free_port()}", *given))
+    wanted = session.Session(classifier.workdir, given=adapted)
+    tab = browser.new_page()
+    tab.set_default_timeout(SECONDS * 1000)
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(address)
+
+    tab.click("#run")
+    assert "no text yet" in tab.text_content("[role=alert]")
+    tab.fill("#given-0 textarea", TEXT)
+    for name in wanted.names:
+        if name == "base":
+            tab.click("#run")
+        else:
+            tab.get_by_label(name, exact=True).check()
+        label, share = max(wanted.answer((TEXT,), adapter=name).items(), key=lambda pair: pair[1])
+        tab.locator("#answer").filter(has_text=re.compile(rf"{label}\s*{round(100 * share)}%")).wait_for()
+    assert not tab.locator("[role=alert]").count()
+
+    picture = tab.locator("#attention img")
+    picture.wait_for()
+    all_heads = picture.get_attribute("src")
+    tab.get_by_label("Head").click()
+    tab.get_by_role("option", name="1", exact=True).click()
+    tab.wait_for_function("all => document.querySelector('#attention img').src != all", arg=all_heads)
+    tab.get_by_role("tab", name="Memories").click()
+    rows = tab.locator("table.memories tr")
+    rows.nth(1).wait_for()
+    strongest = wanted.look((TEXT,), adapter="dora").memories[wanted.layers[-1]][0]
+    assert f"{strongest.key}{strongest.coefficient:.2f}" in rows.nth(1).text_content()
+    assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # nothing from other machines
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--workdir=nowhere"], "error: nowhere is not the workdir of a run"),
+        (["--workdir={run}", "--adapter=lora"], "error: --adapter=lora should be NAME=FOLDER"),
+    ],
+)
+def test_what_cannot_be_started_is_said_in_a_line(start, classifier, flags, message):
+    process = start(*(flag.format(run=classifier.workdir) for flag in flags))
+    output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 2 and output.startswith(message) and output.count("\n") == 1
+
+
+def test_a_translation_without_a_browser(translator):
+    opened = session.Session(translator.workdir)
+    made = page.Page(opened)
+    attention, layer = next(iter(opened.heads)), opened.layers[0]
+    answered, seen = made.run("add 2: 8 13 2 5", "base", "greedy", attention, page.ALL, layer)
+    answer = opened.answer(("add 2: 8 13 2 5",))
+    assert answer in answered.values()
+    found = opened.look(("add 2: 8 13 2 5",), answer=answer)
+    assert pictures.memories(found.memories[layer], found.through) in seen.values()
+    (refused,) = made.run("7 " * 80, "base", "greedy", attention, page.ALL, layer)
+    assert any("this model reads up to 64" in str(value) for value in refused.values())
