@@ -1,7 +1,20 @@
 /* See engine.h. Sums of integers are exact, and floats are added in one order: the same result on every machine. */
 #include "model.h"
 
-#if defined(__ARM_FEATURE_DSP)
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+
+int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
+{
+    int32_t sum = 0;
+    for (; n > 0; n -= 8, values += 8, operand += 8) {
+        mve_pred16_t rest = vctp16q((uint32_t)n);
+        sum = vmladavaq_p_s16(sum, vldrbq_z_s16(values, rest), vldrhq_z_s16(operand, rest), rest);
+    }
+    return sum;
+}
+
+#elif defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
 
 static inline int32_t dot_four(const int8_t *values, const int16_t *operand, int32_t sum)

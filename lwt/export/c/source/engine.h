@@ -55,7 +55,7 @@ typedef struct {
 /* Where value i of n is kept in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */
 static inline int lwt_place(int i, int n)
 {
-#if defined(__ARM_FEATURE_DSP)
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
     return i < (n & ~3) ? (i & ~3) | (i & 1) << 1 | (i >> 1 & 1) : i;
 #else
     (void)n;

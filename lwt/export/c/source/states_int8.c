@@ -65,7 +65,19 @@ static int32_t weigh(const float *scores, const int8_t *value, int length)
     return sum;
 }
 
-#if defined(__ARM_FEATURE_DSP)
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+
+/* The same of four channels. */
+static void weigh_four(const float *scores, const int8_t *value, int length, int32_t *sums)
+{
+    int32x4_t sum = vdupq_n_s32(0);
+    for (int s = 0; s < length; s++, value += LWT_WIDTH)
+        sum = vmlaq_n_s32(sum, vldrbq_s32(value), get_weight(scores, s));
+    vst1q_s32(sums, sum);
+}
+
+#elif defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
 
 /* The same of four channels, two positions at a time. */
