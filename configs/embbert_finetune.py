@@ -27,6 +27,7 @@ from configs import common, embbert_pretrain
 
 TINYNLP = ("imdb_reviews", "ag_news_subset", "cyberbullying", "limit", "emotion", "nlu", "snips")
 GLUE = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "stsb")
+LINEAR = r"(?!head/)(?!.*conv/).*kernel"  # every linear layer of an encoder
 # How to go on from a fine-tuned run, and what is trained. The last part of qlora rounds the sum of integers and adapter
 # (and the head), as the exported file has them, so that what is trained, selected and exported is one model.
 METHODS = {
@@ -35,7 +36,7 @@ METHODS = {
             name="compose",
             parts=(
                 dict(name="quantize", targets=r"(?!head/).*(kernel|embed/\w+)"),
-                dict(name="lora", rank=8, targets=r"(?!head/)(?!.*conv/).*kernel"),
+                dict(name="lora", rank=8, targets=LINEAR),
                 dict(name="quantize", aware=True),
             ),
         ),

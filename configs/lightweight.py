@@ -10,8 +10,8 @@ teacher  the run to learn from (distill). Without a base, the student starts fro
          recipe of the teacher, and its sizes but for those that are given; so does method=finetune with a teacher,
          which is what distillation is to be compared with
 method   finetune; distill; svd (factors of `rank` in the place of the kernels); qat, qlora (as in
-         configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, and a new head for the
-         classes of other `data`)
+         configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
+         of a text encoder, and a new head for the classes of other `data`)
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
 sizes    layers, decoder_layers, width, heads, hidden of a student; or student=NAME of configs/embbert_pretrain.py
@@ -137,6 +137,8 @@ def quantized(config, args):
 def lora_plus(config, args):
     """An adapter; classes of other data are told apart by a new head."""
     config.reparam = lora_ranks.reparam("lora_plus", args["rank"], "one")
+    if config.data.kind == "labelled":
+        config.reparam["targets"] = embbert_finetune.LINEAR
     config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
     config.optimizer.learning_rate = lora_ranks.RATES_OVER_RANK["lora_plus"] / args["rank"]
     config.optimizer.trainable = ("adapter/.*",) if config.data.kind == "pairs" else ("adapter/.*", "base/head/.*")

@@ -100,8 +100,9 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
         smoke.encoder(f"embbert_finetune.py:method={method}")
 
 
-def test_a_teacher_asked_once(finetuned, tmp_path):
-    """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step."""
+def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
+    """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step; an adapter
+    of a student without attention is on its linear layers."""
     rows = {}
     for cache in (True, False):
         workdir = tmp_path / str(cache)
@@ -115,6 +116,12 @@ def test_a_teacher_asked_once(finetuned, tmp_path):
         rows[cache] = [row["train/soft_loss"] for row in lines if "train/soft_loss" in row]
         assert len([*workdir.glob("teacher_*.npy")]) == cache
     assert len(rows[True]) == 2 and rows[True] == pytest.approx(rows[False], rel=1e-4) and rows[True][0] > 0
+    spec = f"lightweight.py:base={tmp_path}/True,method=lora_plus,rank=2,data=folder:{labelled},smoke=true"
+    with config_files.load(f"{smoke.ROOT}/configs/{spec}").unlocked() as config:
+        experiment.train(config, str(tmp_path / "adapted"))
+    adapter = experiment.load(str(tmp_path / "adapted"), checkpoint="last").stored()[0]
+    kernels = {name.rpartition("/")[0] for name in adapter if name.startswith("adapter/")}
+    assert kernels == {f"adapter/embed/{part}_expander/kernel" for part in ("token", "position")}
 
 
 def test_epochs_are_steps(labelled, tmp_path):
