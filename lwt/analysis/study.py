@@ -69,6 +69,8 @@ def choose(found, *, only="", index=-1):
 def run(entry, workdir, measure, *, record, config=None):
     """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record.
 
+    A run of which the record and the config alone were kept is left alone, too.
+
     Args:
         workdir: of the study.
         measure: ``(entry, folder) -> dict``, what is to be kept of the finished run, beside its arguments, config and
@@ -83,6 +85,8 @@ def run(entry, workdir, measure, *, record, config=None):
     run_config.keep(config, folder)  # a finished run of another base or rate is not one of this study
     kept = read_record(folder, record)
     steps = steps_of(config, folder, kept)
+    if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, "checkpoints")):
+        return kept
     if not finished(folder, steps):
         experiment.train(config, folder)
         if not finished(folder, steps):

@@ -34,18 +34,11 @@ tags: [lwt, {model}]
 
 # {name}
 
-A `{model}` for the task `{task}`, of lwt {version}: {count:,} weights, {size:,} bytes ({precision}).
+Model `{model}`, task `{task}`, of lwt {version}: {count:,} weights, {size:,} bytes ({precision}).
 
 ## Use
 
-```python
-import lwt
-
-experiment = lwt.load("{name}")
-experiment.predict([...])
-```
-
-    python eval.py --workdir={name} --predict=FILE    # one answer a line
+{use}
 
 ## Data
 
@@ -59,6 +52,21 @@ experiment.predict([...])
 
 {limits}
 """
+
+
+ANSWERS = """\
+```python
+import lwt
+
+experiment = lwt.load("{name}")
+experiment.predict([...])
+```
+
+    python eval.py --workdir={name} --predict=FILE    # one answer a line"""
+START = """\
+A start for training: `init_from` of a config, or its argument `base` (beside the `model` that this one is):
+
+    python train.py --config=configs/embbert_finetune.py:base={name},task=snips --workdir=runs/snips"""
 
 
 def write(opened, folder, *, precision="float32", license="unknown"):
@@ -122,9 +130,12 @@ def _figures(opened):
 
 def _card(opened, name, *, precision, license, size, figures):
     config = opened.config
-    parts = {part: config.data[part] or "a part of the training data" for part in ("train", "validation", "test")}
+    trained = hasattr(opened.task, "predict") or hasattr(opened.task, "generate")  # to answer, not to go on from
+    parts = ("train", "validation", "test") if trained else ("train", "validation")
+    parts = {part: config.data[part] or "a part of the training data" for part in parts}
     return CARD.format(
         name=name,
+        use=(ANSWERS if trained else START).format(name=name),
         license=license,
         model=config.model.name,
         task=config.task.name,

@@ -112,6 +112,8 @@ def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
     base = str(finished / "runs" / "base-bert_2mb")
     bundle.write(lwt.load(base, checkpoint="last"), tmp_path / "base-bert_2mb")
+    card = (tmp_path / "base-bert_2mb" / "README.md").read_text()
+    assert "base=base-bert_2mb" in card and "predict" not in card and "test:" not in card
     record = study.read_record(base, embbert_study.RECORD)
     study.write_record(str(tmp_path / "base-bert_2mb"), embbert_study.RECORD, record)
     monkeypatch.setattr(study, "experiment", None)
@@ -128,7 +130,12 @@ def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     assert [e.name for e in embbert_study.with_bases(chosen, found)] == ["base-bert_2mb", chosen[0].name]
     run = functools.partial(embbert_study.run, workdir=str(finished / "runs"))
     assert study.run_all(embbert_study.with_bases(chosen, found), run) == {}
-    (finished / "runs" / chosen[0].name / embbert_study.RECORD).unlink()
+    own, kept = finished / "runs" / chosen[0].name, finished / "kept" / chosen[0].name
+    shutil.copytree(own, kept, ignore=shutil.ignore_patterns("checkpoints"))
+    record = study.read_record(str(kept), embbert_study.RECORD)
+    run_here = functools.partial(study.run, measure=None, record=embbert_study.RECORD)
+    assert run_here(chosen[0], str(kept.parent)) == record  # of what is kept, the record alone is needed
+    (own / embbert_study.RECORD).unlink()
     assert "AttributeError" in study.run_all(chosen, run)[chosen[0].name]  # measured anew, but not trained
     other = study.choose(embbert_study.entries(str(finished / "none"), models=("embbert",), seeds=1), only="^snips")
     with pytest.raises(errors.ConfigError, match="base-embbert is not there or not finished: --only='.base-embbert.'"):
