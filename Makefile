@@ -1,4 +1,4 @@
-# make quickstart | test | lint | clean          make PYTHON=python3.12 test          make WORKERS=4 test
+# make quickstart | test | lint | docs | clean          make PYTHON=python3.12 test          make WORKERS=4 test
 # Every target makes .venv when it is missing and uses it again; a change of setup.py installs anew.
 
 PYTHON ?= python3
@@ -8,20 +8,24 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NO_DEPS := litert-converter==0.5.0 jax2onnx==0.17.1 # see setup.py
 
-.PHONY: quickstart test lint clean
+.PHONY: quickstart test lint docs clean
 
 quickstart: $(VENV)/.runtime
 	@$(BIN)/python -m lwt.quickstart
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
+docs: $(VENV)/.test
+	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build
+	@echo "look at docs/_build/index.html"
+
 clean:
-	rm -rf $(VENV) *.egg-info build .pytest_cache .ruff_cache
+	rm -rf $(VENV) *.egg-info build docs/_build .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

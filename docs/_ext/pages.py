@@ -1,0 +1,89 @@
+"""What Markdown pages need before Sphinx reads them: lists of modules, and links that leave docs/."""
+
+import ast
+import os
+import pathlib
+import re
+import shutil
+
+ROOT = pathlib.Path(__file__).parents[2]
+GUESTS = {"contributing": "CONTRIBUTING.md", "benchmarks": "benchmarks/README.md"}  # page of docs/ -> text from outside
+MODULES = re.compile(r"^```\{modules\} (\S+)\n```$", re.MULTILINE)
+LINK = re.compile(r"(?<=\]\()(\.\.?/[^)#\s]+)(?=\))")
+HTML_LINK = re.compile(r"\[([^]]+)\]\((?!\w+:)([^)#\s]+\.html)\)")
+
+
+def expand(app, docname, source):
+    """Rewrites the text of a page, ``source[0]``; on GitHub it reads as it is.
+
+    A fence ``{modules} PACKAGE`` becomes a table of the package's modules and their docstrings. A page that stands for
+    a file beside docs/ (`GUESTS`) gets that file's text. Links that leave docs/ are made to lead to what there is of it
+    on the site (`target`), and those to a page of HTML are left to the browser (`copy_html`).
+    """
+    path = ROOT / GUESTS[docname] if docname in GUESTS else pathlib.Path(app.env.doc2path(docname))
+    text = path.read_text(encoding="utf-8") if docname in GUESTS else source[0]
+    text = LINK.sub(lambda match: target(path.parent, match.group(1)), text)
+    text = HTML_LINK.sub(r'<a href="\2">\1</a>', text)
+    source[0] = MODULES.sub(lambda match: package_page(match.group(1), folder=path.parent), text)
+
+
+def copy_html(app, error):
+    """Puts pages of HTML that lie below docs/ at the same place of the site."""
+    if error is None:
+        for path in sorted(pathlib.Path(app.srcdir, "results").glob("**/*.html")):
+            shutil.copyfile(path, pathlib.Path(app.outdir, path.relative_to(app.srcdir)))
+
+
+def target(folder, link):
+    """Where a relative link from `folder` leads on the site: modules, and folders of modules, to the API reference."""
+    path = pathlib.Path(os.path.normpath(folder / link))
+    if not path.is_relative_to(ROOT):
+        return link
+    name = path.relative_to(ROOT).as_posix()
+    pages = {guest: f"/{page}.md" for page, guest in GUESTS.items()} | {"README.md": "/index.md"}
+    top, _, rest = name.partition("/")
+    if top == "docs":
+        return f"/{rest}"
+    if top in ("lwt", "configs") and path.is_dir():
+        return f"/api/{rest.split('/')[0] or top}.md"
+    if top in ("lwt", "configs") and path.suffix == ".py":
+        return f"#api-{name.removesuffix('.py').replace('/', '.')}"
+    return pages.get(name, link)
+
+
+def modules(package):
+    """The modules that have a docstring, ``{name: docstring}``: of a package with the packages in it; of lwt itself,
+    those beside its packages."""
+    folder = ROOT.joinpath(*package.split("."))
+    paths = folder.glob("*.py") if package == "lwt" else folder.rglob("*.py")
+    found = {}
+    for path in sorted(path for path in paths if path.stem != "__main__"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    return {name: docstring for name, docstring in found.items() if docstring}
+
+
+def package_page(package, *, folder):
+    """Markdown: a table of the modules with the first sentences of their docstrings, and a section for each.
+
+    Args:
+        package: dotted name.
+        folder: of the page, from which the links to the files start.
+    """
+    found = modules(package)
+    rows = [f"| [`{name}`](#api-{name}) | {summary(docstring)} |" for name, docstring in found.items()]
+    return "\n".join(["| module | |", "|---|---|", *rows, "", *(section(name, folder) for name in found)])
+
+
+def section(name, folder):
+    """Markdown: what a module holds, and its file to download."""
+    path = ROOT.joinpath(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    link = f"[{path.relative_to(ROOT)}]({os.path.relpath(path, folder)})"
+    return f"(api-{name})=\n## {name}\n\n{link}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
+
+
+def summary(docstring):
+    """The first paragraph of a docstring, on one line of a Markdown table."""
+    first = " ".join(docstring.split("\n\n")[0].split())
+    return first.rstrip(":").replace("``", "`").replace("|", "\\|")

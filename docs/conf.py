@@ -1,0 +1,48 @@
+"""Settings of the site: `make docs` builds it from the Markdown beside this file and the docstrings of lwt."""
+
+import os
+import pathlib
+import sys
+
+DOCS = pathlib.Path(__file__).parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS / "_ext")]
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # modules are imported, nothing is computed
+
+import docstrings  # noqa: E402
+import pages  # noqa: E402
+
+import lwt  # noqa: E402
+
+project, version = "lwt", lwt.__version__
+html_title = f"lwt {version}"
+html_theme = "furo"
+html_static_path, html_css_files = ["_static"], ["lwt.css"]
+html_copy_source = html_show_sourcelink = html_show_copyright = False
+html_theme_options = {"navigation_with_keys": True}
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_inherit_docstrings = False
+autodoc_mock_imports = ["gradio", "torchvision"]  # extras that a module of lwt imports at once
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list of names, which stand for no other thing
+default_role = "py:obj"  # a link where there is such a thing, else code
+maximum_signature_line_length = 100
+python_use_unqualified_type_names = True
+toc_object_entries = False
+smartquotes_action = "D"  # dashes; a quoted value is to be copied
+suppress_warnings = ["myst.header"]  # a section of a report may skip a level
+
+
+def setup(app):
+    """What the extensions beside this file add."""
+    app.connect("source-read", pages.expand)
+    app.connect("build-finished", pages.copy_html)
+    app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # ahead of napoleon
+    app.connect("autodoc-process-signature", docstrings.shorten)
+    app.connect("autodoc-skip-member", docstrings.skip)

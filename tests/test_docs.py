@@ -1,0 +1,97 @@
+"""The site builds without a warning, its pages are found from the front page, and links point to what is there."""
+
+import html.parser
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *(path for path in sorted(DOCS.rglob("*.md")) if DOCS / "_build" not in path.parents)]
+LINK = re.compile(r"\[[^]]*\]\(<?([^)>\s]+)>?[^)]*\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+def links(path):
+    """Targets of the relative links and pictures of a Markdown page, without those in code."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    return [target for target in LINK.findall(text) if not re.match(r"\w+:|#", target)]
+
+
+class Hrefs(html.parser.HTMLParser):
+    """Collects what the links and pictures of a page of HTML point to, and the ids that others can point to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.found, self.ids = set(), set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        self.found |= {value for name, value in attributes if name in ("href", "src") and value}
+        self.ids |= {value for name, value in attributes if name == "id"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site, and its pages read: ``{path: Hrefs}``."""
+    pytest.importorskip("sphinx")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", str(DOCS), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    assert done.returncode == 0, done.stderr
+    return out, {path: Hrefs(path) for path in out.rglob("*.html") if "_static" not in path.parts}
+
+
+def local(folder, href):
+    """Path and anchor that a link from `folder` leads to; None if it leaves the site."""
+    if re.match(r"\w+:|//", href):
+        return None
+    path, _, anchor = re.sub(r"\?[^#]*", "", href).partition("#")
+    return pathlib.Path(os.path.normpath(folder / path)) if path else None, anchor
+
+
+def test_every_page_is_reached_from_the_first(site):
+    out, pages = site
+    reached, waiting = set(), [out / "index.html"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path not in pages:
+            continue
+        reached.add(path)
+        targets = [local(path.parent, href) for href in pages[path].found]
+        waiting += [target[0] for target in targets if target and target[0]]
+    wanted = {(out / path.relative_to(DOCS)).with_suffix(".html") for path in PAGES[1:]}
+    assert wanted - reached == set()
+
+
+def test_every_link_of_the_site_leads_somewhere(site):
+    out, pages = site
+    lost = []
+    for page, read in pages.items():
+        for href in read.found:
+            target = local(page.parent, href)
+            if target is None:
+                continue
+            path, anchor = target[0] or page, target[1]
+            if not path.exists() or (anchor and path in pages and anchor not in pages[path].ids):
+                lost.append(f"{page.relative_to(out)}: {href}")
+    assert lost == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_point_to_what_is_there(path):
+    assert [target for target in links(path) if not (path.parent / target.partition("#")[0]).exists()] == []
+
+
+def test_every_package_is_in_the_reference(site):
+    out, pages = site
+    named = {
+        f"api-{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '-').replace('_', '-')}"
+        for path in (ROOT / "lwt").rglob("[a-z]*.py")
+    }
+    ids = set().union(*(read.ids for path, read in pages.items() if path.parent.name == "api"))
+    assert named - ids == set()
