@@ -34,6 +34,7 @@ from lwt.training import command, experiment, latency
 RUNTIMES = {"litert": litert, "onnx": onnx}
 TABLES = r"embed/(token|embedding)"
 CALIBRATION = 64  # records that ranges come from
+PRECISION = "float32"  # of all products: those of bfloat16 are not what phones have
 FIGURES = ("loss", "accuracy", "pearson")  # of a report, where the task has them
 
 
@@ -41,7 +42,7 @@ def export(opened, path, *, runtime="litert", format="float32", length=None, rec
     """Writes a run as a file of a runtime's, which appears whole or not at all, and measures it.
 
     Args:
-        opened: an `experiment.Experiment` of a task that predicts: classes or a number.
+        opened: an `experiment.Experiment` of a task that predicts: classes or a number; its precision is `PRECISION`.
         path: of the file.
         runtime: one of `RUNTIMES`.
         format: one of the runtime's ``FORMATS``.
@@ -124,6 +125,7 @@ def weights(opened, format):
 def _check(opened, runtime, format):
     if format not in runtime.FORMATS:
         raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, runtime.FORMATS)}")
+    require_precision(opened)
     # With ai-edge-litert 2.3.0 the export of ViT crashes, and LH-ViT's logits are wrong.
     if format == "int8" and "image" in opened.model.example():
         raise errors.ConfigError("format='int8' is for texts; for images it should be 'dynamic' or 'float32'")
@@ -131,6 +133,18 @@ def _check(opened, runtime, format):
         raise errors.ConfigError(
             f"{opened.workdir}: task.name={opened.config.task.name!r} predicts neither classes nor numbers; a "
             "translation is exported by lwt.export.phone_translate"
+        )
+
+
+def require_precision(opened):
+    """Refuses a run that was opened to multiply in another precision.
+
+    Raises:
+        lwt.errors.ConfigError: naming the key.
+    """
+    if opened.config.precision != PRECISION:
+        raise errors.ConfigError(
+            f"{opened.workdir}: precision={opened.config.precision!r}; open it with precision={PRECISION!r}"
         )
 
 
@@ -174,7 +188,7 @@ def _write(path, content):
 def main():
     """The program: writes the file, and prints the report."""
     values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint, precision=PRECISION)
     suffix = RUNTIMES[values.runtime].SUFFIX
     path = values.out or os.path.join(values.workdir, "export", f"{values.format}.{suffix}")
     report = export(

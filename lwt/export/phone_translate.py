@@ -153,6 +153,7 @@ def _arrays(part, cache):
 def _check(opened, format):
     if format not in FORMATS:
         raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, FORMATS)}")
+    phone.require_precision(opened)
     if not hasattr(opened.task, "generate"):
         raise errors.ConfigError(f"{opened.workdir}: task.name={opened.config.task.name!r} is no translation")
     if opened.task.decoding() != "greedy":
@@ -192,7 +193,8 @@ def _seconds(opened, translate):
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding={"beams": 1, "temperature": 0.0})
+    decoding = {"beams": 1, "temperature": 0.0}
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding=decoding, precision=phone.PRECISION)
     report = export(
         opened, values.out, **{name: values[name].value for name in ("runtime", "format", "length", "records")}
     )

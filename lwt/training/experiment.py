@@ -31,14 +31,15 @@ def teacher_of(config):
     return load(goal.teacher, checkpoint=goal.checkpoint)
 
 
-def load(workdir, *, checkpoint="best", decoding=None, weights=None):
+def load(workdir, *, checkpoint="best", decoding=None, weights=None, precision=""):
     """Opens the run in `workdir`, or a bundle; see `lwt.load`.
 
     Args:
         decoding: settings of the task to use instead of the config's, such as ``{"beams": 4}``.
         weights: of a bundle of integers, which `lwt/export/bundle.py` reads; None: those that are found.
+        precision: of the operands of products; "": the config's.
     """
-    return Experiment(workdir, checkpoint, decoding or {}, weights)
+    return Experiment(workdir, checkpoint, decoding or {}, weights, precision)
 
 
 def arrays_of(workdir, which):
@@ -67,9 +68,10 @@ class Experiment:
         step: optimizer steps of the checkpoint.
     """
 
-    def __init__(self, workdir, which, decoding, weights=None):
+    def __init__(self, workdir, which, decoding, weights=None, precision=""):
         self.workdir = str(workdir)
         self.config = run_config.read(workdir)
+        self.config.precision = precision or self.config.precision
         self.config.task = build.task_section(self.config.task)
         self.config.task.update(decoding)
         self._settings = decoding

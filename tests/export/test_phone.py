@@ -13,6 +13,7 @@ from lwt.analysis import config_files
 from lwt.export import litert, onnx, phone, phone_layers
 from lwt.layers import separable
 from lwt.models import embbert
+from lwt.training import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -144,6 +145,11 @@ def test_what_is_refused(runs, tmp_path):
         phone.export(opened, tmp_path / "x", runtime="onnx", format="int8")
     with pytest.raises(errors.ConfigError, match="format='int8' is for texts; for images it should be 'dynamic'"):
         phone.export(runs("vit"), tmp_path / "x", format="int8")
+    half = experiment.load(opened.workdir, precision="bfloat16")
+    with pytest.raises(errors.ConfigError, match="precision='bfloat16'; open it with precision='float32'"):
+        phone.export(half, tmp_path / "x")
+    assert phone.export(experiment.load(half.workdir, precision="float32"), tmp_path / "y")["agreement"] == 1
+    (tmp_path / "y").unlink()
     with pytest.raises(errors.ConfigError, match="a record has 4 tokens, more than --length=3"):
         phone.export(opened, tmp_path / "x", length=3)
     assert not any(tmp_path.iterdir())

@@ -3,9 +3,9 @@
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware --emulated=200
 
-The last line is JSON: the accuracy in percent of the model with the exported integers in JAX, and of the program on
-this machine; on how many texts they agree; and on how many of the first ones the emulated Cortex-M4F agrees with the
-program.
+The last line is JSON: the accuracy in percent of the model with the exported integers as `eval.py` finds it, of the
+same in JAX with its states rounded as the program's are, and of the program on this machine; on how many texts the last
+two agree; and on how many of the first ones the emulated Cortex-M4F agrees with the program.
 """
 
 import pathlib
@@ -15,7 +15,8 @@ import numpy as np
 from absl import flags
 
 from lwt import errors
-from lwt.export.c import emulator, toolchain, weights
+from lwt.export import folders
+from lwt.export.c import emulator, export, reference, toolchain, weights
 from lwt.training import command, experiment
 
 
@@ -33,14 +34,17 @@ def check(opened, folder, *, data="", emulated=0):
     """
     if not opened.labels:
         raise errors.ConfigError("the run predicts a number; only classes are compared")
-    folder = pathlib.Path(folder)
-    stored = opened.with_weights(weights.of(opened)[0], name="int8", step=opened.step)
+    folder, integers = pathlib.Path(folder), weights.of(opened)[0]
+    stored = opened.with_weights(integers, name="int8", step=opened.step)
     _, sources, scores, references = stored.evaluate(data)
-    wanted = np.asarray(scores).argmax(1)
     texts = [" ".join(source.replace("\0", " ").split()) for source in sources]
+    activations = folders.read_json(folder / export.REPORT)["activations"]
+    pairs = [(text,) for text in texts]
+    wanted = reference.logits(opened, integers, pairs, activations=activations).argmax(1)
     found = answers(folder, texts, opened.labels)
     figures = {
         "texts": len(texts),
+        "eval_accuracy": _percent(np.asarray(scores).argmax(1) == references),
         "model_accuracy": _percent(wanted == references),
         "program_accuracy": _percent(found == references),
         "agree": int((found == wanted).sum()),

@@ -3,8 +3,11 @@
 import functools
 import json
 import pathlib
+import re
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lwt import trees
@@ -17,6 +20,13 @@ TEXTS = (
     "i'm not sure that i feel well about it",
     "",
 )
+# Modules of a model, by its class and where its norms stand, whose input or output the program keeps as states.
+INPUTS = {"Embedder": r"conv", "Bert post": r"block_\d+"}
+OUTPUTS = {
+    "Embbert": r"block_\d+/norm",
+    "Bert post": r"block_\d+/self_attention/(key|value)",
+    "Bert inline": r"block_\d+/self_attention(_norm|/key|/value)",
+}
 
 
 def sides(opened):
@@ -34,17 +44,18 @@ def row(opened, texts):
     return batch["ids"][0], batch["segments"][0]
 
 
-def logits(opened, weights, pairs, *, batch=32):
-    """Logits `[n outputs]` of texts or pairs.
+def logits(opened, weights, pairs, *, activations="", batch=32):
+    """Logits `[n outputs]` of texts or pairs, in float32 but for the states.
 
     Args:
         opened: an `experiment.Experiment`.
         weights: flat dict.
         pairs: tuples of one or two texts.
+        activations: what the program's states are rounded to, "fp16" or "int8"; "": they are not.
         batch: texts that are computed at a time.
     """
     found = [row(opened, texts) for texts in pairs]
-    apply = _compiled(opened.model)
+    apply = _compiled(opened.model.clone(dtype="float32"), activations)
     lengths, tree, results = rows.lengths(opened.config.data.row_length), trees.unflatten(weights), [None] * len(found)
     order = sorted(range(len(found)), key=lambda i: len(found[i][0]))
     for start in range(0, len(order), batch):
@@ -61,5 +72,26 @@ def logits(opened, weights, pairs, *, batch=32):
 
 
 @functools.cache
-def _compiled(model):
-    return jax.jit(lambda tree, batch: model.apply({"params": tree}, batch))
+def _compiled(model, activations):
+    kind = type(model).__name__ + (f" {model.norm_place}" if hasattr(model, "norm_place") else "")
+    rounded = {"": lambda x: x, "fp16": lambda x: x.astype("float16").astype("float32"), "int8": _int8}[activations]
+
+    def keep(call, args, kwargs, context):
+        name = "/".join(context.module.path) if context.method_name == "__call__" else ""
+        if re.fullmatch(INPUTS.get(kind, ""), name) and name:
+            args = (rounded(args[0]), *args[1:])
+        y = call(*args, **kwargs)
+        return rounded(y) if re.fullmatch(OUTPUTS.get(kind, ""), name) and name else y
+
+    def apply(tree, batch):
+        with nn.intercept_methods(keep):
+            return model.apply({"params": tree}, batch)
+
+    return jax.jit(apply)
+
+
+def _int8(x):
+    """Rows of integers up to 127 times a step; halves are rounded away from zero."""
+    step = jnp.abs(x).max(-1, keepdims=True) / 127
+    units = x / jnp.where(step > 0, step, 1)
+    return jnp.trunc(units + jnp.where(units < 0, -0.5, 0.5)) * step
