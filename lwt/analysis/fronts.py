@@ -4,8 +4,6 @@ import dataclasses
 import math
 import pathlib
 
-from matplotlib import ticker
-
 from lwt.analysis import plots, results
 
 COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # what should be small, and its axis
@@ -102,13 +100,8 @@ def draw(points, path, *, title=""):
                         p.name, (x, p.quality), xytext=(-4 if right else 4, -9), textcoords="offset points",
                         ha="right" if right else "left", fontsize=7,
                     )  # fmt: skip
-            place.set_xscale("log")
-            place.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
-            place.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-            place.xaxis.set_minor_formatter(ticker.NullFormatter())
-            place.tick_params(axis="x", rotation=30)
             place.margins(x=0.12, y=0.1)
-            place.set_xlabel(f"{label} (logarithmic)")
+            plots.log_x(place, label)
         axes[0].set_ylabel(points[0].metric + (" (less is better)" if points[0].lower else ""))
         drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8)
     return drawn

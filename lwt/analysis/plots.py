@@ -125,6 +125,16 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
     return drawn
 
 
+def log_x(axes, label):
+    """Makes the horizontal axis logarithmic, with ticks at 1, 2 and 5 that do not run into each other."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.tick_params(axis="x", rotation=30)
+    axes.set_xlabel(f"{label} (logarithmic)")
+
+
 def bars(groups, path, *, label, title="", digits=1):
     """Grouped bars with their values above.
 

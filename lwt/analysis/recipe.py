@@ -225,8 +225,9 @@ def draw(found, path):
                 place.annotate(
                     row["name"], (row[key], row["quality"]), xytext=(4, 4), textcoords="offset points", fontsize=8
                 )
-            place.set_xscale("log")
-            place.set(xlabel=f"{label} (logarithmic)", ylabel=own[0]["metric"])
+            place.margins(x=0.15, y=0.1)
+            plots.log_x(place, label)
+            place.set_ylabel(own[0]["metric"])
 
 
 def write(out, found, *, config, kind, command, machine):
