@@ -129,7 +129,8 @@ def log_x(axes, label):
     """Makes the horizontal axis logarithmic, with ticks at 1, 2 and 5 that do not run into each other."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    short = ticker.EngFormatter(sep="")  # 200k
+    axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}" if x < 1000 else short(x, place))
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     axes.tick_params(axis="x", rotation=30)
     axes.set_xlabel(f"{label} (logarithmic)")
