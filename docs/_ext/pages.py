@@ -7,7 +7,11 @@ import re
 import shutil
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUESTS = {"contributing": "CONTRIBUTING.md", "benchmarks": "benchmarks/README.md"}  # page of docs/ -> text from outside
+GUESTS = {  # page of docs/ -> text from outside
+    "contributing": "CONTRIBUTING.md",
+    "benchmarks": "benchmarks/README.md",
+    "pretrained": "pretrained/README.md",
+}
 MODULES = re.compile(r"^```\{modules\} (\S+)\n```$", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(\.\.?/[^)#\s]+)(?=\))")
 HTML_LINK = re.compile(r"\[([^]]+)\]\((?!\w+:)([^)#\s]+\.html)\)")
