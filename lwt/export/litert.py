@@ -1,12 +1,10 @@
 """What is asked of Google's packages: StableHLO to a LiteRT file, floats to integers, and running it.
 
 `litert_converter` has no public function for a program of JAX: what is used here is what its own front end for PyTorch
-uses, which another release may change. So the three packages are pinned (setup.py), and nothing else imports
-them.
+uses, which another release may change. So the three packages are pinned (setup.py), and nothing else imports them.
 """
 
 import contextlib
-import importlib
 import io
 
 import jax
@@ -24,19 +22,6 @@ SIGNATURE = "serving_default"
 # Operations that stay as they are: of "static", masked scores (-1e9 would be a part of their range), their softmax, and
 # what goes out; of "dynamic", depthwise convolutions, which are small, and half as fast with weights of int8.
 STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
-
-
-def require():
-    """Imports the packages.
-
-    Raises:
-        lwt.errors.ConfigError: they are not installed.
-    """
-    try:
-        for name in PACKAGES:
-            importlib.import_module(name)
-    except ImportError as error:
-        raise errors.ConfigError(f"LiteRT is not installed ({error}): {INSTALL}") from error
 
 
 def convert(function, example):

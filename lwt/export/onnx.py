@@ -5,7 +5,6 @@ else imports these packages.
 """
 
 import contextlib
-import importlib
 import logging
 import pathlib
 import tempfile
@@ -22,19 +21,6 @@ SUFFIX = "onnx"
 AGAIN = "next/"
 PRODUCTS = ("MatMul", "Gemm")  # what "dynamic" rounds
 TALKATIVE = ("jax2onnx", "onnx_ir", "root")  # loggers: of packages of plug-ins that are not there, and advice
-
-
-def require():
-    """Imports the packages.
-
-    Raises:
-        lwt.errors.ConfigError: they are not installed.
-    """
-    try:
-        for name in PACKAGES:
-            importlib.import_module(name)
-    except ImportError as error:
-        raise errors.ConfigError(f"ONNX is not installed ({error}): {INSTALL}") from error
 
 
 def convert(function, example):

@@ -18,6 +18,7 @@ Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
 """
 
 import functools
+import importlib
 import os
 import pathlib
 import re
@@ -59,7 +60,7 @@ def export(opened, path, *, runtime="litert", format="float32", length=None, rec
             record is longer than `length`; the file cannot be written.
     """
     runtime = RUNTIMES[runtime]
-    runtime.require()
+    require(runtime)
     _check(opened, runtime, format)
     length = length or opened.config.data.row_length
     wanted, _, predicted, references = opened.evaluate(limit=records or 0)
@@ -80,6 +81,20 @@ def export(opened, path, *, runtime="litert", format="float32", length=None, rec
         **{figure: found[figure] for figure in FIGURES if figure in found},
         **{f"jax_{figure}": wanted[figure] for figure in FIGURES if figure in wanted},
     }
+
+
+def require(runtime):
+    """Imports the packages of a module of `RUNTIMES`.
+
+    Raises:
+        lwt.errors.ConfigError: they are not installed.
+    """
+    try:
+        for name in runtime.PACKAGES:
+            importlib.import_module(name)
+    except ImportError as error:
+        title = runtime.__name__.rpartition(".")[2]
+        raise errors.ConfigError(f"--runtime={title} is not installed ({error}): {runtime.INSTALL}") from error
 
 
 def convert(opened, runtime, *, format, length, example):

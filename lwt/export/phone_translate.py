@@ -81,7 +81,7 @@ def export(opened, out, *, runtime="litert", format="float32", length=None, reco
             greedily, or is no translation; a source is longer than `length`; there is something in the folder.
     """
     runtime = phone.RUNTIMES[runtime]
-    runtime.require()
+    phone.require(runtime)
     _check(opened, format)
     length = length or opened.config.data.max_tokens + 1
     with folders.made(out) as new:
