@@ -20,6 +20,7 @@ TEXTS = (
     "i'm not sure that i feel well about it",
     "",
 )
+NOWHERE = r"(?!)"  # matches no name
 # Modules of a model, by its class and where its norms stand, whose input or output the program keeps as states.
 INPUTS = {"Embedder": r"conv", "Bert post": r"block_\d+"}
 OUTPUTS = {
@@ -75,13 +76,14 @@ def logits(opened, weights, pairs, *, activations="", batch=32):
 def _compiled(model, activations):
     kind = type(model).__name__ + (f" {model.norm_place}" if hasattr(model, "norm_place") else "")
     rounded = {"": lambda x: x, "fp16": lambda x: x.astype("float16").astype("float32"), "int8": _int8}[activations]
+    inputs, outputs = (places.get(kind, NOWHERE) for places in (INPUTS, OUTPUTS))
 
     def keep(call, args, kwargs, context):
         name = "/".join(context.module.path) if context.method_name == "__call__" else ""
-        if re.fullmatch(INPUTS.get(kind, ""), name) and name:
+        if re.fullmatch(inputs, name):
             args = (rounded(args[0]), *args[1:])
         y = call(*args, **kwargs)
-        return rounded(y) if re.fullmatch(OUTPUTS.get(kind, ""), name) and name else y
+        return rounded(y) if re.fullmatch(outputs, name) else y
 
     def apply(tree, batch):
         with nn.intercept_methods(keep):
