@@ -25,8 +25,10 @@ def plain(q, keys, values, mask, *, key=None):
     return jnp.einsum("bhts,bhsk->bhtk", weights, values)
 
 
+@pytest.mark.parametrize("long", [7, 8])  # of 7 keys: both ways to transpose a product
 @pytest.mark.parametrize("seed", [None, 5])
-def test_value_and_gradients_are_those_of_the_formula(seed):
+def test_value_and_gradients_are_those_of_the_formula(seed, long, monkeypatch):
+    monkeypatch.setattr(attend, "LONG", long)
     *arrays, mask = problem()
     key = None if seed is None else jax.random.key(seed)
     ours = lambda *a: attend.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
