@@ -6,8 +6,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention import masks
+from lwt.attention import blockwise, masks
 from lwt.layers import attend, linear
+
+WHOLE = 2**27  # weights of all rows and heads that are made at once; larger arrays take memory, and time to get it
+PART = 2**24  # ... and if there are more, so many of a block of queries
 
 
 class Base(nn.Module):
@@ -35,6 +38,7 @@ class Base(nn.Module):
     has_causal = True  # see only what came before
     keeps_texts_apart = True  # of several texts in a row, see only one's own
     loses_heads = False  # be made with fewer heads, of the width that the others have
+    block = 0  # queries that `mix` handles at once; 0: all, unless that is too much
 
     @property
     def head_size(self):
@@ -88,7 +92,8 @@ class Base(nn.Module):
         return self.weigh(q, cache, seen, dtype="float32")
 
     def mix(self, q, cache, mask, *, dtype, key=None):
-        """What lies between the projections: `[b h t k]`.
+        """What lies between the projections: `[b h t k]`; softmax attention, some queries at a time where the weights
+        of all would be more than `WHOLE`.
 
         Args:
             q: queries `[b h t k]`, scaled.
@@ -97,7 +102,13 @@ class Base(nn.Module):
             dtype: operands of the products.
             key: random key of dropout, or None.
         """
-        allowed = None if mask is None else mask.array(q.shape[2], cache["key"].shape[2])
+        (b, h, t, _), s = q.shape, cache["key"].shape[2]
+        block = self.block or (t if b * h * t * s <= WHOLE else max(1, PART // (b * h * s)))
+        if t > block:
+            values = cache.get("value", cache["key"])
+            k, v = (jnp.repeat(x, h // self.key_heads, axis=1) for x in (cache["key"], values))
+            return blockwise.attention(q, k, v, mask, block=block, key=key, rate=self.dropout, dtype=dtype)
+        allowed = None if mask is None else mask.array(t, s)
         return self.weigh(q, cache, allowed, dtype=dtype, key=key)
 
     def weigh(self, q, cache, allowed, *, dtype, key=None):

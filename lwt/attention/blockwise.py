@@ -2,7 +2,7 @@
 
 The idea is that of Rabe and Staats 2021 ("Self-attention does not need O(n²) memory") with one level of blocks: a block
 of c queries needs `[b h c s]` at once, so that memory grows with n and not with n². The backward pass makes every
-block's weights anew, as `layers/attend.py` does.
+block's weights anew, as `layers/attend.py` does, from the sums that normalised them.
 """
 
 import functools
@@ -43,29 +43,29 @@ def attention(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _attention(q, k, v, mask, key, rate, dtype):
-    def one(item):
-        number, q = item
-        allowed, keep = _of_block(number, q, k, mask, key, rate)
-        return attend.forward(q, k, v, allowed, keep, rate, dtype)
-
-    return _paste(jax.lax.map(one, (jnp.arange(len(q)), q)))
+    return _forward(q, k, v, mask, key, rate, dtype)[0]
 
 
 def _forward(q, k, v, mask, key, rate, dtype):
-    output = _attention(q, k, v, mask, key, rate, dtype)
-    return output, (q, k, v, mask, key, output)
+    def one(item):
+        number, q = item
+        allowed, keep = _of_block(number, q, k, mask, key, rate)
+        return attend.forward_with_total(q, k, v, allowed, keep, rate, dtype)
+
+    outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
+    return _paste(outputs), (q, k, v, mask, key, outputs, totals)
 
 
 def _backward(rate, dtype, saved, d_output):
-    q, k, v, mask, key, output = saved
+    q, k, v, mask, key, outputs, totals = saved
 
     def one(sums, item):
-        number, q, output, d_output = item
+        number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, d_output, rate, dtype)
+        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, d_output, rate, dtype, total)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 
-    items = jnp.arange(len(q)), q, *(_cut(x, len(q)) for x in (output, d_output))
+    items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))
     (d_k, d_v), d_q = jax.lax.scan(one, (jnp.zeros_like(k), jnp.zeros_like(v)), items)
     return d_q, d_k, d_v, None, None
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from lwt.attention import base, blockwise
+from lwt.attention import base
 
 
 class Attention(base.Base):
@@ -12,7 +12,8 @@ class Attention(base.Base):
         head_width: k; 0: d/h. K/V projection's folded form is this with k < d/h.
         kv_heads: heads of the keys and values, each shared by h/kv_heads heads of queries; 0: h. One is multi-query
             attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks alike.
-        block: queries handled at once, so that no array `[t s]` is formed; 0: all. See `blockwise.py`.
+        block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless their
+            weights would be more than `base.WHOLE` numbers.
     """
 
     head_width: int = 0
@@ -39,13 +40,6 @@ class Attention(base.Base):
             raise self.refuse("head_width, kv_heads and block should not be negative")
         if self.heads % self.key_heads:
             raise self.refuse(f"kv_heads={self.kv_heads} should be a divisor of heads={self.heads}")
-
-    def mix(self, q, cache, mask, *, dtype, key=None):
-        """See `base.Base`."""
-        if not self.block or q.shape[2] <= self.block:
-            return super().mix(q, cache, mask, dtype=dtype, key=key)
-        k, v = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))
-        return blockwise.attention(q, k, v, mask, block=self.block, key=key, rate=self.dropout, dtype=dtype)
 
     def weigh(self, q, cache, allowed, *, dtype, key=None):
         """The queries of the heads that share keys are taken as more positions of one head."""

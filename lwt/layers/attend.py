@@ -66,9 +66,20 @@ def forward(q, k, v, mask, keep, rate, dtype):
     return _product(weights.astype(dtype), v.astype(dtype), 2)
 
 
-def backward(q, k, v, mask, keep, output, d_output, rate, dtype, d_total=None):
-    """``(d_q, d_k, d_v)`` from the output and its gradient, and that of the total if there is one."""
-    weights = _weights(q, k, mask, dtype)
+def forward_with_total(q, k, v, mask, keep, rate, dtype):
+    """``(output [b h t v], total [b h t 1])``: see `forward` and `attend_with_total`."""
+    scores = _scores(q, k, mask, dtype)
+    largest = scores.max(-1, keepdims=True)
+    weights = jnp.exp(scores - largest)
+    norm = weights.sum(-1, keepdims=True)
+    output = _product(_drop(weights, keep, rate).astype(dtype), v.astype(dtype), 2) / norm
+    return output, largest + jnp.log(norm)
+
+
+def backward(q, k, v, mask, keep, output, d_output, rate, dtype, total=None, d_total=None):
+    """``(d_q, d_k, d_v)`` from the output and its gradient; from the total, if it was kept, and its gradient, if it
+    has one."""
+    weights = _weights(q, k, mask, dtype) if total is None else jnp.exp(_scores(q, k, mask, dtype) - total)
     q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
     common = (output * d_output).sum(-1, keepdims=True)
@@ -97,20 +108,18 @@ _attend.defvjp(_saving_forward, _backward)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _attend_with_total(q, k, v, mask, keep, rate, dtype):
-    scores = _scores(q, k, mask, dtype)
-    total = jax.nn.logsumexp(scores, axis=-1, keepdims=True)
-    weights = _drop(jnp.exp(scores - total), keep, rate)
-    return _product(weights.astype(dtype), v.astype(dtype), 2), total
+    return forward_with_total(q, k, v, mask, keep, rate, dtype)
 
 
 def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):
     output, total = _attend_with_total(q, k, v, mask, keep, rate, dtype)
-    return (output, total), (q, k, v, mask, keep, output)
+    return (output, total), (q, k, v, mask, keep, output, total)
 
 
 def _backward_with_total(rate, dtype, saved, d_results):
+    *saved, total = saved
     d_output, d_total = d_results
-    return *backward(*saved, d_output, rate, dtype, d_total), None, None
+    return *backward(*saved, d_output, rate, dtype, total, d_total), None, None
 
 
 _attend_with_total.defvjp(_saving_forward_with_total, _backward_with_total)

@@ -49,7 +49,7 @@ def test_entries():
 
 def test_configs():
     config = attention_study.config_of(entry_of("translation-local-seed1"))
-    assert (config.seed, config.steps, config.data.packed, config.optimizer.schedule.warmup) == (1, 1500, False, 300)
+    assert (config.seed, config.steps, config.data.packed, config.optimizer.schedule.warmup) == (1, 1000, False, 200)
     found = [config.model[key].to_dict() for key in ("attention", "decoder_attention", "cross_attention")]
     assert found == [{"name": "local", "window": 8}, {"name": "local", "window": 8}, SOFTMAX]
     assert config.model.encoder_layers == config.model.decoder_layers == 2 and config.model.dropout == 0.2
