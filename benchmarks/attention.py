@@ -1,9 +1,11 @@
 """The cost of every attention over the length: ``python -m benchmarks.attention --out=docs/results/attention``.
 
 Length by length, the shortest first: the variants' processes (`lwt_attention`, `torch_attention`) are started, and take
-turns, A B A B. The rows join ``results.json`` of the folder after every length, and its page is made anew, so that what
-was measured is kept. A pass is not run if it would need more than ``--memory_share`` of the machine's memory (by the
-compiler's word) or, at four times the time of half the length, more than ``--step_seconds``; the page says so.
+turns, A B A B; as many of them together as fit ``--memory_share`` of the machine's memory. The rows join
+``results.json`` of the folder after every length, and its page is made anew, so that what was measured is kept. A pass
+is not run if it would need more than that share itself (by the compiler's word) or, at four times the time of half the
+length, more than ``--step_seconds``; the page says so. With ``--rounds=0`` only memory and operations are measured,
+which other work on the machine does not disturb.
 """
 
 import argparse
@@ -49,7 +51,7 @@ def measure(length, chosen, flags, known, *, report):
         A dict for each variant and pass, with what could be measured of it; ``{name: why}`` of workers that failed.
     """
     limit = flags.memory_share * memory_bytes()
-    workers, lines, failures = {}, {}, {}
+    lines, failures, workers, held = {}, {}, {}, 0
     try:
         for name, module in chosen.items():
             passes = [of for of in attention_samples.PASSES if expected(known, name, of, length) <= flags.step_seconds]
@@ -64,21 +66,46 @@ def measure(length, chosen, flags, known, *, report):
                 continue
             for of, facts in workers[name].facts["passes"].items():
                 lines[name, of] = facts if "seconds" in facts else facts | {"over_bytes": limit}
-        runs = {key: [] for key, line in lines.items() if "seconds" in line}
-        for turn in range(flags.rounds):
-            for name, worker in workers.items():
-                time.sleep(flags.pause)  # idle threads of the last one stop spinning
-                for of in [of for other, of in runs if other == name]:
-                    steps = max(1, round(flags.seconds / lines[name, of]["seconds"]))
-                    runs[name, of].append(worker.ask(run=steps, of=of)["seconds"] / steps)
-            report(f"length {length}, round {turn + 1} of {flags.rounds}")
-        for key, seconds in runs.items():
-            lines[key] |= {"seconds": statistics.median(seconds), "lowest": min(seconds), "highest": max(seconds)}
+            held += max(facts["peak_bytes"] for facts in workers[name].facts["passes"].values() if "seconds" in facts)
+            if held > limit:
+                report(f"length {length}: {', '.join(workers)}")
+                failures |= take_turns(workers, lines, flags)
+                held = 0
+        report(f"length {length}: {', '.join(workers)}")
+        failures |= take_turns(workers, lines, flags)
     finally:
-        for worker in workers.values():
-            worker.process.kill()
-            worker.process.wait()
+        stop(workers)
     return {key: line for key, line in lines.items() if line}, failures
+
+
+def take_turns(workers, lines, flags):
+    """Times the passes of the workers, A B A B, puts the seconds into their lines, and stops them; ``{name: why}`` of
+    those that failed."""
+    runs, failures = {key: [] for key, line in lines.items() if key[0] in workers and "seconds" in line}, {}
+    for _ in range(flags.rounds):
+        for name, worker in workers.items():
+            time.sleep(flags.pause)  # idle threads of the last one stop spinning
+            for of in [of for other, of in runs if other == name and name not in failures]:
+                steps = max(1, round(flags.seconds / lines[name, of]["seconds"]))
+                try:
+                    runs[name, of].append(worker.ask(run=steps, of=of)["seconds"] / steps)
+                except (RuntimeError, OSError) as error:  # such as one that the system ended for its memory
+                    failures[name] = str(error)
+                    break
+    for key, seconds in runs.items():
+        del lines[key]["seconds"]
+        if seconds and key[0] not in failures:
+            lines[key] |= {"seconds": statistics.median(seconds), "lowest": min(seconds), "highest": max(seconds)}
+    stop(workers)
+    return failures
+
+
+def stop(workers):
+    """Ends the processes, and forgets them."""
+    for worker in workers.values():
+        worker.process.kill()
+        worker.process.wait()
+    workers.clear()
 
 
 def command(name, module, length, passes, limit, flags):
@@ -126,7 +153,7 @@ def main():
     parser.add_argument("--variants", default="", help="regular expression over MODULE/VARIANT; default: all")
     parser.add_argument("--list", action="store_true", help="print the names of the variants, and measure nothing")
     parser.add_argument("--lengths", default=",".join(map(str, SHORT + LENGTHS)), help="the short ones: for K/V alone")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="0: no times")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn; at least one step is made")
     parser.add_argument("--pause", type=float, default=0.3, help="seconds of rest before a turn")
     parser.add_argument("--memory_share", type=float, default=0.4, help="of the machine's memory, for one step")

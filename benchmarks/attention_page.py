@@ -21,22 +21,26 @@ HOW_TO_READ = """\
 Every variant has its projections, with biases; the backward pass gives the gradients of the input and of all weights.
 Medians over the rounds, in float32; lowest and highest are in results.json. p is the exponent of the power law n^p that
 fits the upper half of a variant's lengths best. Memory is what a pass allocates beyond its weights and inputs, results
-and gradients included: of lwt by the compiled program, of PyTorch by its allocator. Operations are the compiler's
-count, of loops as often as they run; PyTorch does not count those of its fused attention. What was not run: "over 9 GB"
-of memory, by the compiled program; "over 60 s" a step, at four times the time of half the length.
+and gradients included: of lwt what the process grows by in its first step (a few MB of that are code and threads, which
+is most of it at short lengths), of PyTorch by its allocator. Operations are the compiler's count, of loops as often as
+they run; PyTorch does not count those of its fused attention. What was not run: "over 9 GB" of memory, by the compiled
+program; "over 60 s" a step, at four times the time of half the length.
 """
 
 
 def write(folder, new):
     """Puts rows into ``results.json`` in the place of older ones of the same passes; makes the page and pictures anew.
+    Where no time was measured, the older times stay.
 
     Raises:
         lwt.errors.DataError: there are no rows, or the folder holds those of another size of attention.
     """
     path = pathlib.Path(folder) / "results.json"
     old = results.load(path) if path.exists() else []
-    measured = {json.dumps(row["overrides"]) for row in new}
-    rows = [row for row in old if json.dumps(row["overrides"]) not in measured] + list(new)
+    measured = {}
+    for row in new:
+        measured.setdefault(json.dumps(row["overrides"]), set()).add(row["metric"])
+    rows = [row for row in old if not _replaced(row, measured.get(json.dumps(row["overrides"]), set()))] + list(new)
     if not rows:
         raise errors.DataError(f"{path} holds no rows; the program without --report_only measures some")
     sizes = sorted({tuple(row["overrides"][key] for key in SIZES[:-1]) for row in rows})
@@ -59,6 +63,11 @@ def write(folder, new):
         if own:
             text += section(pathlib.Path(folder), own, causal=causal, head_width=width // heads)
     (pathlib.Path(folder) / "README.md").write_text("\n".join(text), encoding="utf-8")
+
+
+def _replaced(row, metrics):
+    """Whether an old row has no place beside the new `metrics` of its pass: all that tell of time go together."""
+    return row["metric"] in metrics or not metrics <= {"peak_bytes", "flops"}
 
 
 def section(folder, rows, *, causal, head_width):

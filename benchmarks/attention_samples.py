@@ -17,9 +17,8 @@ def arrays(flags):
     return tuple(random.standard_normal(shape, np.float32) for _ in range(2))
 
 
-def warm(run, name):
-    """Seconds of a step of a pass, after a first one that is not counted."""
-    run(1, of=name)
+def seconds(run, name):
+    """Of a step of a pass."""
     start = time.perf_counter()
     run(1, of=name)
     return time.perf_counter() - start

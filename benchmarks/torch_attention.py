@@ -40,8 +40,8 @@ def prepare(variant, flags):
 
     facts = {}
     for name in flags.passes.split(","):
-        seconds = attention_samples.warm(run, name)
-        facts[name] = {"seconds": seconds, "peak_bytes": peak_bytes(passes[name])}
+        run(1, of=name)
+        facts[name] = {"seconds": attention_samples.seconds(run, name), "peak_bytes": peak_bytes(passes[name])}
     return run, facts, sum(weight.numel() for weight in module.parameters())
 
 
