@@ -6,8 +6,10 @@
 
 The base is BERT of 2 MB with ten heads of width 8, trained on Emotion. Its query and key weights are then scaled, layer
 by layer, until the largest logit of a batch is the one wanted (`BOUNDS`): each of these bases is adapted to Snips by
-LoRA on query, key and value, once with softmax attention and once with every approximation (`METHODS`). With an exact
-forward pass all of them train the same function from the same start; only the gradient differs.
+LoRA on query, key and value, once with softmax attention and once with every approximation (`METHODS`). Training would
+make the logits large (to 55, from 1), where no approximation holds, so that all attentions clip queries and keys to
+that bound (``norm=clip``). With an exact forward pass all of them train the same function from the same start; only the
+gradient differs.
 
 How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. ``--index`` needs the run ``base`` to be there.
 """
@@ -80,7 +82,8 @@ def config_of(entry):
             config.model.heads = HEADS
         if "method" in entry.arguments:
             # The approximations cannot drop weights.
-            changed = {"attention": METHODS[entry.arguments["method"]], "attention_dropout": 0.0}
+            attention = METHODS[entry.arguments["method"]] | {"norm": "clip", "bound": float(entry.arguments["bound"])}
+            changed = {"attention": attention, "attention_dropout": 0.0}
             config.model = config.model.to_dict() | changed
             config.reparam, config.optimizer.trainable = ADAPTER, ("adapter/.*", "base/head/.*")
     return config.lock()

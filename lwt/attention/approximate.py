@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt import errors
 from lwt.attention import polynomial, softmax
 from lwt.layers import attend
 
-NORMS = ("", "centre", "clip", "rms")
 LARGEST = 2**27  # numbers in the sums of one head
 
 
@@ -26,31 +24,23 @@ class Attention(softmax.Attention):
         degree: g of the polynomial, at least 1. An even one has positive weights, whatever the logits; with an odd one,
             a query's weights can sum to almost nothing where logits are large, and its gradient is then far too large.
         exact_forward: True: the output is that of softmax attention, in time O(n²); False: the features' own.
-        norm: what keeps the logits small. "": nothing. "centre": the mean key is taken from all keys, which changes
-            nothing in softmax attention. "clip": queries (scaled) and keys longer than √bound are shortened to it.
-            "rms": they all get that length. The latter two keep every logit within ±bound, and are another function of
-            the same weights than softmax attention.
-        bound: on the logits' absolute values, by "clip" and "rms".
+        norm: what keeps the logits small. "", "clip" and "rms", with a bound, as of softmax attention; "centre": the
+            mean key is taken from all keys, which changes nothing in softmax attention.
         block: queries that the exact forward handles at once, and positions whose features are held at once; 0: all.
     """
 
     degree: int = 2
     exact_forward: bool = True
-    norm: str = ""
-    bound: float = 1.0
     block: int = 256
 
     keeps_texts_apart = False
+    norms = (*softmax.NORMS, "centre")
 
     def check(self):
         """Refuses fields that do not fit together."""
         super().check()
         if self.degree < 1:
             raise self.refuse(f"degree={self.degree} should be at least 1")
-        if self.norm not in NORMS:
-            raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in NORMS])}")
-        if not self.bound > 0:
-            raise self.refuse(f"bound={self.bound} should be more than 0")
         found = polynomial.count(self.head_size, self.degree)
         if found * (self.head_size + 1) ** 2 > LARGEST:
             raise self.refuse(
@@ -58,19 +48,13 @@ class Attention(softmax.Attention):
                 "with; a lower degree or narrower heads are needed"
             )
 
-    def project(self, context: Float[Array, "b s d"]):
-        """See `base.Base`; the keys are bounded."""
-        cache = super().project(context)
-        return cache | {"key": self._bounded(cache["key"])}
-
     def logit_factors(
         self, q: Float[Array, "b h t k"], keys: Float[Array, "b g s k"], real: Bool[Array, "#b s"]
     ) -> tuple[Float[Array, "b h t k"], Float[Array, "b h s k"]]:
         """Queries and keys whose products are the logits, a head of keys for every head of queries.
 
         Args:
-            q: queries, scaled.
-            keys: from `project`.
+            q: from `queries`; keys: from `project`.
             real: which of them are no padding.
         """
         keys = jnp.repeat(keys, self.heads // self.key_heads, axis=1)
@@ -78,7 +62,7 @@ class Attention(softmax.Attention):
             real = real[:, None, :, None]
             mean = jnp.where(real, keys, 0).sum(2, keepdims=True) / jnp.maximum(real.sum(2, keepdims=True), 1)
             keys = keys - jax.lax.stop_gradient(mean)  # its gradient is zero: the rows of dS sum to that
-        return self._bounded(q), keys
+        return q, keys
 
     def mix(self, q, cache, mask, *, dtype, key=None):
         """See `base.Base`."""
@@ -96,18 +80,9 @@ class Attention(softmax.Attention):
 
     def recall(self, q, cache, index):
         """See `base.Base`."""
-        q = self._bounded(q)
         if self.exact_forward:
             return super().recall(q, cache, index)
         keys, values = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))
         weights = polynomial.truncated_exp((q * keys).sum(-1, keepdims=True), self.degree)
         weights = jnp.where((jnp.arange(keys.shape[2]) <= index)[None, None, :, None], weights, 0)
         return polynomial.ratio((weights * values).sum(2, keepdims=True), weights.sum(2, keepdims=True))
-
-    def _bounded(self, x):
-        """Vectors of length √bound, or at most that."""
-        if self.norm not in ("clip", "rms"):
-            return x
-        square = jnp.square(x).sum(-1, keepdims=True)
-        floor = self.bound if self.norm == "clip" else 1e-12
-        return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))

@@ -69,6 +69,10 @@ class Base(nn.Module):
         """An error that names the variant."""
         return errors.ConfigError(f"attention {type(self).__module__.rpartition('.')[2]!r}: {why}")
 
+    def queries(self, x: Float[Array, "b t d"]) -> Float[Array, "b h t k"]:
+        """Queries of all heads, scaled by 1/√k."""
+        return split(self.query(x), self.heads) * self.head_size**-0.5
+
     def project(self, context: Float[Array, "b s d"]):
         """Keys and values `[b h s k]` of a context `[b s d]`, as the cache of calls that all attend to it.
 
@@ -142,7 +146,7 @@ class Base(nn.Module):
         Raises:
             lwt.errors.ConfigError: the variant cannot do what is asked of it.
         """
-        q = split(self.query(x), self.heads) * self.head_size**-0.5
+        q = self.queries(x)
         if index is not None:
             cache = self.extend(cache, self.project(x), index)
             return self.out(join(self.recall(q, cache, index))), cache

@@ -1,8 +1,12 @@
 """Scaled dot-product attention: multi-head, and with fewer heads of keys and values than of queries."""
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
+from lwt import errors
 from lwt.attention import base
+
+NORMS = ("", "clip", "rms")
 
 
 class Attention(base.Base):
@@ -14,13 +18,20 @@ class Attention(base.Base):
             attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks alike.
         block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless their
             weights would be more than `base.WHOLE` numbers.
+        norm: what keeps every logit within ±bound. "": nothing. "clip": queries (scaled) and keys longer than √bound
+            are shortened to it. "rms": they all get that length (after Henry et al. 2020, "Query-Key Normalization for
+            Transformers", section 2, with a fixed factor).
+        bound: on the logits' absolute values, by "clip" and "rms".
     """
 
     head_width: int = 0
     kv_heads: int = 0
     block: int = 0
+    norm: str = ""
+    bound: float = 1.0
 
     loses_heads = True
+    norms = NORMS
 
     @property
     def head_size(self):
@@ -40,6 +51,28 @@ class Attention(base.Base):
             raise self.refuse("head_width, kv_heads and block should not be negative")
         if self.heads % self.key_heads:
             raise self.refuse(f"kv_heads={self.kv_heads} should be a divisor of heads={self.heads}")
+
+        if self.norm not in self.norms:
+            raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in self.norms])}")
+        if not self.bound > 0:
+            raise self.refuse(f"bound={self.bound} should be more than 0")
+
+    def queries(self, x: Float[Array, "b t d"]):
+        """See `base.Base`; they are bounded."""
+        return self._bounded(super().queries(x))
+
+    def project(self, context: Float[Array, "b s d"]):
+        """See `base.Base`; the keys are bounded."""
+        cache = super().project(context)
+        return cache | {"key": self._bounded(cache["key"])}
+
+    def _bounded(self, x):
+        """Vectors of length √bound, or at most that."""
+        if self.norm not in ("clip", "rms"):
+            return x
+        square = jnp.square(x).sum(-1, keepdims=True)
+        floor = self.bound if self.norm == "clip" else 1e-12
+        return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))
 
     def weigh(self, q, cache, allowed, *, dtype, key=None):
         """The queries of the heads that share keys are taken as more positions of one head."""
