@@ -1,7 +1,7 @@
 """LoRA with approximate gradients beside LoRA with exact ones, where the approximation holds and where it does not.
 
     python -m lwt.analysis.approximate_lora --workdir=runs/approximate_lora --out=docs/results/approximate_lora
-    python -m lwt.analysis.approximate_lora --workdir=runs/approximate_lora --only='^base|^bound1-' --seeds=1
+    python -m lwt.analysis.approximate_lora --workdir=runs/approximate_lora --only='^base|^bound2-' --seeds=1
     python -m lwt.analysis.approximate_lora --workdir=runs/approximate_lora --report_only
 
 The base is BERT of 2 MB with ten heads of width 8, trained on Emotion. Its query and key weights are then scaled, layer
@@ -30,7 +30,7 @@ from lwt.training import bundled, command, experiment, hardware
 
 CONFIG = "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "approximate_lora.json")
-BOUNDS = (1, 4, 16)  # on the absolute logits of the base, of a batch of its validation set
+BOUNDS = (0.5, 2, 8)  # on the absolute logits of the base, of a batch of its validation set
 METHODS = {
     "exact": {"name": "softmax"},
     "degree1": {"name": "approximate", "degree": 1},

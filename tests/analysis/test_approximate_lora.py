@@ -32,10 +32,10 @@ def runs(tmp_path, monkeypatch):
 def test_entries(runs):
     found = {entry.name: entry for entry in approximate_lora.entries(str(runs), seeds=2)}
     assert len(found) == 1 + 2 * len(approximate_lora.BOUNDS) * len(approximate_lora.METHODS)
-    config, clipped = approximate_lora.config_of(found["bound4-degree3-seed1"]), {"norm": "clip", "bound": 4.0}
+    config, clipped = approximate_lora.config_of(found["bound2-degree3-seed1"]), {"norm": "clip", "bound": 2.0}
     assert config.model.attention.to_dict() == {"name": "approximate", "degree": 3} | clipped
-    assert (config.seed, config.model.heads, config.init_from) == (1, 10, f"{runs}/base-bound4")
-    exact = approximate_lora.config_of(found["bound4-exact-seed1"])
+    assert (config.seed, config.model.heads, config.init_from) == (1, 10, f"{runs}/base-bound2")
+    exact = approximate_lora.config_of(found["bound2-exact-seed1"])
     assert exact.model.attention_dropout == config.model.attention_dropout == 0
     assert approximate_lora.config_of(found["base"]).reparam.name == "none"
 
