@@ -8,9 +8,10 @@ from lwt.attention import regime
 METRIC, EXACT = "accuracy", "exact"
 ABOUT = """\
 Accuracy on the test set (%), mean ± standard deviation over the seeds, of the best checkpoint. "logit b": the base's
-largest logit on a batch, to which its query and key weights were scaled before it was adapted. Error: of the attention
-weights at the degree of the run's gradient, on a batch at the end of training, largest of the layers, mean over the
-seeds; where it is above {percent:g} %, training warns that the approximation does not hold ("!").
+largest logit on a batch, to which its query and key weights were scaled before it was adapted, and the bound on all
+logits from then on. Error: of the attention weights at the degree of the run's gradient, on a batch at the end of
+training (of a run that went wrong: as it was left), largest of the layers, mean over the seeds; above {percent:g} %
+("!") the approximation is said not to hold.
 """
 
 
