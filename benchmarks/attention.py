@@ -66,12 +66,12 @@ def measure(length, chosen, flags, known, *, report):
                 continue
             for of, facts in workers[name].facts["passes"].items():
                 lines[name, of] = facts if "seconds" in facts else facts | {"over_bytes": limit}
-            held += max(facts["peak_bytes"] for facts in workers[name].facts["passes"].values() if "seconds" in facts)
+            ran = [facts for facts in workers[name].facts["passes"].values() if "seconds" in facts]
+            held += max((facts["peak_bytes"] for facts in ran), default=0)
+            report(f"length {length}: {name}")
             if held > limit:
-                report(f"length {length}: {', '.join(workers)}")
                 failures |= take_turns(workers, lines, flags)
                 held = 0
-        report(f"length {length}: {', '.join(workers)}")
         failures |= take_turns(workers, lines, flags)
     finally:
         stop(workers)

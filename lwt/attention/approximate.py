@@ -34,7 +34,7 @@ class Attention(softmax.Attention):
     block: int = 256
 
     keeps_texts_apart = False
-    norms = (*softmax.NORMS, "centre")
+    norms = (*softmax.Attention.norms, "centre")
 
     def check(self):
         """Refuses fields that do not fit together."""

@@ -6,8 +6,6 @@ from jaxtyping import Array, Float
 from lwt import errors
 from lwt.attention import base
 
-NORMS = ("", "clip", "rms")
-
 
 class Attention(base.Base):
     """``softmax(Q Kᵀ / √k) V`` in h heads (Vaswani et al. 2017, section 3.2; "Implementing Transformers", equation 2).
@@ -31,7 +29,7 @@ class Attention(base.Base):
     bound: float = 1.0
 
     loses_heads = True
-    norms = NORMS
+    norms = ("", "clip", "rms")
 
     @property
     def head_size(self):
@@ -51,7 +49,6 @@ class Attention(base.Base):
             raise self.refuse("head_width, kv_heads and block should not be negative")
         if self.heads % self.key_heads:
             raise self.refuse(f"kv_heads={self.kv_heads} should be a divisor of heads={self.heads}")
-
         if self.norm not in self.norms:
             raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in self.norms])}")
         if not self.bound > 0:

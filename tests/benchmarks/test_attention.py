@@ -89,6 +89,14 @@ def test_what_would_take_too_long_is_not_started():
     assert failures == {} and lines == {("x", "forward_backward"): over, ("x", "forward"): over}
 
 
+def test_a_variant_of_which_no_pass_may_run():
+    flags = argparse.Namespace(**SIZE, memory_share=0.0, step_seconds=60.0, rounds=1, pause=0.0, seconds=0.001)
+    name = "lwt_attention/softmax"
+    lines, failures = attention.measure(9, {name: "lwt_attention"}, flags, {}, report=print)
+    assert failures == {} and lines.keys() == {(name, of) for of in attention_samples.PASSES}
+    assert all(line["over_bytes"] == 0 and "seconds" not in line for line in lines.values())
+
+
 def test_the_variants():
     long, short = (attention.variants("", length=n, causal=False) for n in (128, 64))
     assert {f"lwt_attention/{name}" for name in lwt_attention.VARIANTS} < long.keys()
