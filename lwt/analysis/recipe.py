@@ -102,8 +102,8 @@ def _cut(cut, folder, out, arguments):
     """A stage that trains nothing; one that is there already is left alone, if it was made by the same."""
     kept = study.read_record(out, RECORD)
     if checkpoint.Checkpoints(os.path.join(out, "checkpoints")).last_step() is None:
+        study.write_record(out, RECORD, {"arguments": arguments})  # first, lest one that is cut off be nobody's
         cut(experiment.load(folder), out, **arguments)
-        study.write_record(out, RECORD, {"arguments": arguments})
     elif not kept or kept["arguments"] != arguments:
         raise errors.ConfigError(f"{out} was made with {(kept or {}).get('arguments')}; give another --workdir")
 
