@@ -11,6 +11,9 @@ from lwt.layers import attend, linear
 
 WHOLE = 2**27  # weights of all rows and heads that are made at once; larger arrays take memory, and time to get it
 PART = 2**24  # ... and if there are more, so many of a block of queries
+# On a CPU, narrow heads over many keys, of whose time the products are the smaller part, come one after the other, in
+# blocks of so many weights (times the head's width) that its cache holds them (measured: docs/design/speed.md).
+NARROW, LONG, CACHED = 32, 1024, 2**16
 
 
 class Base(nn.Module):
@@ -96,8 +99,8 @@ class Base(nn.Module):
         return self.weigh(q, cache, seen, dtype="float32")
 
     def mix(self, q, cache, mask, *, dtype, key=None):
-        """What lies between the projections: `[b h t k]`; softmax attention, some queries at a time where the weights
-        of all would be more than `WHOLE`.
+        """What lies between the projections: `[b h t k]`; softmax attention, some queries at a time where that is
+        faster, or the weights of all would be more than `WHOLE`.
 
         Args:
             q: queries `[b h t k]`, scaled.
@@ -106,14 +109,24 @@ class Base(nn.Module):
             dtype: operands of the products.
             key: random key of dropout, or None.
         """
-        (b, h, t, _), s = q.shape, cache["key"].shape[2]
-        block = self.block or (t if b * h * t * s <= WHOLE else max(1, PART // (b * h * s)))
-        if t > block:
+        (_, h, t, _), s = q.shape, cache["key"].shape[2]
+        block, apart = self._blocks(*q.shape, s)
+        if t > block or apart:
             values = cache.get("value", cache["key"])
             k, v = (jnp.repeat(x, h // self.key_heads, axis=1) for x in (cache["key"], values))
-            return blockwise.attention(q, k, v, mask, block=block, key=key, rate=self.dropout, dtype=dtype)
+            settings = dict(block=block, apart=apart, key=key, rate=self.dropout, dtype=dtype)
+            return blockwise.attention(q, k, v, mask, **settings)
         allowed = None if mask is None else mask.array(t, s)
         return self.weigh(q, cache, allowed, dtype=dtype, key=key)
+
+    def _blocks(self, b, h, t, k, s):
+        """``(queries, apart)``: how many queries `mix` handles at once, and whether one head after the other."""
+        fits = b * h * t * s <= WHOLE
+        if self.block:
+            return self.block, False
+        if jax.default_backend() == "cpu" and (not fits or (k <= NARROW and s >= LONG)):
+            return max(1, CACHED * k // (b * s)), True
+        return (t if fits else max(1, PART // (b * h * s))), False
 
     def weigh(self, q, cache, allowed, *, dtype, key=None):
         """Softmax attention, given its mask as an array."""

@@ -2,7 +2,8 @@
 
 The idea is that of Rabe and Staats 2021 ("Self-attention does not need O(n²) memory") with one level of blocks: a block
 of c queries needs `[b h c s]` at once, so that memory grows with n and not with n². The backward pass makes every
-block's weights anew, as `layers/attend.py` does, from the sums that normalised them.
+block's weights anew, as `layers/attend.py` does, from the sums that normalised them. Where heads come one after the
+other, a block is `[b 1 c s]`, which may be small enough for a CPU's cache.
 """
 
 import functools
@@ -22,6 +23,7 @@ def attention(
     mask: masks.Mask | None = None,
     *,
     block: int,
+    apart: bool = False,
     key=None,
     rate=0.0,
     dtype="float32",
@@ -32,13 +34,27 @@ def attention(
         q: queries, scaled; k, v: keys and values.
         mask: what may be seen, or None.
         block: queries that are handled at once.
+        apart: whether heads come one after the other, and not all at once.
         key, rate: dropout on the weights; no key, no dropout.
         dtype: operands of the products.
     """
+    if apart:
+        return _one_after_the_other(q, k, v, mask, key, block=block, rate=rate, dtype=dtype)
     t = q.shape[2]
+    block = min(block, t)
     blocks = -(-t // block)
     padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * block - t), (0, 0)))
     return _attention(_cut(padded, blocks), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
+
+
+def _one_after_the_other(q, k, v, mask, key, **settings):
+    def one(item):
+        number, *head = item
+        own = None if key is None else jax.random.fold_in(key, number)
+        return attention(*(x[:, None] for x in head), mask, key=own, **settings)[:, 0]
+
+    heads_first = (jnp.moveaxis(x, 1, 0) for x in (q, k, v))
+    return jnp.moveaxis(jax.lax.map(one, (jnp.arange(q.shape[1]), *heads_first)), 0, 1)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))

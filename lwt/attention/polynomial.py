@@ -102,7 +102,7 @@ def attention(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7))
 def _attention(q, k, v, mask, degree, exact_forward, block, dtype):
     if exact_forward:
-        return blockwise.attention(q, k, v, mask, block=min(block, q.shape[2]), dtype=dtype)
+        return blockwise.attention(q, k, v, mask, block=block, dtype=dtype)
     one = functools.partial(_output, degree=degree, causal=_causal(mask), dtype=dtype)
     return _by_heads(one, (q, k, _with_one(v, mask)), degree, block)[0]
 

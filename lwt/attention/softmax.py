@@ -14,8 +14,8 @@ class Attention(base.Base):
         head_width: k; 0: d/h. K/V projection's folded form is this with k < d/h.
         kv_heads: heads of the keys and values, each shared by h/kv_heads heads of queries; 0: h. One is multi-query
             attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks alike.
-        block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless their
-            weights would be more than `base.WHOLE` numbers.
+        block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless fewer are
+            faster or their weights would be more than `base.WHOLE` numbers.
         norm: what keeps every logit within ±bound. "": nothing. "clip": queries (scaled) and keys longer than √bound
             are shortened to it. "rms": they all get that length (after Henry et al. 2020, "Query-Key Normalization for
             Transformers", section 2, with a fixed factor).
