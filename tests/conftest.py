@@ -1,17 +1,21 @@
 """What holds for every test. It has to be said before jax is imported."""
 
+import gc
 import os
 import pathlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
 # Most of the time goes into compiling programs that run once or twice on tiny arrays; unoptimised ones are made in less
-# than half of it. `XLA_FLAGS= make test` compiles them as users do.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# than half of it, and in one piece, as every core has tests to run, in an eighth less. `XLA_FLAGS= make test` compiles
+# them as users do.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
 
 import jax
 import jaxtyping
 import pytest
+
+gc.set_threshold(100_000, 20, 50)  # tracing makes many objects and little garbage: a twentieth less
 
 # Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized`, whose
 # pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
