@@ -24,7 +24,8 @@ fits the upper half of a variant's lengths best. Memory is what a pass allocates
 and gradients included: of lwt what the process grows by in its first step (a few MB of that are code and threads, which
 is most of it at short lengths), of PyTorch by its allocator. Operations are the compiler's count, of loops as often as
 they run; PyTorch does not count those of its fused attention. What was not run: "over 9 GB" of memory, by the compiled
-program; "over 60 s" a step, at four times the time of half the length.
+program; "over 60 s" a step, at four times the time of half the length. Softmax attention (plain, of K/V projection, and
+efficient) makes its weights in parts from some length on (docs/design/speed.md), where its memory falls.
 """
 
 
