@@ -147,7 +147,7 @@ def main():
                     overrides = {"variant": name, "head_width": width, "length": length}
                     for metric, value in found.items():
                         keep(overrides, None, metric, value, time.perf_counter() - begin)
-    approximate_report.write(values.out, command=results.command_line())
+    approximate_report.write(values.out)
 
 
 def _keep(path, hardware, again, overrides, seed, metric, value, seconds):

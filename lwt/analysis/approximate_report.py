@@ -55,7 +55,7 @@ def reach(points, tolerance=regime.TOLERANCE):
     return None
 
 
-def write(out, *, command):
+def write(out):
     """Writes README.md and the pictures beside the ``results.json`` of the folder `out`; returns the page's text.
 
     Raises:
@@ -64,7 +64,8 @@ def write(out, *, command):
     out = pathlib.Path(out)
     rows = results.load(out / "results.json")
     machines = ", ".join(sorted({row["hardware"] for row in rows}))
-    text = ["# Approximate gradients of attention", "", f"    {command}", "", f"Hardware: {machines}.", ""]
+    commands = [f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)]
+    text = ["# Approximate gradients of attention", "", *commands, "", f"Hardware: {machines}.", ""]
     errors = errors_of(rows)
     if errors:
         text += _errors(out, errors)
