@@ -33,7 +33,7 @@ def attention(
     Args:
         q: queries, scaled; k, v: keys and values.
         mask: what may be seen, or None.
-        block: queries that are handled at once.
+        block: queries that are handled at once, at most.
         apart: whether heads come one after the other, and not all at once.
         key, rate: dropout on the weights; no key, no dropout.
         dtype: operands of the products.
@@ -41,9 +41,9 @@ def attention(
     if apart:
         return _one_after_the_other(q, k, v, mask, key, block=block, rate=rate, dtype=dtype)
     t = q.shape[2]
-    block = min(block, t)
     blocks = -(-t // block)
-    padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * block - t), (0, 0)))
+    size = -(-t // blocks)  # equal blocks: the least that is padded
+    padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * size - t), (0, 0)))
     return _attention(_cut(padded, blocks), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
 
 
