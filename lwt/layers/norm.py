@@ -1,11 +1,14 @@
 """Normalisation over the width of a position."""
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
+from lwt.layers import linear
 
 KINDS = ("layer", "rms")
 
@@ -27,6 +30,55 @@ class RMSNorm(nn.Module):
         return x * inverse * jnp.expand_dims(scale, range(x.ndim - 1))
 
 
+class LayerNorm(nn.Module):
+    """``(x - mean(x)) / sqrt(var(x) + ε) · scale + bias`` (Ba et al. 2016), linen's `LayerNorm` under the same names.
+
+    Linen's, compiled for a CPU, writes the scale out for every position, and took a fifth of a small ViT's step.
+
+    Attributes:
+        epsilon: ε.
+    """
+
+    epsilon: float = 1e-6
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+        scale = self.param("scale", nn.initializers.ones_init(), (x.shape[-1],))
+        bias = self.param("bias", nn.initializers.zeros_init(), (x.shape[-1],))
+        rows = x.astype(jnp.float32).reshape(-1, x.shape[-1])
+        return _layer_norm(rows, scale, bias, self.epsilon).reshape(x.shape)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _layer_norm(x, scale, bias, epsilon):
+    normed, _ = _normalise(x, epsilon)
+    return normed * scale[None] + bias[None]
+
+
+def _normalise(x, epsilon):
+    """Rows `[n d]` of mean 0 and variance 1, and what they were multiplied by, `[n 1]`."""
+    centred = x - x.mean(-1, keepdims=True)
+    inverse = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + epsilon)
+    return centred * inverse, inverse
+
+
+def _layer_norm_fwd(x, scale, bias, epsilon):
+    return _layer_norm(x, scale, bias, epsilon), (x, scale)
+
+
+def _layer_norm_bwd(epsilon, saved, dy):
+    """The sums over the rows are products, as a `linear.add_bias` has them."""
+    x, scale = saved
+    normed, inverse = _normalise(x, epsilon)
+    d_normed = dy * scale[None]
+    along = normed * (d_normed * normed).mean(-1, keepdims=True)
+    dx = inverse * (d_normed - d_normed.mean(-1, keepdims=True) - along)
+    return dx, linear.column_sums(dy * normed), linear.column_sums(dy)
+
+
+_layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
+
+
 def make(kind, *, epsilon=1e-5, name=None):
     """A norm module: ``"layer"`` (scale and bias) or ``"rms"`` (scale).
 
@@ -35,4 +87,4 @@ def make(kind, *, epsilon=1e-5, name=None):
     """
     if kind not in KINDS:
         raise errors.ConfigError(f"model.norm={kind!r}: {errors.suggest(kind, KINDS)}")
-    return nn.LayerNorm(epsilon=epsilon, name=name) if kind == "layer" else RMSNorm(epsilon=epsilon, name=name)
+    return LayerNorm(epsilon=epsilon, name=name) if kind == "layer" else RMSNorm(epsilon=epsilon, name=name)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import fields, linear, mlp, patch, separable, squeeze_excite
+from lwt.layers import fields, linear, mlp, norm, patch, separable, squeeze_excite
 from lwt.models import vit
 
 GROUP = 8  # channels that are normalised together
@@ -113,7 +113,7 @@ class RadarViT(nn.Module):
                 dropout=self.dropout,
                 name=f"block_{i}",
             )(y, train=train)
-        y = nn.LayerNorm(name="norm")(y).reshape(b, places, patches, self.width)
+        y = norm.LayerNorm(name="norm")(y).reshape(b, places, patches, self.width)
         return x + linear.Linear(channels, dtype=self.dtype, name="leave")(fold(y, (h, w), self.patch))
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from lwt import errors
 from lwt.attention import masks, softmax
-from lwt.layers import dropout, embed, fields, linear, mlp, position, sized
+from lwt.layers import dropout, embed, fields, linear, mlp, norm, position, sized
 
 
 class Block(nn.Module):
@@ -38,12 +38,12 @@ class Block(nn.Module):
 
     def setup(self):
         self.self_attention = self.attention()
-        self.self_attention_norm = nn.LayerNorm(epsilon=1e-5)
+        self.self_attention_norm = norm.LayerNorm(epsilon=1e-5)
         if self.cross:
             self.cross_attention = self.cross()
-            self.cross_attention_norm = nn.LayerNorm(epsilon=1e-5)
+            self.cross_attention_norm = norm.LayerNorm(epsilon=1e-5)
         self.mlp = self.feed_forward()
-        self.mlp_norm = nn.LayerNorm(epsilon=1e-5)
+        self.mlp_norm = norm.LayerNorm(epsilon=1e-5)
         self.drop = dropout.Dropout(self.dropout)
 
     def _add(self, x, sublayer, norm, *, train):
@@ -90,7 +90,7 @@ class Stack(nn.Module):
     def setup(self):
         self.layer = [make() for make in self.blocks]
         if self.final_norm:
-            self.norm = nn.LayerNorm(epsilon=1e-5)
+            self.norm = norm.LayerNorm(epsilon=1e-5)
 
     def finish(self, x):
         return self.norm(x) if self.final_norm else x
