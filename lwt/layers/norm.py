@@ -70,10 +70,10 @@ def _layer_norm_bwd(epsilon, saved, dy):
     """The sums over the rows are products, as a `linear.add_bias` has them."""
     x, scale = saved
     normed, inverse = _normalise(x, epsilon)
-    d_normed = dy * scale[None]
-    along = normed * (d_normed * normed).mean(-1, keepdims=True)
-    dx = inverse * (d_normed - d_normed.mean(-1, keepdims=True) - along)
-    return dx, linear.column_sums(dy * normed), linear.column_sums(dy)
+    along, share = dy * normed, (scale / x.shape[1])[:, None]
+    mean, slope = (jnp.dot(rows, share, precision="highest") for rows in (dy, along))
+    dx = inverse * (dy * scale[None] - mean - normed * slope)
+    return dx, linear.column_sums(along), linear.column_sums(dy)
 
 
 _layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
