@@ -147,8 +147,7 @@ def _settings(records):
 
 def _quality(values, factor, digits):
     """``"25.10 ± 0.21 (n=3)"``."""
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return results.Cell(factor * statistics.fmean(values), factor * spread, len(values), None).text(digits)
+    return results.Cell.of(values, scale=factor).text(digits)
 
 
 def _number(values, factor, digits):

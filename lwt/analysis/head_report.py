@@ -115,10 +115,7 @@ def values_of(points):
 
 def results_text(values):
     """``"25.10 ± 0.21 (n=3)"``; a dash for no values."""
-    if not values:
-        return "–"
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return results.Cell(statistics.fmean(values), spread, len(values), None).text(3)
+    return results.Cell.of(values).text(3) if values else "–"
 
 
 def draw_scores(path, ranking):

@@ -138,7 +138,13 @@ class Cell:
     mean: float
     deviation: float
     count: int
-    paper: float | None
+    paper: float | None = None
+
+    @classmethod
+    def of(cls, values, *, scale=1.0, paper=None):
+        """The cell of some values, each times `scale`."""
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        return cls(scale * statistics.fmean(values), scale * deviation, len(values), paper)
 
     def text(self, digits):
         """``0.950 ± 0.012 (n=3)``."""
@@ -227,8 +233,7 @@ def _cell(rows, where):
         raise errors.DataError(
             f"rows of one cell ({where}) give the paper's value as {sorted(papers)}; it has only one"
         )
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return Cell(statistics.fmean(values), deviation, len(values), min(papers, default=None))
+    return Cell.of(values, paper=min(papers, default=None))
 
 
 @contextlib.contextmanager

@@ -102,7 +102,8 @@ def table(rows, metric):
             share = f"{100 * own['parameters'][0] / whole['parameters'][0]:.2f} %"
         if whole and own is not whole:
             gap = f"{metric.factor * (statistics.fmean(own[metric.name]) - statistics.fmean(whole[metric.name])):+.2f}"
-        quality = [_quality(own[metric.name], metric.factor), gap, _quality(own["validation"], metric.factor)]
+        test, best = (results.Cell.of(own[name], scale=metric.factor) for name in (metric.name, "validation"))
+        quality = [test.text(2), gap, best.text(2)]
         megabytes = (own["parameter_bytes"][0] + own["optimizer_bytes"][0]) / 1e6
         sizes = [f"{own['parameters'][0]:,}", share, f"{megabytes:,.1f}"]
         time = f"{1e3 * statistics.fmean(own['step_seconds']):,.0f}"
@@ -149,8 +150,3 @@ def _order(item):
     """The whole model first, then by mode, the highest rank first."""
     arguments = item[1]["arguments"]
     return "rank" in arguments, arguments["mode"], -arguments.get("rank", 0), arguments["seed"]
-
-
-def _quality(values, factor):
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return results.Cell(factor * statistics.fmean(values), factor * spread, len(values), None).text(2)

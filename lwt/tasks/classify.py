@@ -72,19 +72,19 @@ class Classify:
         return figures if known.all() else figures | {"unknown_labels": int((~known).sum())}
 
     def _sums(self, logits, batch, *, smoothing):
-        """What training and evaluation both add up; ``tokens`` (or images) is for the loop's figures of speed."""
-        real, places = real_rows(batch), batch.get("segments", batch.get("weight"))
+        """What training and evaluation both add up; ``tokens`` is for the loop's figures of speed."""
+        real = real_rows(batch)
         known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
         nats = cross_entropy(logits, jnp.where(known, batch["label"], 0), smoothing=smoothing)
         if "second" in batch:
             other = cross_entropy(logits, jnp.where(known, batch["second"], 0), smoothing=smoothing)
             nats = batch["share"] * nats + (1 - batch["share"]) * other
-        return {
+        sums = {
             "loss": jnp.where(known, nats, 0.0).sum(),
             "known": known.sum() * 1.0,
             "examples": real.sum() * 1.0,
-            "tokens": (places > 0).sum() * 1.0,
         }
+        return sums | ({"tokens": (batch["segments"] > 0).sum() * 1.0} if "segments" in batch else {})
 
 
 def real_rows(batch):

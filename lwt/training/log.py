@@ -60,9 +60,9 @@ class Log:
 
         Args:
             step: optimizer steps taken.
-            values: numbers by name, such as ``train/loss``. The console leaves ``train/`` out, and gives
-                ``tokens_per_second`` and ``real_share`` (the share of tokens that are not padding) their units. What is
-                not finite becomes null in the row; a text (a score's signature) goes into the row alone.
+            values: numbers by name, such as ``train/loss``. The console leaves ``train/`` out, and gives rates and
+                ``real_share`` (the share of tokens that are not padding) their units. What is not finite becomes null
+                in the row; a text (a score's signature) goes into the row alone.
         """
         if not self._active:
             return
@@ -125,8 +125,9 @@ def _number(value):
 
 def _show(name, value):
     name = name.removeprefix("train/")
-    if name == "tokens_per_second" and math.isfinite(value):
-        return f"{value:,.0f} tokens/s"
+    unit = name.removesuffix("_per_second")
+    if unit != name and math.isfinite(value):
+        return f"{value:,.0f} {unit}/s" if value >= 100 else f"{value:.3g} {unit}/s"
     if name == "real_share" and math.isfinite(value):
         return f"{100 * value:.1f} % real"
     return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.4g}"

@@ -28,7 +28,7 @@ class Run:
         step: the jitted ``(state, frozen, batch) -> state``; donates the state.
         frozen: flat dict of weights that are used and not trained.
         batches: endless training batches of this process's rows, with ``state()`` and ``restore(state)``.
-        positions: token positions of a global batch, both sides, for the share of real tokens.
+        positions: token positions of a global batch, both sides (or its images), for the share of real ones.
         row_sharding: where rows of a batch lie.
         evaluate: ``(State) -> dict`` of figures on the validation set.
         finish: sums -> figures (the task's).
@@ -183,12 +183,12 @@ def write_training(run, log, clock, step, sums):
     sums = {name: float(value) for name, value in jax.device_get(sums).items()}
     steps = max(sums.pop("steps"), 1.0)
     norm = sums.pop("grad_norm") / steps
-    tokens = sums.get("tokens", 0.0)
-    seconds = clock.lap(step)
+    unit = "tokens" if "tokens" in sums else "examples"  # images
+    count, seconds = sums[unit], clock.lap(step)
     row = {f"train/{name}": value for name, value in run.finish(sums).items() if name != "tokens"}
     row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
-    row |= {"train/tokens_per_second": tokens / seconds, "train/steps_per_second": steps / seconds}
-    row["train/real_share"] = (tokens + sums.get("source_tokens", 0.0)) / (steps * run.positions)
+    row |= {f"train/{unit}_per_second": count / seconds, "train/steps_per_second": steps / seconds}
+    row["train/real_share"] = (count + sums.get("source_tokens", 0.0)) / (steps * run.positions)
     log.write(step, row)
 
 

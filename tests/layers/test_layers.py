@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.layers import dropout, linear, position
+from lwt.layers import dropout, linear, mlp, position
 
 
 def test_sinusoids_by_hand():
@@ -36,3 +36,21 @@ def test_bfloat16_products_round_operands_only():
     dx, dw = jax.grad(lambda x, w: linear.linear(x, w, dtype="bfloat16").sum(), (0, 1))(x, w)
     np.testing.assert_allclose(dx, np.ones((8, 4)) @ rounded(w).T, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(dw, rounded(x).T @ np.ones((8, 4)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_bias_and_its_gradient():
+    x, w = (jax.random.normal(jax.random.key(i), shape) for i, shape in ((0, (2, 3, 8)), (1, (8, 4))))
+    bias, weigh = jnp.arange(4.0), jax.random.normal(jax.random.key(2), (2, 3, 4))
+    y, backward = jax.vjp(lambda *own: linear.linear(*own), x, w, bias)
+    np.testing.assert_allclose(y, np.array(x) @ np.array(w) + np.arange(4), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(backward(weigh)[2], weigh.sum((0, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_gelu_and_its_gradient_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    x = np.concatenate([np.linspace(-12, 12, 1001), [0.0]]).astype("f")
+    leaf = torch.tensor(x, requires_grad=True)
+    out = torch.nn.functional.gelu(leaf)
+    out.sum().backward()
+    np.testing.assert_allclose(mlp.gelu(jnp.array(x)), out.detach().numpy(), atol=1e-6)
+    np.testing.assert_allclose(jax.vmap(jax.grad(mlp.gelu))(jnp.array(x)), leaf.grad.numpy(), atol=1e-6)

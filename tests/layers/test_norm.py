@@ -7,7 +7,7 @@ from lwt.layers import norm
 
 
 @pytest.mark.parametrize("kind", norm.KINDS)
-def test_equals_pytorchs(kind):
+def test_values_and_gradients_are_pytorchs(kind):
     torch = pytest.importorskip("torch")
     x = 3 * jax.random.normal(jax.random.key(0), (2, 5, 8)) + 1
     module = norm.make(kind, epsilon=1e-5)
@@ -17,9 +17,17 @@ def test_equals_pytorchs(kind):
         theirs.weight.copy_(torch.tensor(np.array(params["scale"])))
         if kind == "layer":
             theirs.bias.copy_(torch.tensor(np.array(params["bias"])))
-    np.testing.assert_allclose(
-        module.apply({"params": params}, x), theirs(torch.tensor(np.array(x))).detach().numpy(), atol=2e-5
-    )
+    weigh = np.random.default_rng(0).normal(size=x.shape).astype("f")
+    y, backward = jax.vjp(lambda params, x: module.apply({"params": params}, x), params, x)
+    d_params, dx = backward(weigh)
+    leaf = torch.tensor(np.array(x), requires_grad=True)
+    out = theirs(leaf)
+    out.backward(torch.tensor(weigh))
+    np.testing.assert_allclose(y, out.detach().numpy(), atol=2e-5)
+    np.testing.assert_allclose(dx, leaf.grad.numpy(), atol=2e-5)
+    for name, weight in {"scale": theirs.weight, "bias": getattr(theirs, "bias", None)}.items():
+        if weight is not None:
+            np.testing.assert_allclose(d_params[name], weight.grad.numpy(), atol=2e-5)
 
 
 def test_another_kind_is_refused_by_name():

@@ -56,7 +56,7 @@ def rows():
     """``rows(workdir) -> [dict]`` of metrics.jsonl, without what a clock says."""
 
     def rows(workdir):
-        clock = ("time", "train/tokens_per_second", "train/steps_per_second")
+        clock = ("time", *(f"train/{unit}_per_second" for unit in ("tokens", "examples", "steps")))
         lines = (pathlib.Path(workdir) / "metrics.jsonl").read_text().splitlines()
         return [{k: v for k, v in json.loads(line).items() if k not in clock} for line in lines]
 

@@ -1,0 +1,100 @@
+"""LH-ViT beside a ViT of as many weights, a CNN and a linear classifier, on generated and on recorded radar maps.
+
+    python -m lwt.analysis.radar_study --workdir=runs/radar --out=docs/results/radar
+    python -m lwt.analysis.radar_study --workdir=runs/radar --only='^radar_har-(lh_vit|vit)' --seeds=1
+    python -m lwt.analysis.radar_study --workdir=runs/radar --report_only
+
+A run is `configs/lh_vit.py` with a model, data, a fold of the recording, and a seed; its folder is named like
+``radar_har-lh_vit-seed0`` or ``radar_parrad-vit-fold3-seed0``. Evaluated is the best checkpoint, on the test set or the
+fold; the five folds of a seed make one figure, for every event is in one of them.
+
+How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. The report holds all runs of the workdir that
+have figures, whatever the flags; it reads the data, for the linear classifier and for the pictures.
+"""
+
+import csv
+import functools
+import glob
+import os
+
+from absl import flags
+
+from lwt.analysis import config_files, cost, plots, radar_report, results, study
+from lwt.training import command, experiment, hardware
+
+CONFIG = "configs/lh_vit.py"
+RECORD = os.path.join("eval", "radar_study.json")
+
+
+def entries(*, seeds=1, smoke=False):
+    """The runs of the study, seed by seed.
+
+    Args:
+        seeds: runs of every setting.
+        smoke: two steps of a tiny model each.
+    """
+    config = config_files.module(CONFIG)
+    found = []
+    for seed in range(seeds):
+        for data in config.DATA:
+            for model in config.MODELS:
+                for fold in range(config.FOLDS) if data == "radar_parrad" else [None]:
+                    own = dict(model=model, data=data) | ({} if fold is None else dict(fold=fold)) | dict(seed=seed)
+                    name = "-".join([data, model, *(f"{key}{own[key]}" for key in ("fold", "seed") if key in own)])
+                    found.append(study.Entry(name, own, study.spec_of(CONFIG, own, "smoke=true" if smoke else "")))
+    return found
+
+
+def run(entry, workdir):
+    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
+    return study.run(entry, workdir, measure, record=RECORD)
+
+
+def measure(entry, folder):
+    """What is kept of a run: its answers to the test set, its size and its time."""
+    del entry
+    opened = experiment.load(folder)
+    figures = opened.report()
+    return {
+        "epochs": opened.config.epochs,
+        "checkpoint": opened.step,
+        "figures": figures,
+        "classes": list(opened.labels),
+        "answers": answers_of(folder),
+        "parameters": cost.parameters(opened.config, outputs=len(opened.labels))["total"],
+        "curve": plots.read(folder, "validation/accuracy"),
+        "seconds": study.seconds(folder),
+        "hardware": hardware.of_run(folder),
+    }
+
+
+def answers_of(folder):
+    """``[[label, answer], ...]`` of the test set, as the evaluation of the run wrote them."""
+    (path,) = glob.glob(os.path.join(folder, "eval", "*.tsv"))
+    with open(path, newline="") as file:
+        return [row[:2] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+
+
+def report(chosen):
+    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
+
+    Args:
+        chosen: the entries that were asked for; those without figures are named.
+    """
+    values = flags.FLAGS
+    records, _, missing = study.collect(values.workdir, chosen, RECORD)
+    return radar_report.write(values.out, records, missing=missing, command=results.command_line())
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    chosen = study.choose(entries(seeds=values.seeds, smoke=values.smoke), only=values.only, index=values.index)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+
+
+if __name__ == "__main__":
+    study.define_flags(out="docs/results/radar")
+    flags.FLAGS.set_default("seeds", 1)
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
+    command.run(main, required=["workdir"])
