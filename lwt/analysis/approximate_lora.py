@@ -16,13 +16,12 @@ How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. ``--ind
 
 import functools
 import os
-import pathlib
 
 import jax.numpy as jnp
 from absl import flags
 
 from lwt import errors
-from lwt.analysis import approximate_lora_report, config_files, results, study
+from lwt.analysis import approximate_lora_report, config_files, study
 from lwt.attention import regime
 from lwt.export import bundle
 from lwt.layers import linear
@@ -152,19 +151,6 @@ def measure(entry, folder):
     }
 
 
-def report(chosen):
-    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
-
-    Args:
-        chosen: the entries that were asked for; those without figures are named.
-    """
-    values = flags.FLAGS
-    records, _, missing = study.collect(values.workdir, chosen, RECORD)
-    return approximate_lora_report.write(
-        pathlib.Path(values.out), records, missing=missing, command=results.command_line()
-    )
-
-
 def main():
     """The program."""
     values = flags.FLAGS
@@ -172,7 +158,8 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     if values.index < 0 and found[0] not in chosen:
         chosen = [found[0], *chosen]
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+    report = functools.partial(study.report, chosen, RECORD, approximate_lora_report.write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The page on LoRA with approximate gradients, made from the runs' records."""
 
+import pathlib
 import statistics
 
 from lwt.analysis import plots, results, study
@@ -43,7 +44,7 @@ def write(out, records, *, missing, command):
         records: ``{name: what approximate_lora kept of the run}``.
         missing: names of runs that were asked for and have no record.
     """
-    rows = rows_of(records, command=command)
+    out, rows = pathlib.Path(out), rows_of(records, command=command)
     results.write(out / "results.json", rows)
     accuracy, error = values_of(rows, METRIC), values_of(rows, "error")
     bounds = sorted({bound for line in accuracy.values() for bound in line})

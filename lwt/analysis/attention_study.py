@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from absl import flags
 
 from lwt import trees
-from lwt.analysis import attention_report, attention_variants, config_files, cost, plots, results, study
+from lwt.analysis import attention_report, attention_variants, config_files, cost, plots, study
 from lwt.training import command, experiment, hardware
 
 RECORD = os.path.join("eval", "attention_study.json")
@@ -176,23 +176,13 @@ def cache_bytes(model, length):
     return trees.nbytes(kept)
 
 
-def report(chosen):
-    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
-
-    Args:
-        chosen: the entries that were asked for; those without figures are named.
-    """
-    values = flags.FLAGS
-    records, _, missing = study.collect(values.workdir, chosen, RECORD)
-    return attention_report.write(values.out, records, missing=missing, command=results.command_line())
-
-
 def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+    report = functools.partial(study.report, chosen, RECORD, attention_report.write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
 
 
 if __name__ == "__main__":

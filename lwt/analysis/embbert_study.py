@@ -25,7 +25,7 @@ import os
 from absl import flags
 
 from lwt import errors, trees
-from lwt.analysis import config_files, embbert_memory, embbert_paper, embbert_report, results, study
+from lwt.analysis import config_files, embbert_memory, embbert_paper, embbert_report, study
 from lwt.export import quantize
 from lwt.training import build, bundled, checkpoint, command, experiment, hardware, run_config
 
@@ -141,17 +141,6 @@ def measure(entry, folder):
     }
 
 
-def report(chosen):
-    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
-
-    Args:
-        chosen: the entries that were asked for; those without figures are named.
-    """
-    values = flags.FLAGS
-    records, folders, missing = study.collect(values.workdir, chosen, RECORD)
-    return embbert_report.write(values.out, records, folders, missing=missing, command=results.command_line())
-
-
 def _require(flag, given, known):
     """Refuses what is not `known`."""
     for name in given:
@@ -168,7 +157,9 @@ def main():
     )  # fmt: skip
     chosen = study.choose(found, only=values.only, index=values.index)
     chosen = chosen if values.index >= 0 else with_bases(chosen, found)  # a job of an array does only its own
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+    write = lambda out, found, **more: embbert_report.write(out, found, study.folders(values.workdir), **more)  # noqa: E731
+    report = functools.partial(study.report, chosen, RECORD, write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
 
 
 if __name__ == "__main__":

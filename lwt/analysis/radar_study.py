@@ -19,7 +19,7 @@ import os
 
 from absl import flags
 
-from lwt.analysis import config_files, cost, plots, radar_report, results, study
+from lwt.analysis import config_files, cost, plots, radar_report, study
 from lwt.training import command, experiment, hardware
 
 CONFIG = "configs/lh_vit.py"
@@ -75,22 +75,12 @@ def answers_of(folder):
         return [row[:2] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
 
 
-def report(chosen):
-    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
-
-    Args:
-        chosen: the entries that were asked for; those without figures are named.
-    """
-    values = flags.FLAGS
-    records, _, missing = study.collect(values.workdir, chosen, RECORD)
-    return radar_report.write(values.out, records, missing=missing, command=results.command_line())
-
-
 def main():
     """The program."""
     values = flags.FLAGS
     chosen = study.choose(entries(seeds=values.seeds, smoke=values.smoke), only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+    report = functools.partial(study.report, chosen, RECORD, radar_report.write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import jax
 from absl import flags
 
 from lwt import errors
-from lwt.analysis import config_files, plots
+from lwt.analysis import config_files, plots, results
 from lwt.training import build, checkpoint, experiment, run_config
 
 LOG = logging.getLogger(__name__)
@@ -128,8 +128,14 @@ def read_record(folder, record):
         return None
 
 
+def folders(workdir):
+    """``{name: folder}`` of all runs of a workdir."""
+    names = sorted(os.listdir(workdir)) if os.path.isdir(workdir) else []
+    return {name: os.path.join(workdir, name) for name in names}
+
+
 def collect(workdir, chosen, record):
-    """All runs of a workdir that have figures, whether chosen or not: ``(records, folders, missing)``.
+    """All runs of a workdir that have figures, whether chosen or not: ``(records, missing)``.
 
     Args:
         workdir: of the study.
@@ -137,20 +143,30 @@ def collect(workdir, chosen, record):
         record: file of a run's record.
 
     Returns:
-        ``{name: record}``; ``{name: folder}``, of other folders too; names of chosen runs that have no record.
+        ``{name: record}``; names of chosen runs that have no record.
 
     Raises:
         lwt.errors.DataError: no run has one.
     """
-    names = sorted(os.listdir(workdir)) if os.path.isdir(workdir) else []
-    folders = {name: os.path.join(workdir, name) for name in names}
-    records = {name: found for name, folder in folders.items() if (found := read_record(folder, record))}
+    records = {name: found for name, folder in folders(workdir).items() if (found := read_record(folder, record))}
     missing = [entry.name for entry in chosen if entry.name not in records]
     if not records:
         raise errors.DataError(
             f"none of the {len(missing)} runs has figures yet; the study without --report_only makes them"
         )
-    return records, folders, missing
+    return records, missing
+
+
+def report(chosen, record, write):
+    """Writes the report of what `collect` finds; returns the names of its files.
+
+    Args:
+        chosen, record: see `collect`.
+        write: ``(out, {name: record}, missing=names, command=this call) -> names`` of the files.
+    """
+    values = flags.FLAGS
+    records, missing = collect(values.workdir, chosen, record)
+    return write(values.out, records, missing=missing, command=results.command_line())
 
 
 def write_record(folder, record, found):

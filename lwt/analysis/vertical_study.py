@@ -21,7 +21,7 @@ import statistics
 
 from absl import flags
 
-from lwt.analysis import config_files, cost, plots, results, study, vertical_report
+from lwt.analysis import config_files, cost, plots, study, vertical_report
 from lwt.training import command, experiment, hardware
 
 RECORD = os.path.join("eval", "vertical_study.json")
@@ -134,23 +134,13 @@ def measure(entry, folder):
     }
 
 
-def report(chosen):
-    """Writes the report of all runs in the workdir that have figures; returns the names of its files.
-
-    Args:
-        chosen: the entries that were asked for; those without figures are named.
-    """
-    values = flags.FLAGS
-    records, _, missing = study.collect(values.workdir, chosen, RECORD)
-    return vertical_report.write(values.out, records, missing=missing, command=results.command_line())
-
-
 def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, size=values.size, epochs=values.epochs, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, chosen))
+    report = functools.partial(study.report, chosen, RECORD, vertical_report.write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
 
 
 if __name__ == "__main__":

@@ -275,5 +275,6 @@ def test_a_page_needs_figures(tmp_path):
         with pytest.raises(errors.DataError, match="none of the 2 runs"):
             study.collect(workdir, chosen, "eval/study.json")
     study.write_record(tmp_path / "b", "eval/study.json", {"figures": {}})
-    records, folders, missing = study.collect(tmp_path, chosen, "eval/study.json")
+    records, missing = study.collect(tmp_path, chosen, "eval/study.json")
+    folders = study.folders(tmp_path)
     assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])
