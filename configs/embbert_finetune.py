@@ -23,6 +23,9 @@ stsb). It does not give the batch size; ours is 32. After quantization it trains
 8-bit AdamW at 1e-4 (section 3.1.3). Our figures: docs/papers/embbert_q.md.
 """
 
+import json
+import pathlib
+
 from configs import common, embbert_pretrain
 
 TINYNLP = ("imdb_reviews", "ag_news_subset", "cyberbullying", "limit", "emotion", "nlu", "snips")
@@ -73,7 +76,7 @@ def get_config(arg=""):
         raise ValueError(f"recipe={args['recipe']!r}: there is {', '.join(RECIPES)}")
     recipe = RECIPES[args["recipe"]]
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")
-    pool = args["pool"] or recipe["pool"]
+    pool = args["pool"] or (pool_of(args["base"]) if args["method"] != "full" else "") or recipe["pool"]
     if pool and not config.model.get("pooler"):
         config.model.pool = pool
     word_dropout = recipe["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]
@@ -103,6 +106,12 @@ def get_config(arg=""):
     if args["smoke"]:
         embbert_pretrain.smoke(config)
     return config.lock()
+
+
+def pool_of(workdir):
+    """What the head of a run reads, which its quantized form has to read as well; "" if there is no run yet."""
+    path = pathlib.Path(workdir, "config.json")
+    return json.loads(path.read_text())["model"].get("pool", "") if path.exists() else ""
 
 
 def after_quantization(config, method, base):

@@ -100,6 +100,14 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
         smoke.encoder(f"embbert_finetune.py:method={method}")
 
 
+def test_what_is_quantized_reads_what_its_base_reads(tmp_path):
+    (tmp_path / "config.json").write_text('{"model": {"pool": "rms"}}')
+    pool = lambda more: smoke.encoder(f"embbert_finetune.py:base={tmp_path}{more}").model.pool  # noqa: E731
+    assert [pool(more) for more in (",method=qat", ",method=qat,pool=first", ",method=full,pool=first")] == [
+        "rms", "first", "first",
+    ]  # fmt: skip
+
+
 def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step; an adapter
     of a student without attention is on its linear layers."""
