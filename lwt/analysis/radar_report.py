@@ -113,7 +113,7 @@ def setting(own):
     hours = sum(record["seconds"] for record in runs) / 3600
     machines = "; ".join(sorted({record["hardware"] for record in runs}))
     steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
-    return f"`configs/lh_vit.py`, {steps} steps; {len(runs)} runs in {hours:.1f} hours on {machines}."
+    return f"`configs/lh_vit.py`, {steps} steps; runs: {len(runs)}, {hours:.1f} hours in all on {machines}."
 
 
 def table(own, linear):
