@@ -39,7 +39,7 @@ def test_the_papers_counts(rank, expected):
 def test_configs():
     config = vertical_study.config_of(entry_of("images-base-r4-seed0", size="small", epochs=3.0))
     assert config.reparam.to_dict() == {"name": "vertical", "chunks": 2, "rank": 4, "mode": "base"}
-    assert (config.epochs, config.model.layers, config.precision) == (3, 6, "bfloat16")
+    assert (config.epochs, config.model.layers, config.precision) == (3, 6, "float32")
     config = vertical_study.config_of(entry_of("translation-whole-seed1", seeds=2))
     assert (config.seed, config.steps, config.reparam.name) == (1, 1_500, "none")
     config = vertical_study.config_of(entry_of("text-recursive-r2-seed0"))
