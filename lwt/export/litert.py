@@ -17,7 +17,11 @@ PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer",
 INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
 FORMATS = ("float32", "dynamic", "int8")
 SUFFIX = "tflite"
-PASSES = "builtin.module(vhlo-legalize-stablehlo,reconcile-unrealized-casts,inline,strip-debuginfo)"
+# Compositions such as "chlo.erf" become calls, then parts of the one function that there is to be.
+PASSES = (
+    "builtin.module(vhlo-legalize-stablehlo,func.func(stablehlo-legalize-composite-to-call),"
+    "reconcile-unrealized-casts,inline,symbol-dce,strip-debuginfo)"
+)
 SIGNATURE = "serving_default"
 # Operations that stay as they are: of "static", masked scores (-1e9 would be a part of their range), their softmax, and
 # what goes out; of "dynamic", depthwise convolutions, which are small, and half as fast with weights of int8.
