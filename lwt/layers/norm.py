@@ -33,7 +33,7 @@ class RMSNorm(nn.Module):
 class LayerNorm(nn.Module):
     """``(x - mean(x)) / sqrt(var(x) + ε) · scale + bias`` (Ba et al. 2016), linen's `LayerNorm` under the same names.
 
-    Linen's, compiled for a CPU, writes the scale out for every position, and took a fifth of a small ViT's step.
+    Linen's, compiled for a CPU, writes the scale out for every position (docs/design/speed.md).
 
     Attributes:
         epsilon: ε.
