@@ -161,13 +161,16 @@ def _table(title, cells, unit):
 
 
 def write(folder, what, new):
-    """Puts the rows into ``results.json``, in the place of older ones of the same variants, and makes ``README.md``."""
+    """Puts the rows into ``results.json`` and makes ``README.md``.
+
+    They take the place of all older ones of `what`: the speed of a machine changes from day to day, so a table holds
+    what one command measured.
+    """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
     old = json.loads(path.read_text()) if path.exists() else []
-    measured = {(row["config"], row["overrides"]["variant"]) for row in new}
-    kept = [row for row in old if (row["config"], row["overrides"].get("variant")) not in measured]
+    kept = [row for row in old if row["config"] != f"benchmarks/{what}"]
     path.write_text(json.dumps(kept + new, indent=1) + "\n")
     (folder / "README.md").write_text(page(kept + new))
 

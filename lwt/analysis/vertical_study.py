@@ -64,8 +64,9 @@ TASKS = {
         settings={"epochs": 12.0},  # from scratch: twice those from a pre-trained model
     ),
 }
-SMALL = {  # six layers in place of twelve; and bfloat16 is slower than float32 on most CPUs
-    "images": Task("configs/vlora_cifar10.py", dict(precision="float32"), chunks=2)
+SMALL = {  # six layers of images in place of twelve; and bfloat16 is slower than float32 on most CPUs
+    "images": dataclasses.replace(TASKS["images"], arguments=dict(precision="float32"), chunks=2),
+    "translation": dataclasses.replace(TASKS["translation"], arguments=dict(data="multi30k", precision="float32")),
 }
 
 

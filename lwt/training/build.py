@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 
 import jax
@@ -11,8 +12,9 @@ from lwt.attention import regime
 from lwt.data import images, labelled, masked, pairs
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.training import checks, devices, evaluation, loop, optim, run_config, step, teaching
+from lwt.training import checks, devices, evaluation, hardware, loop, optim, run_config, step, teaching
 
+LOG = logging.getLogger(__name__)
 KINDS = {  # of data
     "pairs": pairs.Pairs,
     "labelled": labelled.Labelled,
@@ -39,6 +41,8 @@ def build(config, workdir, *, base=None, teacher=None):
     """
     checks.check(config)
     run_config.keep(config, workdir)
+    if config.precision == "bfloat16" and hardware.slow_in_bfloat16():
+        LOG.info("this processor has no units for bfloat16: float32 may be faster on it (--config.precision=float32)")
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
         checks.check_labels(task_section(config.task).name, config.data.kind, data.labels)

@@ -33,13 +33,25 @@ def of_run(workdir):
     return "; then ".join(path.read_text(encoding="utf-8").splitlines()) if path.exists() else "a machine not recorded"
 
 
+def slow_in_bfloat16():
+    """Whether products of bfloat16 are known to be slower here than those of float32: on x86 processors without AMX."""
+    if jax.default_backend() != "cpu":
+        return False
+    flags = re.search(r"^flags\s*:(.+)$", _cpuinfo(), re.MULTILINE)
+    return bool(flags) and "amx_bf16" not in flags[1].split()
+
+
 def _processor():
     """The processor's model, or at least its architecture."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
+    return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split()) if found else platform.machine()
+
+
+def _cpuinfo():
+    """What Linux tells of the processors; "" elsewhere."""
     with contextlib.suppress(OSError):
-        found = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if found:
-            return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split())
-    return platform.machine()
+        return pathlib.Path("/proc/cpuinfo").read_text()
+    return ""
 
 
 def _cores():

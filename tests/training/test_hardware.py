@@ -1,6 +1,8 @@
 import re
 import socket
 
+import pytest
+
 from lwt.training import hardware
 
 
@@ -18,3 +20,19 @@ def test_a_run_tells_the_machines_that_it_was_on(tmp_path, monkeypatch):
     first = hardware.of_run(tmp_path)
     hardware.note(tmp_path)
     assert hardware.of_run(tmp_path) == f"{first}; then Abacus, 1 core"
+
+
+@pytest.mark.parametrize(
+    ("processor", "slow"),
+    [
+        ("flags\t\t: fpu avx512_bf16 avx512f\n", True),
+        ("flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n", False),
+        ("Features\t: fp asimd bf16\n", False),
+        ("", False),
+    ],
+)
+def test_float32_is_advised_only_where_bfloat16_is_known_to_be_slow(monkeypatch, processor, slow):
+    monkeypatch.setattr(hardware, "_cpuinfo", lambda: processor)
+    assert hardware.slow_in_bfloat16() == slow
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert not hardware.slow_in_bfloat16()
