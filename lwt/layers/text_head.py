@@ -30,8 +30,7 @@ class Output(nn.Module):
         self.bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
 
     def __call__(self, x):
-        y = linear.linear(x, self.kernel, dtype=self.dtype)
-        return y + jnp.expand_dims(self.bias, range(y.ndim - 1))
+        return linear.linear(x, self.kernel, self.bias, dtype=self.dtype)
 
     def table(self):
         """``(table [features d], bias [features])``."""

@@ -46,10 +46,10 @@ class Block(nn.Module):
         self.mlp_norm = norm.LayerNorm(epsilon=1e-5)
         self.drop = dropout.Dropout(self.dropout)
 
-    def _add(self, x, sublayer, norm, *, train):
+    def _add(self, x, sublayer, normalise, *, train):
         if self.pre_norm:
-            return x + self.drop(sublayer(norm(x)), train=train)
-        return norm(x + self.drop(sublayer(x), train=train))
+            return x + self.drop(sublayer(normalise(x)), train=train)
+        return normalise(x + self.drop(sublayer(x), train=train))
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
         """x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each -> `[b t d]`."""
