@@ -14,13 +14,18 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.training import build, bundled, checkpoint, devices, evaluation, loop, run_config, teaching
+from lwt.training import build, bundled, checkpoint, devices, evaluation, lock, loop, run_config, teaching
 
 
 def train(config, workdir):
-    """Builds and trains the run of `config` in `workdir`, or goes on with it; returns the last evaluation's figures."""
-    base = arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-    return loop.train(build.build(config, workdir, base=base, teacher=teacher_of(config)))
+    """Builds and trains the run of `config` in `workdir`, or goes on with it; returns the last evaluation's figures.
+
+    Raises:
+        lwt.errors.ConfigError: another process is training in `workdir`; or what `build.build` refuses.
+    """
+    with lock.held(workdir):
+        base = arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
+        return loop.train(build.build(config, workdir, base=base, teacher=teacher_of(config)))
 
 
 def teacher_of(config):
