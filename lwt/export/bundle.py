@@ -8,7 +8,8 @@
 one of floats is a start for ``init_from`` and whatever else takes a run. Adapters are merged, factors multiplied out.
 With ``--precision=int8`` the weights are those of `lwt.export.quantize`, in the run's own quantization if it has one.
 
-The figures are those that ``eval.py`` left beside the run, of the same checkpoint: evaluate first.
+The figures are those that ``eval.py`` left beside the run, of the same checkpoint: evaluate first. Those of integers
+are of a file like theirs: ``lwt.export.quantize``, and ``eval.py --weights``, first.
 """
 
 import os
@@ -82,13 +83,14 @@ def write(opened, folder, *, precision="float32", license="unknown"):
         lwt.errors.ConfigError: the folder holds something, or cannot be written.
         lwt.errors.NotFinite: a weight is not a number, or too large for the precision.
     """
-    figures = _figures(opened)
     with folders.made(folder) as new:
         weights = new / bundled.WEIGHTS
         if precision == bundled.INTEGERS:
             quantize.export(opened, weights)
+            figures = _figures(opened, weights)
         else:
             bundled.write_weights(weights, linear.merge(opened.weights), precision)
+            figures = _figures(opened)
         size = weights.stat().st_size
         folders.write_json(new / run_config.NAME, _config(opened))
         folders.write_json(new / bundled.METRICS, {"figures": figures})
@@ -118,14 +120,24 @@ def _config(opened):
     return config.to_dict()
 
 
-def _figures(opened):
-    """What ``eval.py`` found of the run's checkpoint itself, a list of dicts."""
+def _figures(opened, integers=None):
+    """What ``eval.py`` found, a list of dicts: of the run's checkpoint itself, or of a file like that of `integers`."""
+    same = {None}
+    if integers:
+        files = pathlib.Path(opened.workdir, "export").glob("*.safetensors")
+        same = {file.name for file in files if _arrays(file) == _arrays(integers)}
     found = []
     for path in sorted(pathlib.Path(opened.workdir, "eval").glob("*.json")):
         figures = folders.read_json(path)
-        if figures.get("checkpoint") == opened.step and "weights" not in figures:
+        if figures.get("checkpoint") == opened.step and figures.pop("weights", None) in same:
             found.append(figures)
     return found
+
+
+def _arrays(path):
+    """The bytes of a safetensors file behind its header, whose order is any."""
+    content = path.read_bytes()
+    return content[8 + int.from_bytes(content[:8], "little") :]
 
 
 def _card(opened, name, *, precision, license, size, figures):

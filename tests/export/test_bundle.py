@@ -78,6 +78,19 @@ def test_integers_are_multiplied_as_integers(run, tmp_path):
         experiment.arrays_of(tmp_path / "int8", "best")
 
 
+def test_integers_come_with_their_own_figures(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "workdir", shutil.copytree(run.workdir, tmp_path / "run"))
+    bundle.write(run, tmp_path / "before", precision="int8")
+    assert json.loads((tmp_path / "before/metrics.json").read_text()) == {"figures": []}
+    path = tmp_path / "run/export/int8.safetensors"
+    quantize.export(run, path)
+    own = quantize.load(run, str(path)).report()
+    bundle.write(run, tmp_path / "after", precision="int8")
+    (wanted,) = json.loads((tmp_path / "after/metrics.json").read_text())["figures"]
+    assert {**wanted, "seconds": 0} == {**{key: own[key] for key in wanted}, "seconds": 0}
+    assert lwt.load(tmp_path / "after").report()["loss"] == pytest.approx(own["loss"], rel=1e-6)
+
+
 def test_other_runs_start_from_it(run, folder, tmp_path):
     arrays = experiment.arrays_of(folder, "best")
     assert all(np.array_equal(arrays[name], w) for name, w in run.weights.items())
