@@ -30,7 +30,7 @@ def test_a_second_process_is_kept_out_until_the_first_ends(tiny, tmp_path):
         pass
 
 
-def test_a_folder_that_cannot_be_written_is_left_to_others_to_refuse(tmp_path):
+def test_a_folder_that_cannot_be_written_is_left_to_others_to_refuse(tiny, tmp_path):
     (tmp_path / "file").touch()
-    with lock.held(str(tmp_path / "file")):
-        pass
+    with lock.held(str(tmp_path / "file")), pytest.raises(errors.ConfigError, match="cannot be written"):
+        experiment.train(tiny({"steps": 1}), str(tmp_path / "file"))
