@@ -4,10 +4,10 @@
     python -m lwt.analysis.recipe --teacher=runs/snips --recipe=classification --adapt=folder:nlu \\
         --workdir=runs/recipe_snips --out=docs/results/recipe_snips
 
-The stages are those of ``recipe()`` in ``--config``: a student learns from the teacher; heads, hidden units and ranks
-of it go, and after each cut what is left learns from the teacher again; its weights become integers; an adapter teaches
-it another task. Every stage is a folder of the workdir, a run like any other, that starts from the one before. The
-same command goes on where it stopped.
+The stages are those of ``recipe()`` in ``--config``: layers, heads and hidden units go, and after each cut what is left
+learns from the teacher; or a student that begins with nothing does. Then its weights become integers, and an adapter
+teaches it another task. Every stage is a folder of the workdir, a run like any other, that starts from the one before.
+The same command goes on where it stopped.
 
 Quality is that on the teacher's test set, bytes and times are measured as `lwt/analysis/pareto.py` does it, all models
 in turn on the machine at hand. Training is the seconds of the stage's own training, its evaluations included.
