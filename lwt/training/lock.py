@@ -12,15 +12,12 @@ try:
 except ImportError:  # there is none on Windows
     fcntl = None
 
-NAME = ".lock"
-
-
 @contextlib.contextmanager
 def held(workdir):
     """Keeps other runs out of a workdir until the block ends, or the process does.
 
-    Of the processes of one run, the first holds the lock. A folder that cannot be written, and a file system without
-    locks, are passed over.
+    Locked is the folder itself, so that nothing is left in it. Of the processes of one run, the first holds the lock. A
+    folder that cannot be written, and a file system without locks, are passed over.
 
     Raises:
         lwt.errors.ConfigError: another run holds it.
@@ -29,8 +26,9 @@ def held(workdir):
         if fcntl and jax.process_index() == 0:
             try:
                 os.makedirs(workdir, exist_ok=True)
-                file = stack.enter_context(open(os.path.join(workdir, NAME), "a"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder = os.open(workdir, os.O_RDONLY)
+                stack.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise errors.ConfigError(
                     f"--workdir={workdir}: another process is training there; wait for it, or give another folder"

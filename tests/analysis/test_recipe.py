@@ -31,6 +31,7 @@ def from_the_root(monkeypatch):
 def test_the_stages(kind):
     chain = recipe.stages(CONFIG, kind, adapt="folder:other")
     names = [name for name, _, _ in chain]
+    assert names[0] == {"translation": "shallow", "classification": "student"}[kind]
     assert names[-2:] == ["int8", "adapter"] and len(set(names)) == len(names)
     assert {what for _, what, _ in chain} <= {"train", "quantize", "adapt", *recipe.CUTS}
     with pytest.raises(errors.ConfigError, match="recipe='summaries': there is translation, classification"):
