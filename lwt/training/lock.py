@@ -12,6 +12,7 @@ try:
 except ImportError:  # there is none on Windows
     fcntl = None
 
+
 @contextlib.contextmanager
 def held(workdir):
     """Keeps other runs out of a workdir until the block ends, or the process does.
