@@ -15,6 +15,8 @@ them out for real. Nothing is trained anew.
 """
 
 import dataclasses
+import datetime
+import logging
 import time
 
 from absl import flags
@@ -24,6 +26,7 @@ from lwt.analysis import head_report, results
 from lwt.compress import gates
 from lwt.training import command, experiment, hardware
 
+LOG = logging.getLogger(__name__)
 ORDERS = ("importance", "random")
 
 
@@ -53,13 +56,15 @@ class Measure:
         metric: an evaluation figure; "" for BLEU, accuracy or else the loss, whichever there is first.
         data: the set, ``KIND:NAME@SPLIT``; "" for the test set.
         limit: so many of its records; 0: all.
+        total: figures that will be asked for, for the time left.
 
     Raises:
         lwt.errors.ConfigError: the evaluation has no such figure.
     """
 
-    def __init__(self, opened, *, metric="", data="", limit=0):
+    def __init__(self, opened, *, metric="", data="", limit=0, total=0):
         self._opened, self._data, self._limit = opened, data, limit
+        self._count, self._total, self._began = 0, total, None
         figures, sources = opened.evaluate(data, limit=limit)[:2]
         self.metric = metric or next((name for name in ("bleu", "accuracy") if name in figures), "loss")
         if self.metric not in figures:
@@ -70,7 +75,19 @@ class Measure:
         """The figure with the heads that `keep`, ``{module: [heads] bool}``, leaves."""
         weights = gates.masked(self._opened.weights, keep, "heads")
         masked = self._opened.with_weights(weights, name="masked", step=self._opened.step)
-        return masked.evaluate(self._data, limit=self._limit)[0][self.metric]
+        value = masked.evaluate(self._data, limit=self._limit)[0][self.metric]
+        self._say(value)
+        return value
+
+    def _say(self, value):
+        """How far it is; the first figure, which holds the compilation, is not in the rate."""
+        self._count, left, now = self._count + 1, "", time.monotonic()
+        if self._began is None:
+            self._began = now
+        elif self._count <= self._total:
+            seconds = (now - self._began) / (self._count - 1) * (self._total - self._count)
+            left = f" of {self._total}, {datetime.timedelta(seconds=round(seconds))} left"
+        LOG.info("%s %.4g, figure %d%s", self.metric, value, self._count, left)
 
 
 def ablations(measure, scores):
@@ -110,7 +127,8 @@ def main():
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
     scores = gates.scores(opened, "heads", opened.batches(limit=values.examples), over=values.over)
     ranking = gates.normalised(scores) if values.normalise else scores
-    measure = Measure(opened, metric=values.metric, data=values.data, limit=values.limit)
+    total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)
+    measure = Measure(opened, metric=values.metric, data=values.data, limit=values.limit, total=total)
     ablated = ablations(measure, scores) if values.ablate else {}
     points = curve(opened, measure, ranking, shares=shares, seeds=values.seeds)
     about = {

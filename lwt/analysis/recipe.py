@@ -23,13 +23,13 @@ from absl import flags
 
 from lwt import errors, trees
 from lwt.analysis import config_files, pareto, plots, results, study
-from lwt.compress import factorise, structured
+from lwt.compress import factorise, sparsify, structured
 from lwt.export import quantize
 from lwt.layers import quantized
 from lwt.training import checkpoint, command, experiment, hardware, latency
 
 RECORD = os.path.join("eval", "recipe.json")
-CUTS = {"structured": structured.prune, "factorise": factorise.factorise}
+CUTS = {"structured": structured.prune, "factorise": factorise.factorise, "sparsify": sparsify.sparsify}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Pruning at once: which weights are 0, that all others are as they were, and what is refused."""
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.compress import sparsify
+from lwt.layers import linear
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+@pytest.mark.parametrize(
+    "given, left",
+    [
+        (dict(sparsity=0.75), 0.25),
+        (dict(sparsity=0.75, scope="global"), 0.25),
+        (dict(pattern=(1, 4)), 0.25),
+        (dict(sparsity=0.5, names=r".*fc1/kernel"), 0.5),
+    ],
+)
+def test_the_smallest_weights_go(untrained, tiny, tmp_path, given, left):
+    opened = untrained(tiny(), tmp_path / "dense")
+    made, done = sparsify.sparsify(opened, tmp_path / "sparse", **given)
+    before, after = linear.merge(opened.weights), linear.merge(made.weights)
+    wanted = ("fc1/kernel",) if "names" in given else ("kernel",)
+    shares = []
+    for name, w in before.items():
+        kept = after[name] != 0
+        np.testing.assert_array_equal(after[name], np.where(kept, w, 0))
+        if not name.endswith(wanted):
+            assert np.all(kept | (w == 0)), name
+            continue
+        shares.append(kept.mean())
+        if "scope" not in given and "pattern" not in given:
+            assert abs(w[kept]).min() > abs(w[~kept]).max()
+        if "pattern" in given:
+            assert np.all(np.asarray(kept).reshape(-1, 4, kept.shape[1]).sum(1) == 1)
+    assert done["kept"] / done["of"] == pytest.approx(left, abs=0.01)
+    same = np.allclose(shares, left, atol=0.02)
+    assert same != ("scope" in given)  # one threshold leaves some arrays more than others
+
+
+@pytest.mark.parametrize("given", [{}, dict(sparsity=0.5, pattern=(2, 4))])
+def test_one_of_two_is_asked_for(untrained, tiny, tmp_path, given):
+    opened = untrained(tiny(), tmp_path / "dense")
+    with pytest.raises(errors.ConfigError, match="one of --sparsity and --pattern should be given"):
+        sparsify.sparsify(opened, tmp_path / "sparse", **given)
+    assert not (tmp_path / "sparse").exists()
+
+
+def test_patterns():
+    assert sparsify.pattern_of("2:4") == (2, 4) and sparsify.pattern_of("") == ()
+    with pytest.raises(errors.ConfigError, match="--pattern=half: N:M is expected, such as 2:4"):
+        sparsify.pattern_of("half")
