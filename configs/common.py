@@ -125,6 +125,19 @@ def smoke(config):
     return config
 
 
+def kept_by(workdir, argument="base"):
+    """The config of a run as a dict.
+
+    Raises:
+        ValueError: there is no such run; names the argument.
+    """
+    path = pathlib.Path(workdir, "config.json")
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{argument}={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
+
+
 def of_run(workdir):
     """A config to go on from a run: its model, data, task and optimizer, started from its weights.
 
@@ -133,12 +146,7 @@ def of_run(workdir):
     Raises:
         ValueError: there is no such run.
     """
-    path = pathlib.Path(workdir, "config.json")
-    try:
-        kept = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"base={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
-    config = base()
+    kept, config = kept_by(workdir), base()
     if kept["reparam"]["name"] in LASTING:
         config.reparam = kept["reparam"]
     config.data.update(kept.pop("data"))

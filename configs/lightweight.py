@@ -14,6 +14,8 @@ method   finetune; distill; svd (factors of `rank` in the place of the kernels);
          of a text encoder, and a new head for the classes of other `data`)
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
+ranks    a run of lwt.compress.allocate_ranks: the adapter has its rank for every weight; `rank`, by which the rate of
+         LoRA+ is divided, should then be their mean
 sizes    layers, decoder_layers, width, heads, hidden of a student; or student=NAME of configs/embbert_pretrain.py
 data     another training set, such as the one that lwt.compress.translate_set writes
 
@@ -34,8 +36,8 @@ def get_config(arg=""):
         arg,
         dict(
             base="", teacher="", method="finetune", student="", **dict.fromkeys(SIZES, 0), data="", epochs=0.0,
-            rate=0.0, rank=8, temperature=2.0, weight=0.5, match_hidden=0.0, match_attention=0.0, sparsity=0.0,
-            scope="layer", ramp=0, pattern="", seed=0, smoke=False,
+            rate=0.0, rank=8, ranks="", temperature=2.0, weight=0.5, match_hidden=0.0, match_attention=0.0,
+            sparsity=0.0, scope="layer", ramp=0, pattern="", seed=0, smoke=False,
         ),
     )  # fmt: skip
     if args["method"] not in METHODS:
@@ -139,6 +141,8 @@ def lora_plus(config, args):
     config.reparam = lora_ranks.reparam("lora_plus", args["rank"], "one")
     if config.data.kind == "labelled":
         config.reparam["targets"] = embbert_finetune.LINEAR
+    if args["ranks"]:
+        config.reparam = common.kept_by(args["ranks"], "ranks")["reparam"]
     config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
     config.optimizer.learning_rate = lora_ranks.RATES_OVER_RANK["lora_plus"] / args["rank"]
     config.optimizer.trainable = ("adapter/.*",) if config.data.kind == "pairs" else ("adapter/.*", "base/head/.*")
