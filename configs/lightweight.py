@@ -14,8 +14,8 @@ method   finetune; distill; svd (factors of `rank` in the place of the kernels);
          of a text encoder, and a new head for the classes of other `data`)
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
-ranks    a run of lwt.compress.allocate_ranks: the adapter has its rank for every weight; `rank`, by which the rate of
-         LoRA+ is divided, should then be their mean
+ranks    a run of lwt.compress.allocate_ranks: the adapter has its rank for every weight; LoRA+ divides its rate by
+         `rank` still, which should be their mean, or a `rate` be given
 sizes    layers, decoder_layers, width, heads, hidden of a student; or student=NAME of configs/embbert_pretrain.py
 data     another training set, such as the one that lwt.compress.translate_set writes
 

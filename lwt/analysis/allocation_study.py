@@ -7,7 +7,7 @@
 LoRA+ on the frozen base learns other data, with a new head: once with one rank for every linear layer (`RANKS`); and
 with the ranks that `lwt/compress/allocate_ranks.py` finds in the largest of these adapters of the same seed, under the
 budget of each smaller one, by each of `SCORES`. All adapters are trained from the start, with `configs/lightweight.py`,
-for the same epochs, at the rate of the uniform rank.
+for the same epochs at the same rate.
 
 How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. ``--index`` of a run with given-out ranks needs
 the largest uniform one to be there.
@@ -50,14 +50,14 @@ class Adapted(study.Entry):
     source: study.Entry | None = None
 
 
-def entries(base, workdir, *, data, epochs, seeds=3, smoke=False):
+def entries(base, workdir, *, data, epochs, rate, seeds=3, smoke=False):
     """The runs of the study, seed by seed, the largest rank first.
 
     Args:
         base: folder of the run that is adapted.
         workdir: of the study.
         data: the training set, ``KIND:NAME``.
-        epochs: of each run.
+        epochs, rate: of each run.
         seeds: runs of every setting.
         smoke: two steps each.
     """
@@ -66,7 +66,7 @@ def entries(base, workdir, *, data, epochs, seeds=3, smoke=False):
         for how in (UNIFORM, *SCORES):
             for rank in sorted(RANKS if how == UNIFORM else RANKS[:-1], reverse=True):
                 name = f"{how}-r{rank}-seed{seed}"
-                given = dict(base=base, method="lora_plus", rank=rank, data=data, epochs=epochs, seed=seed)
+                given = dict(base=base, method="lora_plus", rank=rank, data=data, epochs=epochs, rate=rate, seed=seed)
                 given |= {} if how == UNIFORM else dict(ranks=allocated(workdir, name))
                 spec = study.spec_of(CONFIG, given, "smoke=true" if smoke else "")
                 source = None if how == UNIFORM else next(e for e in found if e.name == largest(seed))
@@ -179,7 +179,7 @@ def _order(line):
 def main():
     """The program."""
     values = flags.FLAGS
-    given = {key: getattr(values, key) for key in ("data", "epochs", "seeds", "smoke")}
+    given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
     chosen = study.choose(entries(values.base, values.workdir, **given), only=values.only, index=values.index)
     report = functools.partial(study.report, chosen, RECORD, write)
     study.main(chosen, functools.partial(run, workdir=values.workdir), report)
@@ -189,6 +189,7 @@ if __name__ == "__main__":
     study.define_flags(out="docs/results/allocation")
     flags.DEFINE_string("base", None, "Folder of the run that is adapted.")
     flags.DEFINE_string("data", "folder:nlu", "What it learns.")
-    flags.DEFINE_float("epochs", 4.0, "Of each run.")
+    flags.DEFINE_float("epochs", 3.0, "Of each run.")
+    flags.DEFINE_float("rate", 5e-4, "Of each run; that of B is 16 times it.")
     flags.DEFINE_boolean("smoke", False, "Two steps of each: to see that all runs.")
     command.run(main, required=["base", "workdir"])
