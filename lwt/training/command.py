@@ -38,12 +38,13 @@ def run(main, *, required):
 
 
 def show_log():
-    """Prints what the package logs (what was left out of the data, what a checkpoint fell back to)."""
+    """Prints what the package and the program log (what was left out of the data, what a checkpoint fell back to)."""
     console = logging.StreamHandler(sys.stdout)
     console.setFormatter(logging.Formatter("%(message)s"))
-    logger = logging.getLogger("lwt")
-    logger.handlers, logger.propagate = [console], False
-    logger.setLevel(logging.INFO)
+    for name in ("lwt", "__main__"):  # a module of lwt that is run by python -m is the latter
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [console], False
+        logger.setLevel(logging.INFO)
 
 
 def fail(message):
