@@ -205,7 +205,7 @@ def draw(records, path, factor, label):
     lines = {}
     for (name, _), own in by_point(records).items():
         lines.setdefault(name, []).append(own)
-    with plots.drawing(path, "", panels=2) as (drawn, axes):
+    with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
         for place, key, title in zip(axes, ("cut", "trained"), ("As cut", "Trained again"), strict=True):
             place.set_title(title)
             place.axhline(

@@ -10,7 +10,8 @@ is one JSON object: bytes before and after, and the share of energy that each we
 Plain, the factors are the nearest to W. With ``--calibrate`` they are the nearest in what the layer puts out: they
 minimise ``||X (W - W')||`` over the inputs X that the layer has on so many records. With ``XᵀX = L Lᵀ`` this is
 ``||Lᵀ (W - W')||``: the truncated SVD of ``LᵀW``, mapped back by ``L⁻ᵀ`` (SVD-LLM, Wang et al. 2024, arXiv 2403.07378,
-section 3.1; ASVD, Yuan et al. 2023, arXiv 2312.05821, has a diagonal in the place of L).
+section 3.1; ASVD, Yuan et al. 2023, arXiv 2312.05821, has a diagonal in the place of L). Where they take Cholesky's L,
+it is ``Q √Λ`` of the eigenvectors here: rounding leaves ``XᵀX`` of inputs with a large mean indefinite.
 
 Ranks are chosen by the energy Σσ² of the weights either way. That of the outputs would not do: their mean is most of
 it, and takes one direction. (The translator of `by_budget` with calibrated factors: 1.692, with ranks by the outputs'
@@ -24,7 +25,6 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from absl import flags
 
 from lwt import errors, trees
@@ -33,7 +33,7 @@ from lwt.layers import linear
 from lwt.reparam import svd, targets
 from lwt.training import build, command, derive, experiment
 
-DAMPING = 1e-6  # of the mean of XᵀX's diagonal, added to it: inputs that a calibration never moves leave it singular
+DAMPING = 1e-6  # of the mean of XᵀX's diagonal, the least eigenvalue: inputs that are never moved leave it singular
 BYTES = 4  # of a stored number
 
 
@@ -82,10 +82,10 @@ def decompose(w, moment=None):
     w = np.asarray(w, np.float64)
     if moment is None:
         return Decomposition(*np.linalg.svd(w, full_matrices=False))
-    damping = DAMPING * np.trace(moment) / len(moment) + np.finfo(float).tiny
-    root = np.linalg.cholesky(moment + damping * np.eye(len(moment)))
-    left, values, right = np.linalg.svd(root.T @ w, full_matrices=False)
-    return Decomposition(scipy.linalg.solve_triangular(root.T, left, lower=False), values, right)
+    eigenvalues, q = np.linalg.eigh(moment)
+    root = np.sqrt(np.maximum(eigenvalues, DAMPING * np.trace(moment) / len(moment) + np.finfo(float).tiny))[:, None]
+    left, values, right = np.linalg.svd(root * q.T @ w, full_matrices=False)
+    return Decomposition(q @ (left / root), values, right)
 
 
 def by_energy(found, share):

@@ -51,6 +51,17 @@ def test_inputs_that_never_move_do_no_harm(weight):
     np.testing.assert_allclose(x @ np.asarray(a @ b), x @ w, atol=1e-2)
 
 
+def test_moments_that_rounding_made_indefinite():
+    generator = np.random.default_rng(0)
+    x, w = generator.normal(30, 0.01, (256, 128)).astype(np.float32), generator.normal(size=(128, 20))
+    moment = (x.T @ x).astype(np.float64)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(moment + factorise.DAMPING * np.trace(moment) / 128 * np.eye(128))
+    errors_of = [np.linalg.norm(x @ (w - np.linalg.multi_dot(own.factors(2)))) for own in (
+        factorise.decompose(w), factorise.decompose(w, moment))]  # fmt: skip
+    assert errors_of[1] < errors_of[0] / 2
+
+
 def test_ranks_by_energy_are_the_smallest():
     found = {name: factorise.Decomposition(np.eye(4), np.array(s), np.eye(4)) for name, s in SPECTRA.items()}
     assert factorise.by_energy(found, 0.9) == {"flat": 4, "steep": 1}
