@@ -5,8 +5,9 @@
     python -m lwt.analysis.architecture_search --task=classification --data=folder:my_intents --max_bytes=500_000 \\
         --space=layers=4:6:8,width=32:64,format=int8:int4 --workdir=runs/search --out=search
 
-1. The candidates, or so many of them: depth, width, heads, feed-forward width, attention, format (`architectures.py`).
-2. Those over the budget go: bytes as in a file, time as measured, a text alone, all candidates in turn.
+1. Candidates are drawn, until so many are within the budget of bytes, as in a file: depth, width, heads, feed-forward
+   width, attention, format (`architectures.py`).
+2. Those over the budget of time go: as measured, a text alone, all candidates in turn.
 3. Successive halving (Jamieson and Talwalkar 2015, arXiv 1502.07943): short runs of all that are left, longer ones of
    the better half, and so on. Which are better is told by fronts: first what no other beats in quality on the
    validation set for its bytes or its time, then what only these beat, and so on; a single figure would promote the
@@ -182,13 +183,17 @@ def search(values):
     if not all(steps.isdecimal() and int(steps) for steps in values.steps):
         raise errors.ConfigError(f"--steps={','.join(values.steps)} should be numbers of steps, such as 200,600,1800")
     lengths = sorted(map(int, values.steps))
-    every = architectures.candidates(space, count=values.candidates, seed=values.seed)
     config_of = functools.partial(architectures.config_of, values.task, data=values.data, smoke=values.smoke)
-    size = {one.name: architectures.nbytes(config_of(one, steps=1), one.format) for one in every}
-    small = [one for one in every if not values.max_bytes or size[one.name] <= values.max_bytes]
+    size = {}  # of those that were looked at
+
+    def fits(one):
+        size[one.name] = architectures.nbytes(config_of(one, steps=1), one.format)
+        return not values.max_bytes or size[one.name] <= values.max_bytes
+
+    small = architectures.candidates(space, count=values.candidates, seed=values.seed, fits=fits)
     timed = milliseconds(values.task, small, values.workdir, data=values.data, smoke=values.smoke, rounds=values.rounds)
     fast = [one for one in small if not values.max_milliseconds or timed[one.name] <= values.max_milliseconds]
-    LOG.info("%d candidates, %d small enough, %d of these fast enough", len(every), len(small), len(fast))
+    LOG.info("of %d candidates %d are small enough, and %d of these fast enough", len(size), len(small), len(fast))
     if not fast:
         least = min(timed.values(), default=None)
         fastest = f", {least:.3g} ms the fastest of the small" if least else ""
@@ -211,9 +216,10 @@ def search(values):
     lines = [
         {"candidate": one.name, "bytes": size[one.name], "milliseconds": _rounded(timed.get(one.name))}
         | dict(zip(("steps", "quality"), map(_rounded, reached.get(one.name, (None, None)))))
-        for one in every
+        for one in small
     ]
-    asked = f"Asked for: at most {values.max_bytes:,} bytes and {values.max_milliseconds:g} ms (0: any)."
+    asked = f"Asked for: at most {values.max_bytes:,} bytes and {values.max_milliseconds:g} ms (0: any), "
+    asked += f"{len(small)} candidates; {len(size) - len(small)} others that were drawn are larger."
     return write(values.out, lines, points, settings=asked, seconds=round(time.perf_counter() - begin, 1))
 
 
@@ -247,7 +253,9 @@ if __name__ == "__main__":
     flags.DEFINE_integer("max_bytes", 0, "Most bytes of the weights in their format; 0: any.", lower_bound=0)
     flags.DEFINE_float("max_milliseconds", 0.0, "Most milliseconds of one text; 0: any.", lower_bound=0)
     flags.DEFINE_list("space", [], "Values to try, such as layers=4:6,format=int8; the others: see architectures.py.")
-    flags.DEFINE_integer("candidates", 32, "So many are drawn from the space.", lower_bound=1)
+    flags.DEFINE_integer(
+        "candidates", 32, "So many are drawn from those of the space within --max_bytes.", lower_bound=1
+    )
     flags.DEFINE_list("steps", ["200", "600", "1800"], "Lengths of the runs, growing.")
     flags.DEFINE_float("keep", 0.5, "Share that goes on to the next length.", lower_bound=0, upper_bound=1)
     flags.DEFINE_integer("rounds", 7, "Turns of every model in the timing.", lower_bound=1)

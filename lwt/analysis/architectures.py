@@ -83,8 +83,14 @@ class Candidate:
         return f"{self.architecture}, {self.format}"
 
 
-def candidates(space, *, count, seed=0):
-    """Candidates of a space, in its order: all, or `count` that are drawn.
+def candidates(space, *, count, seed=0, fits=lambda candidate: True):
+    """Candidates of a space that fit, in its order: all, or `count` that are drawn.
+
+    Args:
+        space: ``{field of Candidate: its values}``.
+        count: most of them.
+        seed: of the order in which they are looked at.
+        fits: whether one is small enough; asked until `count` of them are.
 
     Raises:
         lwt.errors.ConfigError: a field, attention or format that there is not.
@@ -99,10 +105,8 @@ def candidates(space, *, count, seed=0):
                 raise errors.ConfigError(f"--space={key}={value}: {errors.suggest(value, known)}")
     every = [Candidate(**dict(zip(fields, values))) for values in itertools.product(*(space[f] for f in fields))]
     possible = [one for one in every if one.width % (2 * one.heads) == 0]
-    if count >= len(possible):
-        return possible
-    drawn = random.Random(seed).sample(range(len(possible)), count)
-    return [possible[i] for i in sorted(drawn)]
+    order = random.Random(seed).sample(possible, len(possible))
+    return sorted(itertools.islice(filter(fits, order), count), key=possible.index)
 
 
 def config_of(task, candidate, *, steps, data="", smoke=False):
