@@ -153,13 +153,15 @@ def write(out, records, *, missing, command):
         quality = results.Cell.of([record["quality"] for record in own], scale=factor)
         body.append([str(rank), TITLES[how], f"{own[0]['parameters']:,}", spread, quality.text(2)])
     plots.ranks(series, out / "ranks.png", parameters=parameters, label=label)
+    given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
     minutes = sum(record["seconds"] for record in records.values()) / 60
     machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
     text = ["# Ranks given out by their worth", "", f"    {command}", ""]
     text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
     text += [
-        f"`{first['config'].partition(':')[0]}` on {first['figures']['data']}: {len(records)} runs, trained in "
-        f"{minutes:.0f} minutes together, on {machines}. How: `lwt/analysis/allocation_study.py`.",
+        f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at the rate "
+        f"{given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
+        "`lwt/analysis/allocation_study.py`.",
         "",
         HOW_TO_READ,
         "![quality over rank and parameters](ranks.png)",
