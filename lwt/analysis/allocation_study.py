@@ -159,8 +159,8 @@ def write(out, records, *, missing, command):
     text = ["# Ranks given out by their worth", "", f"    {command}", ""]
     text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
     text += [
-        f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at the rate "
-        f"{given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
+        f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at "
+        f"the rate {given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
         "`lwt/analysis/allocation_study.py`.",
         "",
         HOW_TO_READ,
