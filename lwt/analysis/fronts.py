@@ -77,7 +77,10 @@ def table(points):
 
 
 def draw(points, path, *, title=""):
-    """Quality against bytes and against time, the fronts as steps; saves a PNG and returns its Figure."""
+    """Quality against bytes and against time, the fronts as steps; saves a PNG and returns its Figure.
+
+    The points on a front bear their number in the legend, which is that in the order of `points`.
+    """
     looks = {
         p.name: dict(color=plots.COLORS[i % len(plots.COLORS)], marker=plots.MARKERS[i // len(plots.COLORS) % 8])
         for i, p in enumerate(points)
@@ -91,15 +94,11 @@ def draw(points, path, *, title=""):
                 [getattr(p, cost) for p in best], [p.quality for p in best], drawstyle="steps-post", color="#999999",
                 linewidth=1.2,
             )  # fmt: skip
-            for p in points:
+            for number, p in enumerate(points, 1):
                 x = getattr(p, cost)
-                place.plot([x], [p.quality], linestyle="none", label=p.name, **looks[p.name])
+                place.plot([x], [p.quality], linestyle="none", label=f"{number}: {p.name}", **looks[p.name])
                 if p in best:
-                    right = x * x > min(costs) * max(costs)  # a name in the right half ends at its point
-                    place.annotate(
-                        p.name, (x, p.quality), xytext=(-4 if right else 4, -9), textcoords="offset points",
-                        ha="right" if right else "left", fontsize=7,
-                    )  # fmt: skip
+                    place.annotate(number, (x, p.quality), xytext=(0, 6), textcoords="offset points", ha="center")
             place.margins(x=0.12, y=0.1)
             plots.log_x(place, label)
         axes[0].set_ylabel(points[0].metric + (" (less is better)" if points[0].lower else ""))
