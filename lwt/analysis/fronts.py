@@ -89,7 +89,7 @@ def draw(points, path, *, title=""):
     with plots.drawing(path, title, panels=len(COSTS)) as (drawn, axes):
         drawn.set_figheight(4 + 0.2 * math.ceil(len(points) / columns))
         for place, (cost, label) in zip(axes, COSTS.items(), strict=True):
-            best, costs = front(points, cost), [getattr(p, cost) for p in points]
+            best = front(points, cost)
             place.plot(
                 [getattr(p, cost) for p in best], [p.quality for p in best], drawstyle="steps-post", color="#999999",
                 linewidth=1.2,
