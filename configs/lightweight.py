@@ -185,8 +185,8 @@ RECIPES = {
 
 
 def recipe(kind, adapt=""):
-    """The stages of a recipe, ``[(name, what is done, its arguments)]``: "train" takes arguments of `get_config`, the
-    others those of the functions of lwt.compress and lwt.export.
+    """The stages of a recipe, ``[(name, what is done, its arguments)]``: "train" takes arguments of `get_config`,
+    "quantize" those of `reparam.quantize.Quantize`, the others those of the functions of lwt.compress.
 
     Args:
         kind: "translation" or "classification".
@@ -194,5 +194,5 @@ def recipe(kind, adapt=""):
     """
     if kind not in RECIPES:
         raise ValueError(f"recipe={kind!r}: there is {', '.join(RECIPES)}")
-    chain = [*RECIPES[kind], ("int8", "quantize", dict())]
+    chain = [*RECIPES[kind], ("int8", "quantize", dict(block=0))]  # blocks of 64 are slower
     return chain + ([("adapter", "adapt", dict(method="lora_plus", rank=8, data=adapt, epochs=6.0))] if adapt else [])

@@ -26,6 +26,7 @@ from lwt.analysis import config_files, pareto, plots, results, study
 from lwt.compress import factorise, sparsify, structured
 from lwt.export import quantize
 from lwt.layers import quantized
+from lwt.reparam import quantize as rounding
 from lwt.training import checkpoint, command, experiment, hardware, latency
 
 RECORD = os.path.join("eval", "recipe.json")
@@ -80,7 +81,7 @@ def run(chain, teacher, workdir, *, path, more=""):
     done, folder = [Made("teacher", whole, pareto.size(whole), _seconds(teacher))], None
     for name, what, arguments in chain:
         if what == "quantize":
-            done.append(_quantized(name, folder or teacher))
+            done.append(_quantized(name, folder or teacher, arguments))
             continue
         out = os.path.join(workdir, name)
         if what in CUTS:
@@ -108,10 +109,10 @@ def _cut(cut, folder, out, arguments):
         raise errors.ConfigError(f"{out} was made with {(kept or {}).get('arguments')}; give another --workdir")
 
 
-def _quantized(name, folder):
+def _quantized(name, folder, arguments):
     opened = experiment.load(folder)
-    path = os.path.join(folder, "export", "int8.safetensors")
-    size = quantize.export(opened, path)
+    path = os.path.join(folder, "export", f"{name}.safetensors")
+    size = quantize.export(opened, path, quantization=rounding.Quantize(**arguments))
     return Made(name, quantize.load(opened, path), size, file=path)
 
 

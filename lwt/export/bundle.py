@@ -6,12 +6,14 @@
 
 `lwt/training/bundled.py` has the files. `lwt.load` and ``eval.py --workdir`` read a bundle as they read a workdir, and
 one of floats is a start for ``init_from`` and whatever else takes a run. Adapters are merged, factors multiplied out.
-With ``--precision=int8`` the weights are those of `lwt.export.quantize`, in the run's own quantization if it has one.
+With ``--precision=int8`` the weights are those of `lwt.export.quantize`, in the run's own quantization if it has one;
+``--block=0``, one scale for every output, answers faster where kernels have many inputs.
 
 The figures are those that ``eval.py`` left beside the run, of the same checkpoint: evaluate first. Those of integers
 are of a file like theirs: ``lwt.export.quantize``, and ``eval.py --weights``, first.
 """
 
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -19,7 +21,7 @@ import shutil
 from absl import flags
 
 import lwt
-from lwt import trees
+from lwt import errors, trees
 from lwt.data import pairs, supervised
 from lwt.export import folders, quantize, quantized
 from lwt.layers import linear
@@ -70,23 +72,29 @@ A start for training: `init_from` of a config, or its argument `base` (beside th
     python train.py --config=configs/embbert_finetune.py:base={name},task=snips --workdir=runs/snips"""
 
 
-def write(opened, folder, *, precision="float32", license="unknown"):
+def write(opened, folder, *, precision="float32", block=None, license="unknown"):
     """Writes the bundle of a run; returns the bytes of its weights.
 
     Args:
         opened: an `experiment.Experiment`.
         folder: that is not there yet.
         precision: one of `bundled.FLOATS`, or "int8".
+        block: of integers, weights that share a scale, 0: row-wise; None: the run's own, or else 64.
         license: of the weights, for the card: an SPDX identifier.
 
     Raises:
-        lwt.errors.ConfigError: the folder holds something, or cannot be written.
+        lwt.errors.ConfigError: the folder holds something, or cannot be written; a block for floats.
         lwt.errors.NotFinite: a weight is not a number, or too large for the precision.
     """
+    if block is not None and precision != bundled.INTEGERS:
+        raise errors.ConfigError(f"--block={block} is for --precision={bundled.INTEGERS}, not {precision}")
     with folders.made(folder) as new:
         weights = new / bundled.WEIGHTS
         if precision == bundled.INTEGERS:
-            quantize.export(opened, weights)
+            quantization = quantize.quantization_of(opened)
+            if block is not None:
+                quantization = dataclasses.replace(quantization, block=block)
+            quantize.export(opened, weights, quantization=quantization)
             figures = _figures(opened, weights)
         else:
             bundled.write_weights(weights, linear.merge(opened.weights), precision)
@@ -195,7 +203,7 @@ def main():
     """The program: writes the bundle, and prints what came of it."""
     values = flags.FLAGS
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    size = write(opened, values.out, precision=values.precision, license=values.license)
+    size = write(opened, values.out, precision=values.precision, block=values.block, license=values.license)
     command.report({"folder": values.out, "checkpoint": opened.step, "bytes": size})
 
 
@@ -204,5 +212,6 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
     flags.DEFINE_string("out", None, "Folder to write.")
     flags.DEFINE_enum("precision", "float32", [*bundled.FLOATS, bundled.INTEGERS], "Of the weights.")
+    flags.DEFINE_integer("block", None, "Of int8: weights that share a scale; 0: row-wise. Default: the run's, or 64.")
     flags.DEFINE_string("license", "unknown", "Of the weights, for the card: an SPDX identifier such as apache-2.0.")
     command.run(main, required=["workdir", "out"])

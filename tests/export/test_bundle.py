@@ -14,6 +14,7 @@ from lwt.export import bundle, quantize
 from lwt.export import quantized as artefact
 from lwt.layers import linear
 from lwt.reparam import compose
+from lwt.reparam import quantize as rounding
 from lwt.training import bundled, derive, experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -67,15 +68,22 @@ def test_half_the_bytes(precision, error, run, folder, tmp_path):
         np.testing.assert_allclose(found[name], w, rtol=error, atol=1e-7, err_msg=name)
 
 
-def test_integers_are_multiplied_as_integers(run, tmp_path):
-    bundle.write(run, tmp_path / "int8", precision="int8")
+@pytest.mark.parametrize("block, used", [(None, 64), (0, 0)])
+def test_integers_are_multiplied_as_integers(block, used, run, tmp_path):
+    bundle.write(run, tmp_path / "int8", precision="int8", block=block)
     found = lwt.load(tmp_path / "int8")
-    wanted = artefact.as_stored(quantize.weights(run, quantize.quantization_of(run)), rest="float16")
+    wanted = artefact.as_stored(quantize.weights(run, rounding.Quantize(block=used)), rest="float16")
     for name, w in wanted.items():
         assert linear.is_node(found.weights[name]) == (w.ndim > 1 if hasattr(w, "ndim") else True)
         np.testing.assert_array_equal(linear.dense(found.weights[name]), linear.dense(w), err_msg=name)
     with pytest.raises(errors.CheckpointError, match="int8 holds integers.*bundle it with --precision=float32"):
         experiment.arrays_of(tmp_path / "int8", "best")
+
+
+def test_blocks_are_of_integers(run, tmp_path):
+    with pytest.raises(errors.ConfigError, match="--block=0 is for --precision=int8, not float16"):
+        bundle.write(run, tmp_path / "half", precision="float16", block=0)
+    assert not (tmp_path / "half").exists()
 
 
 def test_integers_come_with_their_own_figures(run, tmp_path, monkeypatch):
