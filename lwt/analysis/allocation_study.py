@@ -9,8 +9,8 @@ with the ranks that `lwt/compress/allocate_ranks.py` finds in the largest of the
 budget of each smaller one, by each of `SCORES`. All adapters are trained from the start, with `configs/lightweight.py`,
 for the same epochs at the same rate.
 
-How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. ``--index`` of a run with given-out ranks needs
-the largest uniform one to be there.
+How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. A run with given-out ranks trains
+the largest uniform one of its seed first, if it is not there: the jobs of an array should find it.
 """
 
 import dataclasses
@@ -136,7 +136,7 @@ def write(out, records, *, missing, command):
     """
     out, first = pathlib.Path(out), next(iter(records.values()))
     results.write(out / "results.json", rows_of(records, command=command))
-    factor = 100 if first["metric"] in ("accuracy", "mcc", "exact_match") else 1
+    factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
     groups = {}
     for how in TITLES:

@@ -239,7 +239,7 @@ def write(out, records, *, missing, command):
         raise errors.ConfigError(f"the workdir holds points of {study.listed(bases)}; one base has one workdir")
     out, first = pathlib.Path(out), next(iter(records.values()))
     results.write(out / "results.json", rows_of(records, command=command))
-    factor = 100 if first["metric"] in ("accuracy", "mcc", "exact_match") else 1
+    factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
     draw(records, out / "compression.png", factor, label)
     machines = "; ".join(sorted({record["hardware"] for record in records.values()}))

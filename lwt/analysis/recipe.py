@@ -184,7 +184,7 @@ def rows_of(found, *, config, kind, command, machine):
 def table(found):
     """The stages as Markdown, each beside the teacher."""
     first, body = found[0], []
-    factor = 100 if first["metric"] in ("accuracy", "mcc", "exact_match") else 1
+    factor = 100 if first["metric"] in results.SHARES else 1
     for own in found:
         same = own["task"] == first["task"]
         gap = f"{factor * (own['quality'] - first['quality']):+.2f}" if same else own["task"]

@@ -24,6 +24,7 @@ import sys
 
 from lwt import errors
 
+SHARES = ("accuracy", "mcc", "exact_match")  # metrics that pages show times 100
 NUMBER = (int, float)
 KEYS = {  # key -> its types
     "config": (str,),
