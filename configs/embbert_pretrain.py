@@ -70,7 +70,7 @@ def get_config(arg=""):
     config.model.update(recipe.get("model", {}))
     config.precision = args["precision"]
     config.data.kind = "masked"
-    config.data.train, config.data.validation = args["data"], f"{args['data']}@validation"
+    config.data.train, config.data.validation = args["data"], args["data"].replace("+", "@validation+") + "@validation"
     config.data.fields = ("text",)
     config.data.masking = recipe["masking"]
     config.data.join = 60

@@ -1,8 +1,9 @@
 """Running text as ids: lines in the order of their documents, tokenized once and mapped into memory.
 
 A record with a field ``document`` is one line of that document, and lines of a document follow each other: so it is in
-a ``.txt``, where a blank line ends a document. Any other record with a field ``text`` is a document of its own, cut at
-line breaks and ends of sentences; if most records are single sentences, all of them are one document.
+a ``.txt``, where a blank line ends a document. Any other record with a text (`splits.FIELDS`) is a document of its own,
+cut at line breaks and ends of sentences; if most records have one sentence or two, all of them are one document. Of
+sources that are joined, every one is looked at alone.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ import zlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import ragged, sources
+from lwt.data import ragged, sources, splits
 
 LOG = logging.getLogger(__name__)
 SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[.!?][\"')\]])\s+")
@@ -42,28 +43,39 @@ class Corpus:
         return len(self.offsets) - 1
 
 
+def load(name, *, split="train", max_malformed=0.01):
+    """The source `name` of running text, or of any records that have a text; see `sources.load`.
+
+    Raises:
+        lwt.errors.DataError: as `sources.load`; or the records have no field of `splits.FIELDS`.
+    """
+    parts = []
+    for part in sources.parts_of(name):
+        fields = splits.choose_fields(part, sources.load(part, split=split, fields=()).fields)
+        parts.append(sources.load(part, split=split, fields=splits.texts_in(fields), max_malformed=max_malformed))
+    return sources.join(parts)
+
+
 def lines(source):
     """Yields ``(texts, documents)`` of chunks of records: lines, and the running number of the document of each.
 
     Raises:
-        lwt.errors.DataError: no field ``text``, or something else than text in it.
+        lwt.errors.DataError: no field of `splits.FIELDS`, or something else than text in it.
     """
-    sources.need_fields(source.name, ("text",), source.fields)
-    named = "document" in source.fields
-    alone = False if named else _are_sentences(source)
-    number, last = -1, None
-    for start in range(0, len(source), ragged.CHUNK):
-        texts, documents = [], []
-        for i, record in enumerate(source.read(start, start + ragged.CHUNK), start):
-            if not isinstance(record["text"], str):
-                raise errors.DataError(f"{source.name}: field 'text' of record {i} is no text: {record['text']!r:.60}")
-            key = record["document"] if named else 0 if alone else i
-            if key != last or number < 0:
-                number, last = number + 1, key
-            found = [record["text"]] if named else sentences(record["text"])
-            texts.extend(found)
-            documents.extend([number] * len(found))
-        yield texts, documents
+    number = -1
+    for part in source.parts:
+        named, fields, last = "document" in part.fields, splits.choose_fields(part.name, part.fields), None
+        alone = False if named else _are_sentences(part, fields)
+        for start in range(0, len(part), ragged.CHUNK):
+            texts, documents = [], []
+            for i, record in enumerate(part.read(start, start + ragged.CHUNK), start):
+                key = (record["document"] if named else 0 if alone else i,)
+                number, last = number + (key != last), key
+                found = splits.texts_of(record, fields)
+                found = found if named else [sentence for text in found for sentence in sentences(text)]
+                texts.extend(found)
+                documents.extend([number] * len(found))
+            yield texts, documents
 
 
 def sentences(text):
@@ -71,16 +83,16 @@ def sentences(text):
     return [sentence for sentence in map(str.strip, SENTENCE.split(text)) if sentence]
 
 
-def _are_sentences(source):
-    counts = [len(sentences(str(record["text"]))) for record in source.read(0, 1000)]
-    return sum(count > 1 for count in counts) * 2 < len(counts)
+def _are_sentences(source, fields):
+    counts = [sum(map(len, map(sentences, splits.texts_of(record, fields)))) for record in source.read(0, 1000)]
+    return sum(count > 2 for count in counts) * 2 < len(counts)
 
 
 def tokenize(source, tokens, cleaner, *, cache_dir):
     """Cleans and encodes a source's text: a `Corpus`, of which only what is used is in memory.
 
     Args:
-        source: a `sources.Source` with a field ``text``.
+        source: a `sources.Source` with a text.
         tokens: a `tokenizer.Tokenizer`.
         cleaner: a `text.Cleaner`.
         cache_dir: where the result is kept, by fingerprint of all of the above; a damaged file is made anew.
@@ -88,7 +100,7 @@ def tokenize(source, tokens, cleaner, *, cache_dir):
     Raises:
         lwt.errors.DataError: see `lines`; or there is no text.
     """
-    key = sources.digest("corpus 1", source.fingerprint, tokens.fingerprint, cleaner)
+    key = sources.digest("corpus 2", source.fingerprint, tokens.fingerprint, cleaner)
     folder = pathlib.Path(cache_dir) / key
     corpus = _open(folder)
     if corpus is None:

@@ -81,12 +81,12 @@ class TextData(abc.ABC):
             self._train_examples, rows=self._section.rows, lengths=self._lengths, seed=self._seed, **share
         )
 
-    def _load(self, name, *, split="train", fields=()):
+    def _load(self, name, *, load=sources.load, **options):
         if not name:
             raise errors.ConfigError(
                 "data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT"
             )
-        source = sources.load(name, split=split, fields=fields, max_malformed=self._section.max_malformed)
+        source = load(name, max_malformed=self._section.max_malformed, **options)
         sources.report(source)
         return source
 

@@ -69,7 +69,7 @@ def read(name, split, *, fields, max_malformed):
                 messages.append(f"{path}:{line}: {error}")
             continue
         if not columns:
-            columns = {field: [] for field in (*fields, *(f for f in record if f not in fields))}
+            columns = {field: [] for field in dict.fromkeys((*(fields or ()), *record))}
         for field in [f for f in columns if f not in record]:  # not asked for, and not in every record
             del columns[field]
         for field, column in columns.items():
@@ -89,7 +89,7 @@ def read(name, split, *, fields, max_malformed):
         name=f"folder:{name}@{split}",
         records=Table(columns),
         fields=tuple(columns),
-        fingerprint=sources.digest(content, fields, *columns),
+        fingerprint=sources.digest(content, fields or (), *columns),
         malformed=tuple(messages),
         classes=classes(path.parent / LABELS) if "label" in columns else (),
     )
@@ -125,7 +125,7 @@ def _of_images(path):
 
 def _check(record, columns, fields):
     """Raises Malformed unless the record has every field, of the kind of the first good record's, and no empty text."""
-    for field in fields or columns or record:
+    for field in (columns or record) if fields is None else fields:
         if field not in record:
             raise Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
         value = record[field]

@@ -204,9 +204,9 @@ class Evaluation:
 class Masked(encoder.TextData):
     """The data of a pre-training run, by its config's section ``data``; see `encoder.TextData`.
 
-    ``data.train`` and ``data.validation`` are running text (see `corpus`); ``data.masking`` is a name of `PRESETS` or
-    the four shares, ``data.join`` the tokens of a segment (0: a segment is a line). Of ``data.train``, the first
-    ``data.max_train_records`` records are used (0: all).
+    ``data.train`` and ``data.validation`` are running text, or any records with a text (see `corpus`);
+    ``data.masking`` is a name of `PRESETS` or the four shares, ``data.join`` the tokens of a segment (0: a segment is a
+    line). Of ``data.train``, the first ``data.max_train_records`` records are used (0: all).
     """
 
     outputs = 0  # of a classifier: there is none
@@ -219,7 +219,7 @@ class Masked(encoder.TextData):
     def named(self, split):
         """The name of a split; "validation" and "test" (or "") are those of the config."""
         configured = {"": self.test, "test": self.test, "validation": self._section.validation}
-        return configured.get(split) or f"{self.test.split('@')[0]}@{split}"
+        return configured.get(split) or sources.at(self.test, split)
 
     def training(self, *, process=0, processes=1):
         """Endless batches (`rows.Bucketed`)."""
@@ -238,7 +238,7 @@ class Masked(encoder.TextData):
 
     def evaluation(self, name, *, limit=0):
         """The text ``KIND:NAME@SPLIT``; `limit` pairs of it if that is not 0."""
-        source = self._load(name, split="validation", fields=("text",))
+        source = self._load(name, load=corpus.load, split="validation")
         return Evaluation(source.name, self._examples(source, limit=limit))
 
     def example(self):
@@ -256,7 +256,7 @@ class Masked(encoder.TextData):
 
     @functools.cached_property
     def _train_source(self):
-        source, most = self._load(self._section.train, fields=("text",)), self._section.max_train_records
+        source, most = self._load(self._section.train, load=corpus.load), self._section.max_train_records
         return source[:most] if most else source
 
     @functools.cached_property

@@ -76,7 +76,7 @@ class Pairs:
     def named(self, split):
         """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
         configured = {"": self.test, "test": self.test, "validation": self._section.validation}
-        return configured.get(split) or f"{self.test.split('@')[0]}@{split}"
+        return configured.get(split) or sources.at(self.test, split)
 
     @property
     def vocabulary(self):

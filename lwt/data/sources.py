@@ -56,6 +56,11 @@ class Source:
     def __len__(self):
         return len(self.records)
 
+    @property
+    def parts(self):
+        """The sources that this one was joined of; itself, if it is one."""
+        return self.records.parts if isinstance(self.records, _Joined) else (self,)
+
     def __getitem__(self, index):
         if isinstance(index, slice):
             return self.pick(np.arange(len(self))[index])
@@ -121,23 +126,30 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
     Args:
         name: ``KIND:NAME``, ``KIND:NAME@SPLIT``, or several joined by ``+``.
         split: the split of every part that does not name its own.
-        fields: the fields that every record must have (others may be there); default: those of the first record.
+        fields: the fields that every record must have (others may be there), and not empty; default: those of the
+            first record.
         max_malformed: the share of malformed records above which loading fails; below, they are left out.
 
     Raises:
         lwt.errors.DataError: a kind, name, split or field that is not there (the message says what is), an empty
             split, a damaged file, or too many malformed records (the message quotes the first).
     """
-    parts = [_load_one(part, split, fields=tuple(fields or ()), max_malformed=max_malformed) for part in parts_of(name)]
+    fields = None if fields is None else tuple(fields)
+    parts = [_load_one(part, split, fields=fields, max_malformed=max_malformed) for part in parts_of(name)]
+    joined = join(parts)
+    if not joined.fields:
+        raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
+    return joined
+
+
+def join(parts):
+    """One source of several, one after the other; its fields are those that all have."""
     if len(parts) == 1:
         return parts[0]
-    common = tuple(f for f in parts[0].fields if all(f in part.fields for part in parts))
-    if not common:
-        raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
     return Source(
         name="+".join(part.name for part in parts),
-        records=_Joined([part.records for part in parts]),
-        fields=common,
+        records=_Joined(tuple(parts)),
+        fields=tuple(f for f in parts[0].fields if all(f in part.fields for part in parts)),
         fingerprint=digest(*(part.fingerprint for part in parts)),
         malformed=tuple(message for part in parts for message in part.malformed),
         classes=parts[0].classes if all(part.classes == parts[0].classes for part in parts) else (),
@@ -163,6 +175,11 @@ def parts_of(name):
     return re.split(r"\+(?=[a-z_]+:)", name)
 
 
+def at(name, split):
+    """``"a:x+b:y@old"`` -> ``"a:x@SPLIT+b:y@SPLIT"``."""
+    return "+".join(f"{part[: part.rindex('@')] if _own_split(part) else part}@{split}" for part in parts_of(name))
+
+
 def _load_one(name, split, *, fields, max_malformed):
     module, rest, own = _resolve(name)
     return module.read(rest, own or split, fields=fields, max_malformed=max_malformed)
@@ -175,9 +192,14 @@ def _resolve(name):
         raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT with KIND one of {kinds()}")
     if kind not in kinds():
         raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds())}")
-    head, at, tail = rest.rpartition("@")
-    own = at and "/" not in tail  # an '@' further up belongs to a path
-    return importlib.import_module(f"lwt.data.{kind}"), head if own else rest, tail if own else ""
+    own = _own_split(rest)
+    return importlib.import_module(f"lwt.data.{kind}"), rest.removesuffix(f"@{own}") if own else rest, own
+
+
+def _own_split(name):
+    """The split that a part names, or "". An '@' further up belongs to a path."""
+    tail = name.rpartition("@")[2] if "@" in name else ""
+    return "" if "/" in tail else tail
 
 
 def kinds():
@@ -187,8 +209,8 @@ def kinds():
 
 
 def need_fields(name, wanted, found):
-    """Raises DataError for the first of `wanted` that is not among the fields `found`."""
-    for field in wanted:
+    """Raises DataError for the first of `wanted` (None: nothing) that is not among the fields `found`."""
+    for field in wanted or ():
         if field not in found:
             raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, found)}")
 

@@ -150,9 +150,14 @@ def names_in(fields):
     return [name for field in fields for name in field.split("+")]
 
 
+def texts_in(fields):
+    """The fields that every record must have, and not empty. (Of a joined text, a part may be.)"""
+    return tuple(field for field in fields if "+" not in field)
+
+
 def needed(fields, label):
-    """What every record must have, and not empty. (Of a joined text, a part may be.)"""
-    return (*(field for field in fields if "+" not in field), label)
+    """What every record must have: texts, and the label."""
+    return (*texts_in(fields), label)
 
 
 def texts_of(record, fields):
@@ -204,7 +209,7 @@ def _find(train, validation, tests, label):
             split = name.rpartition("@")[2] if "@" in name and len(tests) > 1 else "test"
             found[name if split in found else split] = name
         return found
-    there = [split for split in sources.splits(train) if not _hidden(_at(train, split), label)]
+    there = [split for split in sources.splits(train) if not _hidden(sources.at(train, split), label)]
     first = next((split for split in TRAIN if split in there), None)
     second = next((split for split in VALIDATION if split in there), None)
     others = [split for split in there if split.startswith("test")]
@@ -218,13 +223,8 @@ def _find(train, validation, tests, label):
             f"{train} has the splits {', '.join(there) or 'nothing'}, none of them called train; say which are which: "
             "data.train=KIND:NAME@SPLIT, data.validation, data.test"
         )
-    found = {"train": _at(train, first), "validation": _at(train, second) if second else ""}
-    return found | {"test" if len(others) == 1 else split: _at(train, split) for split in others}
-
-
-def _at(name, split):
-    """The name of a split; of each part, if several sources are joined."""
-    return "+".join(f"{part}@{split}" for part in sources.parts_of(name))
+    found = {"train": sources.at(train, first), "validation": sources.at(train, second) if second else ""}
+    return found | {"test" if len(others) == 1 else split: sources.at(train, split) for split in others}
 
 
 def _hidden(name, label):

@@ -44,6 +44,30 @@ def test_records_are_documents_of_sentences_unless_they_are_sentences(folder):
     assert documents(sources.load("folder:books@lines")) == [[f"Line {i}" for i in range(5)]]
 
 
+def test_every_part_of_joined_sources_has_documents_of_its_own(folder):
+    (folder / "train.txt").write_text(BOOK, encoding="utf-8")
+    (folder / "news.jsonl").write_text(
+        '{"title": "Rain", "description": "It fell. It fell on. It stopped.", "label": 1}\n'
+        '{"title": "", "description": "None. At. All.", "label": 0}\n'
+    )
+    (folder / "pairs.jsonl").write_text('{"premise": "It is late.", "hypothesis": "It is early.", "id": 3}\n')
+    book = [["It was late.", "The rain fell."], ["A dog  barked.", "***", "All slept."], ["The end."]]
+    news = [["Rain It fell.", "It fell on.", "It stopped."], ["None.", "At.", "All."]]
+    found = corpus.load("folder:books@news+folder:books+folder:books@pairs")
+    assert documents(found) == [*news, *book, ["It is late.", "It is early."]]
+    assert found.name == "folder:books@news+folder:books@train+folder:books@pairs" and len(found) == 2 + 6 + 1
+
+
+def test_records_without_a_text_are_refused(folder):
+    (folder / "train.txt").write_text(BOOK, encoding="utf-8")
+    (folder / "other.jsonl").write_text('{"story": "x"}\n')
+    with pytest.raises(errors.DataError, match="folder:books@other: .* there is: story"):
+        corpus.load("folder:books+folder:books@other")
+    (folder / "empty.jsonl").write_text('{"text": "x"}\n{"text": ""}\n')
+    with pytest.raises(errors.DataError, match="1 of 2 records are malformed.*empty.jsonl:2: field 'text' is empty"):
+        corpus.load("folder:books@empty")
+
+
 def test_bad_lines_of_a_text_file_are_named(folder):
     (folder / "train.txt").write_bytes(b"one\ntw\xff\n" + b"more\n" * 200)
     source = sources.load("folder:books")
@@ -53,9 +77,6 @@ def test_bad_lines_of_a_text_file_are_named(folder):
     (folder / "empty.txt").write_text("\n\n")
     with pytest.raises(errors.DataError, match="split 'empty' of folder:books has no records"):
         sources.load("folder:books@empty")
-    (folder / "other.jsonl").write_text('{"story": "x"}\n')
-    with pytest.raises(errors.DataError, match="no field 'text'"):
-        list(corpus.lines(sources.load("folder:books@other")))
 
 
 def test_tokens_are_cached_by_content_and_a_damaged_cache_is_made_anew(folder, tmp_path, monkeypatch, caplog):

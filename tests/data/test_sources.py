@@ -35,6 +35,11 @@ def test_joined_sources_follow_each_other(data):
     assert source.fingerprint != sources.load("folder:two@validation+folder:one").fingerprint
 
 
+def test_a_split_of_all_parts():
+    assert sources.at("folder:a", "test") == sources.at("folder:a@train", "test") == "folder:a@test"
+    assert sources.at("tfds:b/c-d@train[:9]+folder:me@home/x", "s") == "tfds:b/c-d@s+folder:me@home/x@s"
+
+
 def test_slices_and_subsets_are_sources(data):
     source = sources.load("folder:one")
     assert values(source[1:4]) == ["train1", "train2", "train3"]
