@@ -3,9 +3,11 @@
     python train.py --config=configs/embbert_pretrain.py:model=embbert --workdir=runs/embbert
     python train.py --config=configs/embbert_pretrain.py:model=bert_2mb --workdir=runs/bert_2mb
     python train.py --config=configs/embbert_pretrain.py:data=tfds:lm1b --workdir=runs/lm1b     # other running text
+    python train.py --config=configs/embbert_pretrain.py:data=folder:english_novels_lm+folder:imdb_reviews --workdir=…
 
 model   embbert, bert_2mb, mamba_2mb, embedder, embedder_conv, bert_ne, bert_ea, bert_ne_ea, bert_tiny; see MODELS
-data    running text, by default folder:english_novels_lm (60 MB) in place of the paper's BookCorpus (4.6 GB)
+data    running text, by default folder:english_novels_lm (60 MB) in place of the paper's BookCorpus (4.6 GB); or any
+        records that have a text, of which the training part is read; a '+' joins several
 recipe  paper: rate 5e-4, 1/6 of the tokens, of which 70 % masked, 15 % replaced, 15 % kept
         code:  rate 2e-4, 15 % of the tokens, 80/10/10, as the authors' code has it
         tuned: the paper's tokens; a higher rate, warmed up and decayed; EmbBERT from other initial weights

@@ -1,5 +1,6 @@
 """What a run says: one line on the console, one row in ``metrics.jsonl``, and TensorBoard's files, from one call."""
 
+import collections
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import jax
 from absl import logging
 
 ROWS = "metrics.jsonl"
+RECENT = 20  # rows behind "time left", so that a pause or a busy machine is forgotten
 
 
 class Log:
@@ -25,7 +27,7 @@ class Log:
         self._workdir, self._total = pathlib.Path(workdir), total_steps
         self._active = jax.process_index() == 0 if active is None else active
         self._began = time.monotonic()
-        self._first = None  # (step, seconds) where the rate behind "time left" begins: past the compilation
+        self._recent = collections.deque(maxlen=RECENT)  # (step, seconds); the first row is past the compilation
         self._later = None  # TensorBoard is told to forget what lies from this step on
         self._rows = self._board = None
 
@@ -100,10 +102,9 @@ class Log:
             self._board = tensorboardX.SummaryWriter(str(self._workdir), purge_step=self._later)
 
     def _left(self, step, seconds):
-        """Seconds until the end, at the rate since the first row; None while there is no rate."""
-        if self._first is None:
-            self._first = (step, seconds)
-        done, elapsed = step - self._first[0], seconds - self._first[1]
+        """Seconds until the end, at the rate of the last rows; None while there is no rate."""
+        self._recent.append((step, seconds))
+        done, elapsed = step - self._recent[0][0], seconds - self._recent[0][1]
         return elapsed / done * (self._total - step) if done > 0 else None
 
     def _line(self, step, values, left):

@@ -64,6 +64,18 @@ def test_time_left_is_measured_from_the_first_row(tmp_path, capsys, monkeypatch)
     assert [row["time"] for row in rows(tmp_path)] == [600.0, 610.0, 4600.0]
 
 
+def test_time_left_forgets_a_pause(tmp_path, capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
+    written = log.Log(tmp_path, total_steps=1000)
+    for step in range(0, 300, 10):
+        now[0] += 3600.0 if step == 10 else 10.0  # an hour's pause, else a step a second
+        written.write(step, {"loss": 1.0})
+    written.close()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[5].endswith("19:12:40 left") and lines[-1] == "290/1000  loss 1  0:11:50 left"
+
+
 def test_what_is_not_finite_stays_valid_json(tmp_path):
     written = log.Log(tmp_path, total_steps=9)
     written.write(1, {"loss": float("nan"), "norm": float("inf"), "tokens_per_second": float("nan")})
