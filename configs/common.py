@@ -114,6 +114,15 @@ def parse(arg, defaults):
     return values
 
 
+def distilled(task, teachers, *, temperature=2.0, weight=0.5, **options):
+    """The section of a task that is learnt from the runs ``A+B`` too; see `lwt/tasks/distill.py`."""
+    found = tuple(teachers.split("+"))
+    found = found if len(found) > 1 else found[0]
+    return dict(
+        name="distill", task=task.to_dict(), teacher=found, temperature=temperature, weight=weight, **options
+    )  # fmt: skip
+
+
 def smoke(config):
     """The same set-up, shrunk so that two steps run in seconds: what CI runs of every config."""
     config.steps, config.epochs = 2, 0.0

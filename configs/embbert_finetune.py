@@ -14,6 +14,8 @@ base    workdir of a pre-trained run of the same model; empty: from scratch, as 
 recipe  paper: 10 epochs at a fixed 3e-4
         tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; the
                head reads the root mean square of all positions, where the paper's models with attention read position 0
+teacher a run of the same task, of any model, to learn from beside the labels; or several, A+B, of whose outputs the
+        mean is learnt; "{task}" in it stands for the task
 method  full, or what goes on from a fine-tuned run of the same task, base=RUN, its head included:
         qlora: its weights in int8 and frozen, LoRA of rank 8 on every linear layer and the head trained (EmbBERT: 7.5 %
                of the weights, and the head); qat: all weights trained, in int8 in every forward pass
@@ -60,12 +62,12 @@ FROM_SCRATCH = ("embedder", "embedder_conv")  # the paper does not pre-train the
 def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool
     (what the head reads, "first" or "rms"; empty: the recipe's, or the model's own), word_dropout (share of the tokens
-    masked in training; -1: the recipe's), seed, vocabulary (0: the model's own), precision, smoke."""
+    masked in training; -1: the recipe's), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", word_dropout=-1.0, seed=0, vocabulary=0, precision="float32", smoke=False,
+            pool="", word_dropout=-1.0, teacher="", seed=0, vocabulary=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -93,6 +95,8 @@ def get_config(arg=""):
     config.data.rows, config.data.eval_batch = 32, 64
     regression = not args["data"] and task == "stsb"
     config.task = dict(name="regress" if regression else "classify")
+    if args["teacher"]:
+        config.task = common.distilled(config.task, args["teacher"].replace("{task}", task))
     config.optimizer.learning_rate, config.optimizer.schedule = recipe["rate"], recipe["schedule"]
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01

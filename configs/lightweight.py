@@ -6,9 +6,10 @@
     python train.py --config=configs/lightweight.py:base=runs/mt,method=prune,sparsity=0.8 --workdir=runs/sparse
 
 base     the run whose weights this one starts from, with its data, task and optimizer
-teacher  the run to learn from (distill). Without a base, the student starts from nothing, with the data, tokenizer and
-         recipe of the teacher, and its sizes but for those that are given; so does method=finetune with a teacher,
-         which is what distillation is to be compared with
+teacher  the run to learn from (distill); for classes of texts it may be several, A+B, of whose outputs the mean is
+         learnt, and the first counts for all else. Without a base, the student starts from nothing, with the data,
+         tokenizer and recipe of the teacher, and its sizes but for those that are given; so does method=finetune with
+         a teacher, which is what distillation is to be compared with
 method   finetune; distill; svd (factors of `rank` in the place of the kernels); qat, qlora (as in
          configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
          of a text encoder, and a new head for the classes of other `data`)
@@ -66,8 +67,9 @@ def going_on(args):
     """
     config = common.of_run(args["base"])
     if args["teacher"]:
-        learner, config = config, common.of_run(args["teacher"])
+        learner, config = config, common.of_run(first_of(args["teacher"]))
         config.model, config.reparam, config.init_from = learner.model, learner.reparam, learner.init_from
+        config.data.tokenizer = learner.data.tokenizer
         if learner.data.kind != config.data.kind:
             config.model.head, config.init_skip = "classify", ("head/.*",)
     config.optimizer.schedule = dict(name="cosine", warmup=50)
@@ -82,10 +84,10 @@ def going_on(args):
 def from_nothing(args):
     """A new model on the teacher's data, with its tokenizer, and its own sizes where they are given."""
     if args["teacher"]:
-        config = common.of_run(args["teacher"])
+        config = common.of_run(first_of(args["teacher"]))
         config.init_from, config.reparam = "", dict(name="none")
         if config.data.kind != "images":
-            config.data.tokenizer.path = f"{args['teacher']}/tokenizer.model"
+            config.data.tokenizer.path = f"{first_of(args['teacher'])}/tokenizer.model"
     else:
         config = translation.get_config("data=multi30k").unlock()
     if args["student"]:
@@ -112,11 +114,14 @@ def distill(config, args):
     """The task with a teacher."""
     if not args["teacher"]:
         raise ValueError("method=distill needs a teacher: teacher=RUN")
-    keys = ("teacher", "temperature", "weight")
-    config.task = dict(
-        name="distill", task=config.task.to_dict(), **{key: args[key] for key in keys},
-        hidden=args["match_hidden"], attention=args["match_attention"],
-    )  # fmt: skip
+    matched = dict(hidden=args["match_hidden"], attention=args["match_attention"])
+    options = {key: args[key] for key in ("temperature", "weight")}
+    config.task = common.distilled(config.task, args["teacher"], **options, **matched)
+
+
+def first_of(teachers):
+    """The first of the runs ``A+B``."""
+    return teachers.split("+")[0]
 
 
 def svd(config, args):

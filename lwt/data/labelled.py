@@ -89,10 +89,14 @@ class Labelled(supervised.Supervised, encoder.TextData):
         )
         return batches
 
-    def training_set(self):
-        """The training records, as the ``example`` of a training batch numbers them, for a model to be asked about."""
-        examples = self._train_examples
-        return supervised.Evaluation(self.splits.train.name, [], examples.labels, None, {}, examples)
+    def training_set(self, reader):
+        """The training records, as the ``example`` of a training batch numbers them, for a model to be asked about.
+
+        Args:
+            reader: the data of that model's run, which cuts the texts in tokens of its own.
+        """
+        source, found = self._train_set
+        return supervised.Evaluation(source.name, [], found, None, {}, reader._examples(source, found))
 
     def from_texts(self, texts):
         """Texts to predict; of a pair, both with a tab between them.

@@ -161,6 +161,11 @@ class Supervised(abc.ABC):
 
     @functools.cached_property
     def _train_examples(self):
+        return self._examples(*self._train_set)
+
+    @functools.cached_property
+    def _train_set(self):
+        """The training records that are learnt from, and their labels as `_examples` takes them."""
         source = self.splits.train
         if labels.Labels.of(self._train_values, names=source.classes, where=source.name) != self.labels:
             raise errors.DataError(f"{self._workdir / LABELS} has other labels than {source.name}; remove it")
@@ -178,7 +183,7 @@ class Supervised(abc.ABC):
         if 0 < limit < len(source):
             chosen = np.sort(np.random.default_rng(0).permutation(len(source))[:limit])
             source, found = source.pick(chosen), found[chosen]
-        return self._examples(source, found)
+        return source, found
 
     def _about_unknown(self, source, unknown):
         shown = ", ".join(f"{label!r} ({count})" for label, count in unknown.most_common(SHOWN))

@@ -34,7 +34,8 @@ class Distill:
 
     Attributes:
         task: the task itself; in a config, its section.
-        teacher: workdir of the teacher's run, of the same tokenizer and classes.
+        teacher: workdir of the teacher's run, of the same tokenizer and classes. Where `cache` applies, it may have
+            another tokenizer, and there may be several, a tuple: what is learnt is the mean of their outputs.
         checkpoint: of the teacher, "best", "last" or a step.
         temperature: T.
         weight: w, the share of the soft loss.
@@ -46,7 +47,7 @@ class Distill:
     """
 
     task: object
-    teacher: str = ""
+    teacher: str | tuple = ()
     checkpoint: str = "best"
     temperature: float = 2.0
     weight: float = 0.5
@@ -55,13 +56,18 @@ class Distill:
     cache: bool = True
 
     def __post_init__(self):
-        if not self.teacher:
+        if not self.teachers or not all(self.teachers):
             raise errors.ConfigError("task.teacher is empty; it should be the workdir of the run to learn from")
         if not self.temperature > 0 or not 0 <= self.weight <= 1 or min(self.hidden, self.attention) < 0:
             raise errors.ConfigError(
                 f"task.temperature={self.temperature} should be above 0, task.weight={self.weight} in [0, 1], and "
                 f"task.hidden={self.hidden} and task.attention={self.attention} not negative"
             )
+
+    @property
+    def teachers(self):
+        """The workdirs of the teachers."""
+        return (self.teacher,) if isinstance(self.teacher, str) else tuple(self.teacher)
 
     @property
     def matches_layers(self):

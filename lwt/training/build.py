@@ -27,14 +27,14 @@ ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those that have such a field
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
-def build(config, workdir, *, base=None, teacher=None):
+def build(config, workdir, *, base=None, teachers=()):
     """Everything that `loop.train` needs; leaves ``config.json`` and ``tokenizer.model`` in the workdir.
 
     Args:
         config: see `configs/common.py`.
         workdir: made if need be.
         base: flat weights to start from, those of the run ``config.init_from``; None for fresh ones.
-        teacher: the opened run ``config.task.teacher``, if the task is to be distilled.
+        teachers: the opened runs ``config.task.teacher``, if the task is to be distilled.
 
     Raises:
         lwt.errors.ConfigError, DataError, CheckpointError: naming the key, file or leaf, before training starts.
@@ -53,8 +53,8 @@ def build(config, workdir, *, base=None, teacher=None):
     identity = {**data.identity, "base": base_print}
     mesh = devices.make_mesh(config.mesh)
     goal, taught = make_goal(config, task), None
-    if teacher:
-        taught = make_teacher(config, goal, teacher, data, workdir, mesh)
+    if teachers:
+        taught = make_teacher(config, goal, teachers, data, workdir, mesh)
         trainable = trainable | _projections(config, goal, model, reparam, {**trainable, **frozen}, taught, data)
         frozen, identity["teacher"] = frozen | taught.leaves, taught.fingerprint
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
@@ -198,10 +198,11 @@ def make_teacher(config, goal, found, data, workdir, mesh):
     Raises:
         lwt.errors.ConfigError: also for a teacher that would mix the pairs of a packed row.
     """
-    if config.data.kind == "pairs" and config.data.packed and not found.config.data.packed:
-        raise errors.ConfigError(
-            f"data.packed=True, but task.teacher={found.workdir} reads one pair a row; it should be False"
-        )
+    for run in found:
+        if config.data.kind == "pairs" and config.data.packed and not run.config.data.packed:
+            raise errors.ConfigError(
+                f"data.packed=True, but task.teacher={run.workdir} reads one pair a row; it should be False"
+            )
     return teaching.make(found, data, workdir, mesh=mesh, cache=goal.cache and not goal.matches_layers)
 
 

@@ -25,15 +25,15 @@ def train(config, workdir):
     """
     with lock.held(workdir):
         base = arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-        return loop.train(build.build(config, workdir, base=base, teacher=teacher_of(config)))
+        return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config)))
 
 
-def teacher_of(config):
-    """The opened run that the run of `config` is to learn from; None if there is none."""
+def teachers_of(config):
+    """The opened runs that the run of `config` is to learn from; none if it learns from its data alone."""
     if config.task.name != "distill":
-        return None
+        return []
     goal = build.make_goal(config, build.make_task(config))
-    return load(goal.teacher, checkpoint=goal.checkpoint)
+    return [load(teacher, checkpoint=goal.checkpoint) for teacher in goal.teachers]
 
 
 def load(workdir, *, checkpoint="best", decoding=None, weights=None, precision=""):
@@ -69,6 +69,7 @@ class Experiment:
         weights: flat dict: float32 arrays, adapters merged; of a run that quantizes or factorises them, nodes that hold
             the integers or factors (and an adapter on top of these), from which they are multiplied. `linear.merge`
             makes arrays of all.
+        data: the run's data, see `build.make_data`.
         labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
     """
@@ -80,10 +81,10 @@ class Experiment:
         self.config.task = build.task_section(self.config.task)
         self.config.task.update(decoding)
         self._settings = decoding
-        self._data = build.make_data(self.config, self.workdir, make=False)
-        self.tokenizer = self._data.tokenizer
-        self.labels = self._data.labels.names if hasattr(self._data, "labels") else ()
-        self.model = build.make_model(self.config, self._data.vocabulary, outputs=self._data.outputs)
+        self.data = build.make_data(self.config, self.workdir, make=False)
+        self.tokenizer = self.data.tokenizer
+        self.labels = self.data.labels.names if hasattr(self.data, "labels") else ()
+        self.model = build.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
         self.task = build.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
         self.weights, self.step = self._bundled(weights) if bundled.is_bundle(workdir) else self._expanded(which)
@@ -101,7 +102,7 @@ class Experiment:
         trainable, frozen = jax.eval_shape(make) if base is None else make()
         if base is None and frozen:  # fresh weights that no step has touched: they follow from the seed
             frozen = make()[1]
-        identity = {**self._data.identity, "base": adapters.fingerprint(base) if base else ""}
+        identity = {**self.data.identity, "base": adapters.fingerprint(base) if base else ""}
         with checkpoint.Checkpoints(
             os.path.join(self.workdir, "checkpoints"), select=self.config.select, mode=self.config.select_mode
         ) as checkpoints:
@@ -173,7 +174,7 @@ class Experiment:
     @property
     def test(self):
         """What `report` calls the run's test set."""
-        return self._data.named("")
+        return self.data.named("")
 
     def batches(self, name="", *, limit=0):
         """Evaluation batches, one record a row, of a data set ``KIND:NAME@SPLIT``, or of the run's validation set.
@@ -181,7 +182,7 @@ class Experiment:
         Args:
             limit: so many of its records; 0: all.
         """
-        return self._data.batches(self._data.evaluation(name or self._data.named("validation"), limit=limit))
+        return self.data.batches(self.data.evaluation(name or self.data.named("validation"), limit=limit))
 
     def evaluate(self, name="", *, limit=0):
         """Figures on a data set ``KIND:NAME@SPLIT``, or on the run's test set; with what was said of each record.
@@ -192,8 +193,8 @@ class Experiment:
         Returns:
             ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
         """
-        found = self._data.evaluation(name or self._data.test, limit=limit)
-        figures, outputs = self._evaluator.figures(self.weights, self._data, found)
+        found = self.data.evaluation(name or self.data.test, limit=limit)
+        figures, outputs = self._evaluator.figures(self.weights, self.data, found)
         return figures, found.sources, outputs, found.references
 
     def report(self, *, split="", data=""):
@@ -207,7 +208,7 @@ class Experiment:
         Returns:
             The figures, with what they were measured on.
         """
-        name = data or self._data.named(split)
+        name = data or self.data.named(split)
         begin = time.perf_counter()
         figures, sources, outputs, references = self.evaluate(name)
         origin = {"weights": self._settings["weights"]} if "weights" in self._settings else {}
@@ -224,7 +225,7 @@ class Experiment:
                 with open(f"{stem}.md", "w") as file:
                     file.write(translation.extremes(sources, outputs, references, lowercase=self.task.lowercase))
             elif outputs is not None:
-                answers, wanted = self._data.answers(outputs), self._data.answers(references)
+                answers, wanted = self.data.answers(outputs), self.data.answers(references)
                 with open(f"{stem}.tsv", "w") as file:
                     file.write("label\tprediction\ttext\n")
                     for label, answer, source in zip(wanted, answers, sources, strict=True):
@@ -239,9 +240,9 @@ class Experiment:
         """
         if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
             raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
-        found = self._data.from_texts(list(texts))
-        outputs = self._evaluator.outputs(self.weights, self._data, found)
-        return outputs if hasattr(self.task, "generate") else self._data.answers(outputs)
+        found = self.data.from_texts(list(texts))
+        outputs = self._evaluator.outputs(self.weights, self.data, found)
+        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
 
     def predict_file(self, path, *, output=sys.stdout):
         """Answers the lines of a UTF-8 file (or of standard input, ``-``), one line each, in order.

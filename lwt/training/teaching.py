@@ -1,4 +1,8 @@
-"""The teacher of a run that is distilled, as its training step gets it: weights, or outputs that were computed once."""
+"""The teacher of a run that is distilled, as its training step gets it: weights, or outputs that were computed once.
+
+Where the outputs are computed once, there may be several teachers, of which the mean is learnt (of logits, so that the
+student's classes are as likely as in the geometric mean), and each may have a tokenizer of its own.
+"""
 
 import dataclasses
 import functools
@@ -48,47 +52,58 @@ def make(found, data, workdir, *, mesh, cache):
     """The `Teacher` of a run on `data`.
 
     Args:
-        found: the opened run to learn from, an `experiment.Experiment`.
-        workdir: of the run that learns; a table of outputs is kept there.
+        found: the opened runs to learn from, `experiment.Experiment`s.
+        workdir: of the run that learns; tables of outputs are kept there.
         mesh: where the outputs are computed.
         cache: whether to make a table, if the data can say what its training records are.
 
     Raises:
-        lwt.errors.ConfigError: the two have other tokenizers or classes.
+        lwt.errors.ConfigError: a teacher has other classes; or, without a table, another tokenizer; or it is one of
+            several.
     """
-    _check(found, data)
-    weights = linear.merge(found.weights)
-    print_ = adapters.fingerprint(weights)
-    leaves = trees.with_prefix(weights, "teacher")
-    if cache and hasattr(data, "training_set"):
-        leaves = {OUTPUTS: jnp.asarray(_outputs(found, weights, print_, data, workdir, mesh))}
-    return Teacher(found.model, leaves, print_)
+    once = cache and hasattr(data, "training_set")
+    _check(found, data, once=once)
+    weights = [linear.merge(run.weights) for run in found]
+    prints = [adapters.fingerprint(x) for x in weights]
+    if once:
+        outputs = [_outputs(run, *rest, data, workdir, mesh) for run, *rest in zip(found, weights, prints, strict=True)]
+        leaves = {OUTPUTS: jnp.asarray(np.mean(outputs, axis=0))}
+    else:
+        leaves = trees.with_prefix(weights[0], "teacher")
+    print_ = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
+    return Teacher(found[0].model, leaves, print_)
 
 
-def _check(found, data):
-    mine, theirs = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, found))
-    if mine != theirs:
+def _check(found, data, *, once):
+    if len(found) > 1 and not once:
         raise errors.ConfigError(
-            f"task.teacher={found.workdir} has another tokenizer (fingerprint {theirs:.12}) than this run "
-            f"({mine:.12}); a new run takes it over by data.tokenizer.path={found.workdir}/tokenizer.model"
+            f"task.teacher names {len(found)} runs; several can teach where their outputs are computed once: labelled "
+            "texts, task.cache=True, and no layers compared (task.hidden, task.attention)"
         )
     classes = tuple(data.labels.names) if hasattr(data, "labels") else ()
-    if classes != tuple(found.labels):
-        raise errors.ConfigError(
-            f"task.teacher={found.workdir} tells the classes {', '.join(found.labels) or '(none)'} apart, and not "
-            f"{', '.join(classes) or '(none)'}"
-        )
+    for run in found:
+        mine, theirs = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, run))
+        if mine != theirs and not once:
+            raise errors.ConfigError(
+                f"task.teacher={run.workdir} has another tokenizer (fingerprint {theirs:.12}) than this run "
+                f"({mine:.12}); a new run takes it over by data.tokenizer.path={run.workdir}/tokenizer.model"
+            )
+        if classes != tuple(run.labels):
+            raise errors.ConfigError(
+                f"task.teacher={run.workdir} tells the classes {', '.join(run.labels) or '(none)'} apart, and not "
+                f"{', '.join(classes) or '(none)'}"
+            )
 
 
 def _outputs(found, weights, print_, data, workdir, mesh):
     """What the teacher says of every training record, `[n ...]` float32; from the workdir, if it is there."""
-    records = data.training_set()
+    records = data.training_set(found.data)
     key = hashlib.sha256(f"{print_} {records.examples.fingerprint} {len(records.examples)}".encode()).hexdigest()
     path = os.path.join(workdir, f"teacher_{key[:16]}.npy")
     if os.path.exists(path):
         return np.load(path)
     LOG.info("asking the teacher %s about %d training records, once", found.workdir, len(records.examples))
-    batches = data.batches(records, process=jax.process_index(), processes=jax.process_count())
+    batches = found.data.batches(records, process=jax.process_index(), processes=jax.process_count())
     asked = evaluation.Evaluator(found.task, found.model, mesh)
     outputs = asked.predictions(weights, batches, len(records.examples))
     if jax.process_index() == 0:

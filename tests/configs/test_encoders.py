@@ -2,14 +2,16 @@
 
 import json
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from configs import embbert_pretrain
-from lwt import errors
+from lwt import errors, trees
 from lwt.analysis import config_files
 from lwt.export import quantize
 from lwt.layers import linear, quantized
-from lwt.training import build, experiment, loop
+from lwt.training import build, devices, experiment, loop
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -130,6 +132,35 @@ def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     adapter = experiment.load(str(tmp_path / "adapted"), checkpoint="last").stored()[0]
     kernels = {name.rpartition("/")[0] for name in adapter if name.startswith("adapter/")}
     assert kernels == {f"adapter/embed/{part}_expander/kernel" for part in ("token", "position")}
+
+
+def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_path):
+    other = smoke.encoder(f"embbert_finetune.py:model=bert_2mb,data=folder:{labelled}")
+    other.data.tokenizer.vocabulary = 120
+    experiment.train(other, str(tmp_path / "other"))
+    teachers = f"{finetuned}+{tmp_path}/other"
+    config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled},teacher={teachers}")
+    experiment.train(config, str(tmp_path / "student"))
+    assert smoke.steps_of(tmp_path / "student")[0] == [1, 2]
+
+    data, tables = build.make_data(config, str(tmp_path / "student"), make=False), []
+    for run in experiment.teachers_of(config):
+        params, rows = {"params": trees.unflatten(run.weights)}, []
+        for record in data.splits.train.read(0, 5):
+            ids = jnp.array([[2, *run.tokenizer.encode([record["text"]])[0][:14], 4]])  # [CLS] text [SEP]
+            rows += [run.model.apply(params, {"ids": ids, "segments": jnp.ones_like(ids)}, train=False)[0]]
+        tables.append(np.array(rows))
+    goal, mesh = build.make_goal(config, build.make_task(config)), devices.make_mesh(config.mesh)
+    arguments = (config, goal, experiment.teachers_of(config), data, str(tmp_path / "student"), mesh)
+    table = build.make_teacher(*arguments).leaves["teacher/outputs"]
+    np.testing.assert_allclose(table[:5], np.mean(tables, axis=0), rtol=1e-4, atol=1e-5)
+    assert len(table) == len(data.splits.train) and np.abs(tables[0] - tables[1]).min() > 1e-5
+    assert len([*(tmp_path / "student").glob("teacher_*.npy")]) == 2
+
+    with config.unlocked():
+        config.task.cache = False
+    with pytest.raises(errors.ConfigError, match="task.teacher names 2 runs; .* task.cache=True"):
+        experiment.train(config, str(tmp_path / "uncached"))
 
 
 def test_epochs_are_steps(labelled, tmp_path):
