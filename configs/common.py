@@ -60,6 +60,7 @@ def base():
     config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or takes that of init_from
     config.data.rows = 64  # rows of a training batch ...
     config.data.row_length = 64  # ... and tokens of a row
+    config.data.cut = "end"  # labelled: where longer texts lose tokens, at the "end" or in the "middle"
     config.data.packed = True  # pairs: several to a row; False: one each, as other texts, in rows of similar length
     config.data.eval_batch = 128  # sentences of an evaluation batch
 

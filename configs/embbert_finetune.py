@@ -14,6 +14,7 @@ base    workdir of a pre-trained run of the same model; empty: from scratch, as 
 recipe  paper: 10 epochs at a fixed 3e-4
         tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; the
                head reads the root mean square of all positions, where the paper's models with attention read position 0
+               (and imdb_reviews: a review of more than 256 tokens loses its middle, not its end)
 teacher a run of the same task, of any model, to learn from beside the labels; or several, A+B, of whose outputs the
         mean is learnt; "{task}" in it stands for the task
 method  full, or what goes on from a fine-tuned run of the same task, base=RUN, its head included:
@@ -101,7 +102,9 @@ def get_config(arg=""):
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01
     config.epochs = recipe["epochs"] * (2 if args["model"] in FROM_SCRATCH else 1)
-    config.epochs /= 2 if args["recipe"] == "tuned" and task in LARGE and not args["data"] else 1
+    if args["recipe"] == "tuned" and not args["data"]:
+        config.epochs /= 2 if task in LARGE else 1
+        config.data.cut = "middle" if task == "imdb_reviews" else "end"
     if args["method"] != "full":
         after_quantization(config, args["method"], args["base"])
     config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate

@@ -13,6 +13,7 @@ from lwt import errors
 from lwt.data import encoder, ragged, rows, sources, splits, supervised
 
 LOG = logging.getLogger(__name__)
+CUTS = ("end", "middle")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +24,14 @@ class Examples:
         sides: one or two `ragged.Ragged`.
         labels: [n] int32 classes or float32 numbers; None to predict.
         max_length: tokens of a row; longer ones are cut, the longer text of a pair first.
+        cut: of `CUTS`, where a text loses what is too much: at its "end", or in its "middle", so that as much is left
+            of its beginning as of its end (Sun et al. 2019, arXiv 1905.05583, section 5.3.1).
     """
 
     sides: tuple
     labels: np.ndarray | None
     max_length: int
+    cut: str = "end"
 
     def __len__(self):
         return len(self.sides[0])
@@ -54,10 +58,21 @@ class Examples:
         """``ids``, ``segments`` [n length] and ``example`` [n], the records, int32; if there are labels, ``label``."""
         del uniform
         records = drawn["record"]
-        texts = [(side.values, side.offsets[records], drawn["size"][:, i]) for i, side in enumerate(self.sides)]
+        texts = [self._kept(side, records, drawn["size"][:, i]) for i, side in enumerate(self.sides)]
         ids, segments = rows.assemble(texts, length)
         batch = {"ids": ids, "segments": segments, "example": records.astype(np.int32)}
         return batch | ({} if self.labels is None else {"label": self.labels[records]})
+
+    def _kept(self, side, records, size):
+        """What `rows.assemble` takes of texts of which `size` tokens are left."""
+        start = side.offsets[records]
+        if self.cut == "end":
+            return side.values, start, size
+        begin = size.cumsum() - size
+        within = np.arange(size.sum()) - np.repeat(begin, size)
+        left_out = np.repeat(side.offsets[records + 1] - start - size, size)
+        skipped = np.where(within < np.repeat((size + 1) // 2, size), 0, left_out)
+        return side.values[np.repeat(start, size) + within + skipped], begin, size
 
 
 class Labelled(supervised.Supervised, encoder.TextData):
@@ -110,7 +125,7 @@ class Labelled(supervised.Supervised, encoder.TextData):
         if wrong is not None:
             raise errors.DataError(f"text {wrong + 1} should be two texts with a tab between: {texts[wrong]!r:.60}")
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
-        examples = Examples(tuple(map(ragged.Ragged.of, sides)), None, self.max_length)
+        examples = Examples(tuple(map(ragged.Ragged.of, sides)), None, self.max_length, self._section.cut)
         return supervised.Evaluation("texts", texts, None, None, {}, examples)
 
     def example(self):
@@ -127,7 +142,7 @@ class Labelled(supervised.Supervised, encoder.TextData):
         return self._load(name, split="test", fields=splits.needed(self.fields, self._section.label))
 
     def _examples(self, source, references):
-        return Examples(self._tokenize(source), references, self.max_length)
+        return Examples(self._tokenize(source), references, self.max_length, self._section.cut)
 
     def _shown(self, number, record):
         del number

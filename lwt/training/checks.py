@@ -1,6 +1,7 @@
 """What is refused of a config before anything is built or trained."""
 
 from lwt import errors
+from lwt.data import labelled
 from lwt.training import run_config
 
 POSITIVE = (
@@ -27,6 +28,8 @@ def check(config):
     window = tuple(config.profile_steps)
     if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
         raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
+    if config.data.cut not in labelled.CUTS:
+        raise errors.ConfigError(f"data.cut={config.data.cut!r}: {errors.suggest(config.data.cut, labelled.CUTS)}")
     if config.precision not in ("float32", "bfloat16"):
         raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
     if config.data.rows % config.optimizer.accumulate:

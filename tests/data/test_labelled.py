@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.data import labelled, labels, tokenizer
+from lwt.data import labelled, labels, ragged, tokenizer
 
 CITIES = ("rome", "oslo", "bonn", "lima", "cairo", "paris", "tokyo", "quito")
 
@@ -41,7 +41,7 @@ def make(tmp_path, monkeypatch):
             **{"train": f"folder:{name}", "validation": "", "test": "", "fields": (), "label": "label"},
             **{"leak_free": False, "max_train_records": 0, "max_malformed": 0.05, "clean": {}},
             **{"tokenizer": {"path": "", "vocabulary": 150, "split_digits": False}},
-            **{"rows": 4, "row_length": 32, "eval_batch": 8},
+            **{"rows": 4, "row_length": 32, "cut": "end", "eval_batch": 8},
         }
         return labelled.Labelled(ml_collections.ConfigDict(section | other), tmp_path / workdir)
 
@@ -159,6 +159,25 @@ def test_pairs_and_numbers(make, tmp_path):
     assert "label" not in batch and collections.Counter(batch["example"].tolist()) == {-1: 6, 0: 1, 1: 1}
     with pytest.raises(errors.DataError, match="text 1 should be two texts with a tab between"):
         data.from_texts(["rome"])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_text_loses_its_end_or_its_middle(count):
+    rng = np.random.default_rng(0)
+    texts = [[list(range(5, 5 + n)) for n in rng.integers(0, 40, 60)] for _ in range(count)]
+    sides = tuple(map(ragged.Ragged.of, texts))
+    limit = 20 - 1 - count
+    for cut in labelled.CUTS:
+        examples = labelled.Examples(sides, None, 20, cut)
+        drawn = examples.draw(np.arange(60), None)
+        ids = examples.batch(drawn, 20, None)["ids"]
+        for i, sizes in enumerate(drawn["size"][:, :count]):
+            wanted = [tokenizer.CLS]
+            for side, kept in zip(texts, sizes, strict=True):
+                whole, last = side[i], kept // 2 if cut == "middle" and kept < len(side[i]) else 0
+                wanted += whole[: kept - last] + whole[len(whole) - last :] + [tokenizer.SEP]
+            assert ids[i].tolist() == wanted + [0] * (20 - len(wanted))
+            assert sum(sizes) == min(limit, sum(len(side[i]) for side in texts))
 
 
 def test_joined_fields_may_be_empty_in_part(make, tmp_path):

@@ -168,6 +168,7 @@ def _shape(opened, quantization):
         "pool_first": model.pool == "first",
         "texts": reference.sides(opened),
         "golden_bytes": max(len(sentence.encode()) for sentence in reference.TEXTS) + 1,
+        "cut_middle": data.cut == "middle",
         "remove_html": data.clean.remove_html,
         "remove_urls": data.clean.remove_urls,
     }

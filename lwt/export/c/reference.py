@@ -39,7 +39,7 @@ def row(opened, texts):
     """Ids of a text, or of the two of a pair, with the special tokens: ``(ids [t], segments [t])``."""
     cleaner = text.Cleaner(**opened.config.data.clean)
     found = [ragged.Ragged.of(opened.tokenizer.encode([cleaner.clean(side)])) for side in texts]
-    examples = labelled.Examples(tuple(found), None, opened.config.data.row_length)
+    examples = labelled.Examples(tuple(found), None, opened.config.data.row_length, opened.config.data.cut)
     drawn = examples.draw(np.arange(1), None)
     batch = examples.batch(drawn, int(drawn["length"][0]), None)
     return batch["ids"][0], batch["segments"][0]

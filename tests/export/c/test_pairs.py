@@ -3,8 +3,9 @@
 import json
 
 import numpy as np
+import pytest
 
-from lwt.data import supervised
+from lwt.data import labelled, supervised
 from lwt.export.c import reference, weights
 
 PAIRS = [
@@ -16,9 +17,12 @@ PAIRS = [
 ]
 
 
-def test_pairs_and_regression(variant, program, tmp_path):
+@pytest.mark.parametrize("cut", labelled.CUTS)
+def test_pairs_and_regression(cut, variant, program, tmp_path):
     opened = variant("embedder", outputs=1, pool="rms", kernel_size=3, segments=2)
     opened.workdir, opened.labels = str(tmp_path), ()
+    with opened.config.unlocked():
+        opened.config.data.cut = cut
     (tmp_path / supervised.LABELS).write_text(json.dumps({"names": [], "fields": ["a", "b"]}))
     answer = program(opened, "fp16")
     lines = ["\t".join(pair) + "\n" for pair in PAIRS]

@@ -51,6 +51,18 @@ def check(variant, program):
     return check
 
 
+def test_a_text_that_loses_its_middle(variant, program):
+    opened = variant("embedder")
+    with opened.config.unlocked():
+        opened.config.data.cut = "middle"
+    lines = [" ".join(f"{i} cold £{i % 7}" for i in range(words)) for words in range(40)]
+    found = [list(map(int, row.split())) for row in program(opened, "fp16")([f"{x}\n" for x in lines], "--ids")]
+    assert found == [reference.row(opened, (line,))[0].tolist() for line in lines]
+    whole = [[2, *opened.tokenizer.encode([line])[0], 4] for line in lines]  # [CLS] text [SEP]
+    assert found == [ids if len(ids) <= 24 else ids[:12] + ids[-12:] for ids in whole]
+    assert sum(len(ids) > 24 for ids in whole) > 20
+
+
 def test_odd_texts(check):
     check([*(line.encode() for line in ODD), *BROKEN])
 

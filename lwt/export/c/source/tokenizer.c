@@ -11,6 +11,7 @@ typedef struct {
     int characters; /* of the word; 0: none has begun */
     uint16_t *ids;
     int count, limit;
+    uint16_t last; /* id that was put; LWT_PAD: none yet */
 } output;
 
 static int compare(const uint8_t *a, int length, const uint8_t *b, int n)
@@ -87,11 +88,49 @@ static int merge(lwt_words *words, int symbols)
     }
 }
 
+/* Ids of the first half of a row that are kept of a longer text; the second half goes round. */
+static int first_half(int limit)
+{
+    return (limit + 1) / 2;
+}
+
 static void put_id(output *out, uint16_t id)
 {
-    int repeated = id == LWT_UNKNOWN && out->count && out->ids[out->count - 1] == LWT_UNKNOWN; /* one for them all */
-    if (out->count < out->limit && !repeated)
-        out->ids[out->count++] = id;
+    int repeated = id == LWT_UNKNOWN && out->last == LWT_UNKNOWN, at = out->count; /* one for them all */
+    out->last = id;
+    if (repeated || (at >= out->limit && !LWT_CUT_MIDDLE))
+        return;
+    if (at >= out->limit) {
+        int half = first_half(out->limit);
+        at = half + (at - half) % (out->limit - half);
+    }
+    out->ids[at] = id;
+    out->count++;
+}
+
+static void reverse(uint16_t *ids, int count)
+{
+    for (int i = 0; i < count / 2; i++) {
+        uint16_t id = ids[i];
+        ids[i] = ids[count - 1 - i];
+        ids[count - 1 - i] = id;
+    }
+}
+
+/* Leaves `kept` of the `count` ids of a text: the first ones, or as many of the first as of the last. */
+static void cut(uint16_t *ids, int count, int kept, int limit)
+{
+    if (!LWT_CUT_MIDDLE || kept == count)
+        return;
+    if (count > limit) { /* the second half in its order */
+        int half = first_half(limit), rest = limit - half, turn = (count - half) % rest;
+        reverse(ids + half, turn);
+        reverse(ids + half + turn, rest - turn);
+        reverse(ids + half, rest);
+        count = limit;
+    }
+    for (int i = first_half(kept); i < kept; i++)
+        ids[i] = ids[count - kept + i];
 }
 
 static void end_word(output *out)
@@ -151,12 +190,12 @@ static void put_character(output *out, uint32_t c)
 
 static int put_text(lwt_words *words, const char *utf8, uint16_t *ids, int limit)
 {
-    output out = {words, 0, ids, 0, limit};
+    output out = {words, 0, ids, 0, limit, LWT_PAD};
     const uint8_t *end = (const uint8_t *)utf8;
     while (*end)
         end++;
     lwt_text text = {(const uint8_t *)utf8, end, ' '};
-    for (uint32_t c; out.count < limit && (c = lwt_next(&text)) != LWT_END;) {
+    for (uint32_t c; (LWT_CUT_MIDDLE || out.count < limit) && (c = lwt_next(&text)) != LWT_END;) {
         if (c < 128)
             put_code(&out, lwt_ascii[c]);
         else
@@ -175,8 +214,11 @@ void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row
     int b = second ? put_text(words, second, words->second, limit) : 0;
     if (a + b > limit) { /* see truncate in lwt/data/rows.py */
         int half = limit - b > (limit + 1) / 2 ? limit - b : (limit + 1) / 2;
-        a = a < half ? a : half;
-        b = b < limit - a ? b : limit - a;
+        int first_kept = a < half ? a : half, second_kept = b < limit - first_kept ? b : limit - first_kept;
+        cut(ids + 1, a, first_kept, limit);
+        cut(words->second, b, second_kept, limit);
+        a = first_kept;
+        b = second_kept;
     }
     ids[0] = LWT_CLS;
     ids[a + 1] = LWT_SEP;

@@ -36,7 +36,8 @@ typedef struct {
     uint16_t second[LWT_LENGTH];
 } lwt_words;
 
-/* A text, or two (`second` may be NULL), as a row of at most LWT_LENGTH ids; the longer one is cut first. */
+/* A text, or two (`second` may be NULL), as a row of at most LWT_LENGTH ids; the longer one is cut first, at its end,
+   or in its middle with LWT_CUT_MIDDLE. */
 void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row);
 
 #endif
