@@ -3,7 +3,7 @@
     python train.py --config=configs/embbert_pretrain.py:model=embbert --workdir=runs/embbert
     python train.py --config=configs/embbert_pretrain.py:model=bert_2mb --workdir=runs/bert_2mb
     python train.py --config=configs/embbert_pretrain.py:data=tfds:lm1b --workdir=runs/lm1b     # other running text
-    python train.py --config=configs/embbert_pretrain.py:data=tinynlp,recipe=tuned --workdir=runs/tinynlp/base-embbert
+    python train.py --config=configs/embbert_pretrain.py:data=tinynlp,recipe=tuned --workdir=runs/domain/base-embbert
 
 model   embbert, bert_2mb, mamba_2mb, embedder, embedder_conv, bert_ne, bert_ea, bert_ne_ea, bert_tiny; see MODELS
 data    running text, by default folder:english_novels_lm (60 MB) in place of the paper's BookCorpus (4.6 GB); or any
