@@ -51,8 +51,11 @@ def load(name, *, split="train", max_malformed=0.01):
     """
     parts = []
     for part in sources.parts_of(name):
-        fields = splits.choose_fields(part, sources.load(part, split=split, fields=()).fields)
-        parts.append(sources.load(part, split=split, fields=splits.texts_in(fields), max_malformed=max_malformed))
+        found = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
+        if "document" not in found.fields:  # records may lack a text, and are to be counted then
+            fields = splits.texts_in(splits.choose_fields(part, found.fields))
+            found = sources.load(part, split=split, fields=fields, max_malformed=max_malformed)
+        parts.append(found)
     return sources.join(parts)
 
 
@@ -71,7 +74,7 @@ def lines(source):
             for i, record in enumerate(part.read(start, start + ragged.CHUNK), start):
                 key = (record["document"] if named else 0 if alone else i,)
                 number, last = number + (key != last), key
-                found = splits.texts_of(record, fields)
+                found = _texts(part, i, record, fields)
                 found = found if named else [sentence for text in found for sentence in sentences(text)]
                 texts.extend(found)
                 documents.extend([number] * len(found))
@@ -83,9 +86,16 @@ def sentences(text):
     return [sentence for sentence in map(str.strip, SENTENCE.split(text)) if sentence]
 
 
+def _texts(source, i, record, fields):
+    try:
+        return splits.texts_of(record, fields)
+    except errors.DataError as error:
+        raise errors.DataError(f"{source.name}, record {i}: {error}") from error
+
+
 def _are_sentences(source, fields):
-    counts = [sum(map(len, map(sentences, splits.texts_of(record, fields)))) for record in source.read(0, 1000)]
-    return sum(count > 2 for count in counts) * 2 < len(counts)
+    records = [_texts(source, i, record, fields) for i, record in enumerate(source.read(0, 1000))]
+    return sum(sum(map(len, map(sentences, texts))) > 2 for texts in records) * 2 < len(records)
 
 
 def tokenize(source, tokens, cleaner, *, cache_dir):
