@@ -6,10 +6,14 @@ import pathlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
-# Most of the time goes into compiling programs that run once or twice on tiny arrays; unoptimised ones are made in less
-# than half of it, and in one piece, as every core has tests to run, in an eighth less. `XLA_FLAGS= make test` compiles
-# them as users do.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
+# Most of the time goes into compiling programs that run once or twice on tiny arrays. Unoptimised ones, of XLA's older
+# and simpler kernels, and in one piece, as every core has tests to run, are made in a third of it. `XLA_FLAGS= make
+# test` compiles them as users do.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
+)
 
 import jax
 import jaxtyping

@@ -34,17 +34,13 @@ KINDS = {  # other settings of the same files
     "approximate, clip": ("approximate", {"degree": 3, "norm": "clip", "kv_heads": 2, "exact_forward": False}),
 }
 CASES = {**{name: (name, {}) for name in CLASSES}, **KINDS}
-# What is compiled here runs once or twice; this compiles in a third of the time.
-quick = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-)
 
 
 @functools.cache
 def made(case, **more):
     name, arguments = CASES[case]
     module = CLASSES[name](width=16, heads=4, **arguments, **more)
-    return module, quick(module.init)(jax.random.key(0), jnp.ones((1, 3, 16)))
+    return module, jax.jit(module.init)(jax.random.key(0), jnp.ones((1, 3, 16)))
 
 
 def those(**can):
@@ -59,7 +55,7 @@ def rows(seed, length):
 
 def touched(output, x):
     """Which positions of the first row of x the output (a function of x) depends on."""
-    return (np.abs(quick(jax.grad(lambda x: output(x).sum()))(x)[0]).sum(-1) > 0).tolist()
+    return (np.abs(jax.jit(jax.grad(lambda x: output(x).sum()))(x)[0]).sum(-1) > 0).tolist()
 
 
 def test_there_are_attentions():
@@ -84,7 +80,7 @@ def test_padding_has_no_gradient(case):
 def test_padding_does_not_change_the_rest(case):
     module, variables = made(case)
 
-    @quick
+    @jax.jit
     def both(x, more):
         longer, mask = jnp.concatenate([x, more], axis=1), masks.Mask(jnp.array([[1, 1, 1, 1, 0, 0, 0]] * 2))
         alone = module.apply(variables, x, None, masks.Mask(jnp.ones((2, 4), int)))
@@ -113,7 +109,7 @@ def test_another_sequence_is_refused(case):
 def test_causal_by_gradient(case):
     module, variables = made(case)
 
-    @quick
+    @jax.jit
     def changes(x):  # [t s]: how position t of the output depends on position s of the input
         output = lambda x: module.apply(variables, x[None], None, masks.Mask(causal=True))[0].sum(-1)  # noqa: E731
         return jnp.abs(jax.jacrev(output)(x)).sum(-1)
@@ -133,7 +129,7 @@ def test_a_causal_mask_is_refused(case):
 def test_a_step_at_a_time_equals_the_whole(case):
     module, variables = made(case)
 
-    @quick
+    @jax.jit
     def both(x):
         def step(cache, item):
             index, x = item
@@ -154,7 +150,7 @@ def test_texts_in_a_row_do_not_see_each_other(case, causal):
     module, variables = made(case)
     causal = causal and module.has_causal
 
-    @quick
+    @jax.jit
     def both(x):
         segments = jnp.array([[1, 1, 1, 2, 2, 2, 2, 0]] * 2)
         packed = module.apply(variables, x, None, masks.Mask(segments, segments, causal))
@@ -176,7 +172,7 @@ def test_several_texts_in_a_row_are_refused(case):
 def test_a_projected_context_equals_the_context(case):
     module, variables = made(case)
 
-    @quick
+    @jax.jit
     def both(x, context):
         mask = masks.Mask(jnp.array([[1, 1, 1, 0, 0], [1] * 5]))
         cache = module.apply(variables, context, method="project")
@@ -189,7 +185,7 @@ def test_a_projected_context_equals_the_context(case):
 def test_operands_of_half_precision_give_about_the_same(case):
     module, variables = made(case)
     whole, half = (
-        quick(jax.value_and_grad(lambda x, m=m: (m.apply(variables, x) ** 2).sum()))(rows(0, 12))
+        jax.jit(jax.value_and_grad(lambda x, m=m: (m.apply(variables, x) ** 2).sum()))(rows(0, 12))
         for m in (module, module.clone(dtype="bfloat16"))
     )
     assert abs(half[0] - whole[0]) < 0.02 * abs(whole[0])
@@ -201,7 +197,7 @@ def test_dropout_acts_in_training_only(case):
     module, variables = made(case, dropout=0.5)
     train = lambda seed: module.apply(variables, rows(0, 4), train=True, rngs={"dropout": jax.random.key(seed)})  # noqa: E731
     plain = lambda _: module.apply(variables, rows(0, 4))  # noqa: E731
-    train, plain = quick(train), quick(plain)
+    train, plain = jax.jit(train), jax.jit(plain)
     assert not np.allclose(train(0), train(1)) and not np.allclose(train(0), plain(0))
     np.testing.assert_array_equal(train(0), train(0))
     np.testing.assert_array_equal(plain(0), plain(1))

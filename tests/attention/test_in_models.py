@@ -31,8 +31,6 @@ MODELS = {
     "embbert": {"layers": 1, "kernel_size": 3},
     "vit": {"layers": 1, "hidden": 16, "image_size": 8, "channels": 1},
 }
-# What is compiled here runs once or twice; this compiles in a third of the time.
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 each_attention = pytest.mark.parametrize("name", CLASSES)
 
 
@@ -93,7 +91,7 @@ def case(kind, name):
         outputs = model.apply({"params": params}, batch)
         return jnp.sin(read(outputs) + jnp.arange(read(outputs).shape[-1])).sum(), outputs
 
-    return model, params, jax.jit(jax.grad(loss, has_aux=True), compiler_options=QUICK)
+    return model, params, jax.jit(jax.grad(loss, has_aux=True))
 
 
 @each_attention
@@ -115,7 +113,7 @@ def test_weights_learn_and_neither_padding_nor_other_rows_are_seen(kind, name):
 def test_greedy_decoding_gives_the_logits_of_the_whole(name):
     (model, params, run), (batch, _) = case("seq2seq", name), batches("seq2seq")
 
-    @functools.partial(jax.jit, compiler_options=QUICK)
+    @jax.jit
     def decode(params, batch):
         apply = functools.partial(model.apply, {"params": params})
         source = [batch[key] for key in ("source", "source_segments", "source_positions")]

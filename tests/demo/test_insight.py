@@ -28,15 +28,11 @@ ATTENTIONS = [(name, {}) for name, module in MODULES.items() if hasattr(module, 
     ("linear", {"features": "random", "count": 6}),
     ("nystrom", {"landmarks": 2, "kernel_size": 3}),
 ]
-# What is compiled here runs once; this compiles in a third of the time.
-quick = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-)
 TEXT = ("the cold year was bolder",)
 
 
 def weights_of(model):
-    return quick(functools.partial(build.init_weights, model))(jax.random.key(0))
+    return jax.jit(functools.partial(build.init_weights, model))(jax.random.key(0))
 
 
 @pytest.mark.parametrize(("name", "settings"), ATTENTIONS)
@@ -44,7 +40,7 @@ def test_weights_are_what_an_attention_mixes_with(name, settings):
     attention = MODULES[name].Attention(width=16, heads=4, **settings)
     x, mask = jax.random.normal(jax.random.key(0), (1, 7, 16)), masks.Mask(jnp.array([[1] * 5 + [0] * 2]))
 
-    @quick
+    @jax.jit
     def seen(x):
         found, mixed = {}, []
 
