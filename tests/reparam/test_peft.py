@@ -8,7 +8,10 @@ import pytest
 from lwt.layers import linear
 from lwt.reparam import compose
 
-torch = pytest.importorskip("torch", reason="needs torch (the test extra)")
+# by way of `torch_timm`: PEFT imports torchvision, which may not fit PyTorch's build
+torch = pytest.importorskip(
+    "benchmarks.torch_timm", reason="needs torch and timm (the test extra)", exc_type=ImportError
+).torch
 peft = pytest.importorskip("peft", reason="needs peft (the test extra)")
 
 V, D, HIDDEN, OUT = 23, 16, 24, 9
