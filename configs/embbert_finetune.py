@@ -15,8 +15,9 @@ recipe  paper: 10 epochs at a fixed 3e-4
         tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; the
                head reads the root mean square of all positions, where the paper's models with attention read position 0
                (and imdb_reviews: a review of more than 256 tokens loses its middle, not its end)
-teacher a run of the same task, of any model, to learn from beside the labels; or several, A+B, of whose outputs the
-        mean is learnt; "{task}" in it stands for the task
+teacher a run of the same task to learn from beside the labels; or several, A+B, of whose outputs the mean is learnt;
+        "{task}" in it stands for the task. With masked tokens they are asked in every step, and read the same; with
+        word_dropout=0 once, and may have other tokenizers
 method  full, or what goes on from a fine-tuned run of the same task, base=RUN, its head included:
         qlora: its weights in int8 and frozen, LoRA of rank 8 on every linear layer and the head trained (EmbBERT: 7.5 %
                of the weights, and the head); qat: all weights trained, in int8 in every forward pass
@@ -97,7 +98,8 @@ def get_config(arg=""):
     regression = not args["data"] and task == "stsb"
     config.task = dict(name="regress" if regression else "classify")
     if args["teacher"]:
-        config.task = common.distilled(config.task, args["teacher"].replace("{task}", task))
+        teachers = args["teacher"].replace("{task}", task)
+        config.task = common.distilled(config.task, teachers, cache=not word_dropout)
     config.optimizer.learning_rate, config.optimizer.schedule = recipe["rate"], recipe["schedule"]
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01

@@ -10,6 +10,7 @@ from lwt.layers import dropout, fields, linear
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms")
 MASK, SPECIALS = 3, 5  # the id of [MASK], and how many ids stand for no text, in every tokenizer of an encoder
+READ = "ids_read"  # name of an intermediate: what a classifier read in training, after word dropout
 
 
 class Output(nn.Module):
@@ -73,7 +74,7 @@ class TextModel(nn.Module):
             the positions that are no padding.
         head_dropout: rate on what the classifier reads.
         word_dropout: rate at which tokens become [MASK] when a classifier is trained (Iyyer et al. 2015, section 3, who
-            leave them out).
+            leave them out). The ids that are left are the intermediate `READ`, for a teacher to read the same.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -143,7 +144,9 @@ class TextModel(nn.Module):
             return batch
         ids = batch["ids"]
         keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, ids.shape) | (ids < SPECIALS)
-        return {**batch, "ids": jnp.where(keep, ids, MASK)}
+        ids = jnp.where(keep, ids, MASK)
+        self.sow("intermediates", READ, ids)
+        return {**batch, "ids": ids}
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt import errors, trees
-from lwt.layers import linear, soft_loss
+from lwt.layers import linear, soft_loss, text_head
 from lwt.tasks import classify, masked_lm, regress
 
 MODULE = re.compile(r"(?P<stack>(?:.*/)?)(?:layer|block)_(?P<index>\d+)(?:/(?P<part>\w*attention))?")
@@ -34,13 +34,16 @@ class Distill:
 
     Attributes:
         task: the task itself; in a config, its section.
-        teacher: workdir of the teacher's run, of the same tokenizer and classes. Where `cache` applies, it may have
-            another tokenizer, and there may be several, a tuple: what is learnt is the mean of their outputs.
+        teacher: workdir of the teacher's run, of the same tokenizer and classes. Of records with one output there may
+            be several, a tuple: what is learnt is the mean of their outputs. Where `cache` applies, they may have other
+            tokenizers.
         checkpoint: of the teacher, "best", "last" or a step.
         temperature: T.
         weight: w, the share of the soft loss.
         hidden, attention: weights of the two matchings; 0: none.
         cache: compute the teacher's outputs once, where a record has one output and nothing but this is learnt from.
+            Without it, the teacher is asked in every step, and reads what the student reads: of a text, the words that
+            word dropout left (Beyer et al. 2022, arXiv 2106.05237, section 3, "consistent teaching", there of images).
 
     Raises:
         lwt.errors.ConfigError: a value out of its range; from `loss` and `init`, layers that do not fit together.
@@ -175,7 +178,8 @@ class Distill:
 
 
 class _Watched:
-    """A model's `apply` that remembers what it was asked for its outputs, what it gave, and what its layers gave."""
+    """A model's `apply` that remembers what it was asked for its outputs (without the words that chance took), what it
+    gave, and what its layers gave."""
 
     def __init__(self, apply, capture):
         self._apply, self._capture, self.layers = apply, capture, {}
@@ -183,13 +187,16 @@ class _Watched:
     def __call__(self, *args, method=None, **options):
         if method not in (None, "hidden_states"):
             return self._apply(*args, method=method, **options)
-        if self._capture:
-            options |= dict(capture_intermediates=self._capture, mutable=["intermediates"])
+        watched = bool(self._capture or options.get("rngs"))
+        if watched:
+            options |= dict(capture_intermediates=self._capture or False, mutable=["intermediates"])
         given = self._apply(*args, method=method, **options)
-        if self._capture:
+        if watched:
             given, state = given
-            calls = trees.flatten(state.get("intermediates", {}))
-            self.layers = {name.removesuffix("/__call__"): outputs[0] for name, outputs in calls.items()}
+            found = trees.flatten(state.get("intermediates", {}))
+            if text_head.READ in found:  # chance took words from the batch
+                args = ({**args[0], "ids": found.pop(text_head.READ)[0]}, *args[1:])
+            self.layers = {name.removesuffix("/__call__"): outputs[0] for name, outputs in found.items()}
         self.asked, self.given = (args, method), given
         return given
 

@@ -203,7 +203,7 @@ def make_teacher(config, goal, found, data, workdir, mesh):
             raise errors.ConfigError(
                 f"data.packed=True, but task.teacher={run.workdir} reads one pair a row; it should be False"
             )
-    return teaching.make(found, data, workdir, mesh=mesh, cache=goal.cache and not goal.matches_layers)
+    return teaching.make(found, data, workdir, mesh=mesh, cache=goal.cache, layers=goal.matches_layers)
 
 
 def _projections(config, goal, model, reparam, params, taught, data):

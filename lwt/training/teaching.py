@@ -1,7 +1,8 @@
 """The teacher of a run that is distilled, as its training step gets it: weights, or outputs that were computed once.
 
-Where the outputs are computed once, there may be several teachers, of which the mean is learnt (of logits, so that the
-student's classes are as likely as in the geometric mean), and each may have a tokenizer of its own.
+Where a record has one output, there may be several teachers, of which the mean is learnt (of logits, so that the
+student's classes are as likely as in the geometric mean); where it is computed once, each may have a tokenizer of its
+own.
 """
 
 import dataclasses
@@ -27,16 +28,16 @@ LEARNED = "projection"  # prefix of trained leaves that are no part of the model
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
-    """A model that is asked and not trained.
+    """What is asked and not trained: a model, or the mean of several.
 
     Attributes:
-        model: a linen module.
-        leaves: flat dict of frozen leaves of the step: its weights ``teacher/...``; or `OUTPUTS` `[n ...]`, one for
-            every training record.
-        fingerprint: of its weights.
+        models: linen modules.
+        leaves: flat dict of frozen leaves of the step: the weights ``teacher/I/...`` of model I; or `OUTPUTS`
+            `[n ...]`, one for every training record.
+        fingerprint: of the weights.
     """
 
-    model: nn.Module
+    models: tuple[nn.Module, ...]
     leaves: dict
     fingerprint: str
 
@@ -45,10 +46,16 @@ class Teacher:
         of a batch by ``example`` `[b]`."""
         if OUTPUTS in frozen:
             return lambda batch, **_: frozen[OUTPUTS][batch["example"]]
-        return functools.partial(self.model.apply, {"params": trees.unflatten(trees.subtree(frozen, "teacher"))})
+        asked = [
+            functools.partial(model.apply, {"params": trees.unflatten(trees.subtree(frozen, f"teacher/{i}"))})
+            for i, model in enumerate(self.models)
+        ]
+        if len(asked) == 1:
+            return asked[0]
+        return lambda *args, **options: sum(apply(*args, **options) for apply in asked) / len(asked)
 
 
-def make(found, data, workdir, *, mesh, cache):
+def make(found, data, workdir, *, mesh, cache, layers=False):
     """The `Teacher` of a run on `data`.
 
     Args:
@@ -56,29 +63,30 @@ def make(found, data, workdir, *, mesh, cache):
         workdir: of the run that learns; tables of outputs are kept there.
         mesh: where the outputs are computed.
         cache: whether to make a table, if the data can say what its training records are.
+        layers: whether layers are compared, for which there is no table.
 
     Raises:
         lwt.errors.ConfigError: a teacher has other classes; or, without a table, another tokenizer; or it is one of
-            several.
+            several, and a record has more than one output, or layers are compared.
     """
-    once = cache and hasattr(data, "training_set")
-    _check(found, data, once=once)
+    once = cache and not layers and hasattr(data, "training_set")
+    _check(found, data, once=once, layers=layers)
     weights = [linear.merge(run.weights) for run in found]
     prints = [adapters.fingerprint(x) for x in weights]
     if once:
         outputs = [_outputs(run, *rest, data, workdir, mesh) for run, *rest in zip(found, weights, prints, strict=True)]
         leaves = {OUTPUTS: jnp.asarray(np.mean(outputs, axis=0))}
     else:
-        leaves = trees.with_prefix(weights[0], "teacher")
+        leaves = {f"teacher/{i}/{name}": w for i, run in enumerate(weights) for name, w in run.items()}
     print_ = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
-    return Teacher(found[0].model, leaves, print_)
+    return Teacher(tuple(run.model for run in found), leaves, print_)
 
 
-def _check(found, data, *, once):
-    if len(found) > 1 and not once:
+def _check(found, data, *, once, layers):
+    if len(found) > 1 and (layers or not hasattr(data, "labels")):
         raise errors.ConfigError(
-            f"task.teacher names {len(found)} runs; several can teach where their outputs are computed once: labelled "
-            "texts, task.cache=True, and no layers compared (task.hidden, task.attention)"
+            f"task.teacher names {len(found)} runs; several can teach where a record has one output, a class or a "
+            "number, and no layers are compared (task.hidden, task.attention)"
         )
     classes = tuple(data.labels.names) if hasattr(data, "labels") else ()
     for run in found:
@@ -86,7 +94,8 @@ def _check(found, data, *, once):
         if mine != theirs and not once:
             raise errors.ConfigError(
                 f"task.teacher={run.workdir} has another tokenizer (fingerprint {theirs:.12}) than this run "
-                f"({mine:.12}); a new run takes it over by data.tokenizer.path={run.workdir}/tokenizer.model"
+                f"({mine:.12}); a new run takes it over by data.tokenizer.path={run.workdir}/tokenizer.model, or, of "
+                "labelled texts, lets each have its own by task.cache=True"
             )
         if classes != tuple(run.labels):
             raise errors.ConfigError(

@@ -140,6 +140,7 @@ def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_
     experiment.train(other, str(tmp_path / "other"))
     teachers = f"{finetuned}+{tmp_path}/other"
     config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled},teacher={teachers}")
+    assert config.task.cache
     experiment.train(config, str(tmp_path / "student"))
     assert smoke.steps_of(tmp_path / "student")[0] == [1, 2]
 
@@ -159,7 +160,7 @@ def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_
 
     with config.unlocked():
         config.task.cache = False
-    with pytest.raises(errors.ConfigError, match="task.teacher names 2 runs; .* task.cache=True"):
+    with pytest.raises(errors.ConfigError, match=f"{finetuned} has another tokenizer.* task.cache=True"):
         experiment.train(config, str(tmp_path / "uncached"))
 
 

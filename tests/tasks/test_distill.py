@@ -9,8 +9,8 @@ import pytest
 import scipy.special
 
 from lwt import errors, trees
-from lwt.layers import soft_loss
-from lwt.models import seq2seq
+from lwt.layers import soft_loss, text_head
+from lwt.models import embedder, seq2seq
 from lwt.tasks import classify, distill, masked_lm, regress, translate
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -155,6 +155,25 @@ def test_classes_and_numbers():
         asked = {"teacher": lambda batch, given=given, **_: given, "projections": {}}
         total, count, _ = goal.loss(lambda batch, **_: jnp.array([[2.0], [4.0], [5.0]]), batch, **asked)
         assert count == 2 and float(total) == pytest.approx(0.75 * (1 + 4) + 0.25 * (1 + 16))
+
+
+def test_the_teacher_reads_the_words_that_are_left():
+    model = embedder.Embedder(32, max_length=16, width=8, reduced=4, head="classify", outputs=3, word_dropout=0.5)
+    ids = jnp.asarray(np.random.default_rng(0).integers(5, 32, (4, 16)))
+    batch = {"ids": ids, "segments": jnp.ones_like(ids), "label": jnp.array([0, 1, 2, 0])}
+    params, read = model.init(jax.random.key(0), batch), []
+
+    def teacher(batch, **options):
+        read.append(batch["ids"])
+        return 3 * model.apply(params, batch, **options)
+
+    goal = distill.Distill(classify.Classify(), teacher="there", weight=0.25)
+    student = functools.partial(model.apply, params)
+    total, *_ = goal.loss(student, batch, rngs={"dropout": jax.random.key(1)}, teacher=teacher, projections={})
+    assert 0.3 < (read[0] == text_head.MASK).mean() < 0.7 and jnp.all((read[0] == ids) | (read[0] == text_head.MASK))
+    z = student({**batch, "ids": read[0]})  # so much for what the student has read
+    hard, soft = classify.cross_entropy(z, batch["label"]).sum(), soft_loss.divergence(z, 3 * z, 2.0).sum()
+    assert float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-5)
 
 
 def test_masked_words():

@@ -3,13 +3,14 @@
 import json
 import shutil
 
+import flax.linen as nn
 import jax
 import numpy as np
 import pytest
 
 from configs import common
 from lwt import errors, trees
-from lwt.training import checkpoint, experiment
+from lwt.training import checkpoint, experiment, teaching
 
 
 @pytest.fixture
@@ -50,6 +51,15 @@ def test_a_run_and_its_end_without_the_teacher(tiny, teacher, tmp_path, rows):
     assert json.loads((whole / "config.json").read_text())["task"]["name"] == "distill"
 
 
+def test_several_answer_as_their_mean():
+    models = nn.Dense(3), nn.Dense(3, use_bias=False)
+    x = np.random.default_rng(0).normal(size=(2, 4)).astype("f4")
+    kernels = np.random.default_rng(1).normal(size=(2, 4, 3)).astype("f4")
+    leaves = {"teacher/0/kernel": kernels[0], "teacher/0/bias": np.ones(3, "f4"), "teacher/1/kernel": kernels[1]}
+    asked = teaching.Teacher(models, leaves, "print").apply(leaves | {"base/kernel": kernels[1]})
+    np.testing.assert_allclose(asked(x), (x @ kernels[0] + 1 + x @ kernels[1]) / 2, rtol=1e-5, atol=1e-6)
+
+
 def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
     experiment.train(student(tiny, teacher, steps=2), tmp_path / "run")
     shutil.rmtree(teacher)
@@ -61,6 +71,11 @@ def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
     ):
         other = student(tiny, teacher, **{"data.tokenizer.path": "", "data.tokenizer.vocabulary": 64})
         experiment.train(other, tmp_path / "other")
+    both = student(tiny, teacher)
+    with both.unlocked(), both.task.ignore_type():
+        both.task.teacher = (str(teacher),) * 2
+    with pytest.raises(errors.ConfigError, match="task.teacher names 2 runs; .* where a record has one output"):
+        experiment.train(both, tmp_path / "two")
     with pytest.raises(errors.CheckpointError, match="nowhere is not the workdir of a run"):
         lost = student(tiny, teacher, **{"task.teacher": f"{tmp_path}/nowhere"})
         experiment.train(lost, tmp_path / "lost")
