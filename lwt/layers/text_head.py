@@ -8,7 +8,7 @@ from lwt import errors
 from lwt.layers import dropout, fields, linear
 
 HEADS = ("none", "pretrain", "classify")
-POOLS = ("first", "rms")
+POOLS = ("first", "rms", "pair")
 MASK, SPECIALS = 3, 5  # the id of [MASK], and how many ids stand for no text, in every tokenizer of an encoder
 READ = "ids_read"  # name of an intermediate: what a classifier read in training, after word dropout
 
@@ -42,11 +42,12 @@ class Heads(nn.Module):
     """The layers of one kind of head; all parameters below ``head/``.
 
     "pretrain" has ``masked_lm`` (d -> v, not tied to the embedding) and ``next_sentence`` (d -> 2), "classify" has
-    ``classifier`` (d -> outputs), "none" has nothing.
+    ``classifier`` (features -> outputs), "none" has nothing.
     """
 
     kind: str
     width: int
+    features: int
     vocabulary: int
     outputs: int
     dtype: str = "float32"
@@ -56,7 +57,7 @@ class Heads(nn.Module):
             self.masked_lm = Output(self.width, self.vocabulary, dtype=self.dtype)
             self.next_sentence = Output(self.width, 2)
         elif self.kind == "classify":
-            self.classifier = Output(self.width, self.outputs)
+            self.classifier = Output(self.features, self.outputs)
 
 
 class TextModel(nn.Module):
@@ -70,8 +71,9 @@ class TextModel(nn.Module):
         width: d.
         head: "none", "pretrain" or "classify"; see `Heads`.
         outputs: of the classifier: classes, or 1 for a regression.
-        pool: what the classifier reads: "first", the state at position 0, or "rms", the root of the mean square over
-            the positions that are no padding.
+        pool: what the classifier reads: "first", the state at position 0; "rms", the root of the mean square over the
+            positions that are no padding; or "pair", four times as wide: u and v, the same of the first and of the
+            second text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
         head_dropout: rate on what the classifier reads.
         word_dropout: rate at which tokens become [MASK] when a classifier is trained (Iyyer et al. 2015, section 3, who
             leave them out). The ids that are left are the intermediate `READ`, for a teacher to read the same.
@@ -88,6 +90,11 @@ class TextModel(nn.Module):
     word_dropout: float = 0.0
     dtype: str = "float32"
 
+    @property
+    def features(self):
+        """How many numbers the classifier reads: f."""
+        return 4 * self.width if self.pool == "pair" else self.width
+
     @nn.nowrap
     def example(self):
         """A smallest batch, to make weights with."""
@@ -97,19 +104,23 @@ class TextModel(nn.Module):
         fields.require_choices(self, head=HEADS, pool=POOLS)
         fields.require_positive(self, "vocabulary", "max_length", "width", "outputs")
         fields.require_rates(self, "head_dropout", "word_dropout")
-        self.head_layers = Heads(self.head, self.width, self.vocabulary, self.outputs, dtype=self.dtype, name="head")
+        if self.pool == "pair" and self.head == "pretrain":
+            raise errors.ConfigError("model.pool='pair' should be 'first' or 'rms' with model.head='pretrain'")
+        sizes = (self.width, self.features, self.vocabulary, self.outputs)
+        self.head_layers = Heads(self.head, *sizes, dtype=self.dtype, name="head")
         self.drop = dropout.Dropout(self.head_dropout)
 
-    def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b d"]:
-        """Hidden states `[b t d]` -> one vector a text `[b d]`, as `pool` says.
+    def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b f"]:
+        """Hidden states `[b t d]` -> what the classifier reads `[b f]`, as `pool` says.
 
         Without a batch it is not known what is padding, and the state at position 0 is returned.
         """
         if self.pool == "first" or batch is None:
             return hidden[:, 0]
-        real = (batch["segments"] > 0)[..., None]
-        mean = jnp.where(real, jnp.square(hidden), 0).sum(1) / jnp.maximum(real.sum(1), 1)
-        return jnp.sqrt(mean + 1e-12)  # the gradient of the root has to stay finite in a row that is all padding
+        if self.pool == "rms":
+            return _root_mean_square(hidden, batch["segments"] > 0)
+        u, v = (_root_mean_square(hidden, batch["segments"] == text) for text in (1, 2))
+        return jnp.concatenate([u, v, jnp.abs(u - v), u * v], axis=-1)
 
     def first_states(self, batch, *, train=False):
         """Hidden states of which only that at position 0 is wanted, `[b 1 d]` or more: a model whose last layer can do
@@ -159,3 +170,10 @@ class TextModel(nn.Module):
         if self.head == "pretrain":
             return self.head_layers.masked_lm(hidden), self.next_sentence(hidden, batch)
         return hidden
+
+
+def _root_mean_square(hidden, chosen):
+    """Over the `chosen` positions `[b t]`: `[b t d]` -> `[b d]`; next to 0 where none is."""
+    chosen = chosen[..., None]
+    mean = jnp.where(chosen, jnp.square(hidden), 0).sum(1) / jnp.maximum(chosen.sum(1), 1)
+    return jnp.sqrt(mean + 1e-12)  # of a row without any, the gradient of the root has to stay finite

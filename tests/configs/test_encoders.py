@@ -110,6 +110,15 @@ def test_what_is_quantized_reads_what_its_base_reads(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_pair_of_texts_is_compared_by_the_tuned_recipe():
+    pool = lambda more: smoke.encoder(f"embbert_finetune.py:{more}").model.get("pool", "first")  # noqa: E731
+    assert [pool(f"{recipe}task={task}") for recipe in ("recipe=tuned,", "") for task in ("stsb", "snips")] == [
+        "pair", "rms", "first", "first",
+    ]  # fmt: skip
+    assert pool("recipe=tuned,task=stsb,pool=first") == "first"
+    assert pool("recipe=tuned,task=stsb,data=folder:mine") == "rms"
+
+
 def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step; an adapter
     of a student without attention is on its linear layers."""

@@ -42,3 +42,23 @@ def test_word_dropout_masks_words_in_training_alone():
 def test_a_rate_of_one_is_refused():
     with pytest.raises(errors.ConfigError, match="model.word_dropout=1"):
         seen(1.0, train=True)
+
+
+@pytest.mark.parametrize("texts", [([3, 4], [5]), ([3, 4], [])])
+def test_a_pair_is_read_as_two_texts_and_what_sets_them_apart(texts):
+    a, b = texts
+    ids = jnp.array([[*a, *b, 7, 7]])
+    batch = {"ids": ids, "segments": jnp.array([[1] * len(a) + [2] * len(b) + [0, 0]])}
+    model = Words(vocabulary=8, head="classify", pool="pair", outputs=4)
+    kernel = jnp.eye(4)
+    found = model.apply({"params": {"head": {"classifier": {"kernel": kernel, "bias": jnp.zeros(4)}}}}, batch)
+    u, v = (np.sqrt(np.mean(np.square(text))) if text else 0.0 for text in texts)
+    np.testing.assert_allclose(found[0], [u, v, abs(u - v), u * v], atol=1e-5)
+
+
+def test_gradients_of_a_pair_without_a_second_text_are_finite():
+    batch = {"ids": jnp.array([[3, 4, 7]]), "segments": jnp.array([[1, 1, 0]])}
+    model = Words(vocabulary=8, head="classify", pool="pair")
+    hidden = model.apply({}, batch, method="hidden_states")
+    gradient = jax.grad(lambda hidden: model.apply({}, hidden, batch, method="pooled").sum())(hidden)
+    assert jnp.all(jnp.isfinite(gradient)) and jnp.all(gradient[0, :2] > 0) and gradient[0, 2] == 0

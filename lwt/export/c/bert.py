@@ -42,7 +42,7 @@ def network(model, source):
         last = 1 if model.pool == "first" else tokens
         keys = 0 if efficient else 2 * width**2 * tokens * model.layers
         row = 2 * width**2 + 2 * tokens * width + 2 * width * hidden
-        heads = width * (model.outputs + width * model.pooler)
+        heads = model.features * model.outputs + width**2 * model.pooler
         return parts.embed_macs(model, tokens) + keys + row * ((model.layers - 1) * tokens + last) + heads
 
     return parts.Network("bert", body, shape, macs)

@@ -32,7 +32,8 @@ def network(model, source):
         """Multiplications of weights and activations for a text of so many tokens."""
         last = 1 if model.pool == "first" else tokens
         row = 2 * width**2 + 2 * tokens * width + inner * (model.kernel_size + width)
-        return parts.embed_macs(model, tokens) + row * ((model.layers - 1) * tokens + last) + width * model.outputs
+        head = model.features * model.outputs
+        return parts.embed_macs(model, tokens) + row * ((model.layers - 1) * tokens + last) + head
 
     return parts.Network("embbert", body, shape, macs)
 

@@ -23,6 +23,6 @@ def network(model, source):
         """Multiplications of weights and activations for a text of so many tokens."""
         wanted = 1 if model.pool == "first" else tokens
         row = (2 * model.reduced + model.kernel_size) * model.width
-        return row * wanted + model.width * model.outputs
+        return row * wanted + model.features * model.outputs
 
     return parts.Network("embedder", body, shape, macs)

@@ -88,6 +88,7 @@ def write(opened, folder, *, activations, budget=None):
     _copy(folder, network.name, activations=activations, budget=budget)
     shape = network.shape | _shape(opened, quantization) | {"int8": activations == "int8"} | found.defines
     shape["tolerance"] = TOLERANCES[activations]
+    shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that meets weights
     (folder / "model.h").write_text(_header(shape, network.name))
     labels = ", ".join(map(literals.string, opened.labels or [""]))
     definitions = (
@@ -165,7 +166,9 @@ def _shape(opened, quantization):
         "outputs": model.outputs,
         "block": quantization.block,
         "segments": model.segments,
+        "features": model.features,
         "pool_first": model.pool == "first",
+        "pool_pair": model.pool == "pair",
         "texts": reference.sides(opened),
         "golden_bytes": max(len(sentence.encode()) for sentence in reference.TEXTS) + 1,
         "cut_middle": data.cut == "middle",

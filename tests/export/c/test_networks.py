@@ -24,6 +24,7 @@ VARIANTS = {
     "embedder conv": ("embedder", dict(pool="rms", kernel_size=5)),
     "bert": ("bert", dict(width=18, hidden=21, heads=2, pool="rms")),  # heads of 9 channels
     "bert tiny": ("bert", dict(hidden=40, activation="gelu", segments=2, embedding_norm=True, pooler=True)),
+    "bert pair": ("bert", dict(width=18, hidden=21, heads=2, pool="pair")),
     "bert ne ea": ("bert", dict(hidden=15, layers=3, embedding="nano", **EA)),
 }
 # Root mean square of the difference, relative to that of the logits, where the model's states are rounded as the

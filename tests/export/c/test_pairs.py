@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lwt.data import labelled, supervised
+from lwt.data import supervised
 from lwt.export.c import reference, weights
 
 PAIRS = [
@@ -17,9 +17,9 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("cut", labelled.CUTS)
-def test_pairs_and_regression(cut, variant, program, tmp_path):
-    opened = variant("embedder", outputs=1, pool="rms", kernel_size=3, segments=2)
+@pytest.mark.parametrize(("cut", "pool"), [("end", "rms"), ("middle", "pair")])
+def test_pairs_and_regression(cut, pool, variant, program, tmp_path):
+    opened = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2)
     opened.workdir, opened.labels = str(tmp_path), ()
     with opened.config.unlocked():
         opened.config.data.cut = cut

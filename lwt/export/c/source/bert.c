@@ -76,11 +76,11 @@ static void project(lwt_network *net, const lwt_block *b, int length)
     }
 }
 
-static void classify(lwt_network *net, int length, float *logits)
+static void classify(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
-    lwt_finish_pool(net->pooled, LWT_WIDTH, length);
-    lwt_round(&operand, net->pooled, LWT_WIDTH);
+    lwt_finish_pool(net->pooled, text);
+    lwt_round(&operand, net->pooled, LWT_FEATURES);
     if (lwt_pooler.values) {
         lwt_multiply(&lwt_pooler, &operand, net->row);
         for (int i = 0; i < LWT_WIDTH; i++)
@@ -101,8 +101,6 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
             normalise(&lwt_blocks[0].attention_norm, net->row);
         lwt_store(&net->states[0], t, net->row);
     }
-    for (int i = 0; i < LWT_WIDTH; i++)
-        net->pooled[i] = 0;
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
@@ -112,7 +110,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
         for (int t = 0; t < wanted; t++) {
             encode(net, &lwt_blocks[l], &net->states[from], t, text->length);
             if (last) {
-                lwt_pool(net->pooled, net->row, LWT_WIDTH);
+                lwt_pool(net->pooled, text, t, net->row);
             } else {
                 if (LWT_INLINE)
                     normalise(&lwt_blocks[l + 1].attention_norm, net->row);
@@ -120,5 +118,5 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
             }
         }
     }
-    classify(net, text->length, logits);
+    classify(net, text, logits);
 }

@@ -20,9 +20,9 @@ extern const lwt_linear lwt_pooler, lwt_classifier; /* a pooler without values: 
 typedef struct {
     lwt_states states[LWT_EFFICIENT ? 2 : 3];
     float scores[LWT_LENGTH];
-    float pooled[LWT_WIDTH], row[LWT_WIDTH], mixed[LWT_INNER];
+    float pooled[LWT_FEATURES], row[LWT_WIDTH], mixed[LWT_INNER];
     float inner[LWT_INNER];
-    int16_t integers[LWT_INNER];
+    int16_t integers[LWT_OPERAND];
 } lwt_network;
 
 /* Logits [LWT_OUTPUTS] of a text. */

@@ -33,22 +33,20 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
         lwt_normalise(&lwt_blocks[0].norm, net->row, LWT_WIDTH, LWT_EPSILON);
         lwt_store(&net->states[0], t, net->row);
     }
-    for (int i = 0; i < LWT_WIDTH; i++)
-        net->pooled[i] = 0;
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length; /* the convolution is causal: one query is enough */
         for (int t = 0; t < wanted; t++) {
             encode(net, &lwt_blocks[l], &net->states[l % 2], t, text->length);
             if (last) {
-                lwt_pool(net->pooled, net->row, LWT_WIDTH);
+                lwt_pool(net->pooled, text, t, net->row);
             } else {
                 lwt_normalise(&lwt_blocks[l + 1].norm, net->row, LWT_WIDTH, LWT_EPSILON);
                 lwt_store(&net->states[(l + 1) % 2], t, net->row);
             }
         }
     }
-    lwt_finish_pool(net->pooled, LWT_WIDTH, text->length);
-    lwt_round(&operand, net->pooled, LWT_WIDTH);
+    lwt_finish_pool(net->pooled, text);
+    lwt_round(&operand, net->pooled, LWT_FEATURES);
     lwt_multiply(&lwt_classifier, &operand, logits);
 }

@@ -21,9 +21,9 @@ extern const lwt_linear lwt_classifier;
 typedef struct {
     lwt_states states[2];
     float scores[LWT_LENGTH];
-    float pooled[LWT_WIDTH], row[LWT_WIDTH], mixed[LWT_WIDTH];
+    float pooled[LWT_FEATURES], row[LWT_WIDTH], mixed[LWT_WIDTH];
     float inner[LWT_INNER];
-    int16_t integers[LWT_INNER];
+    int16_t integers[LWT_OPERAND];
 } lwt_network;
 
 /* Logits [LWT_OUTPUTS] of a text. */

@@ -19,17 +19,15 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
     int wanted = LWT_POOL_FIRST ? 1 : text->length, count = 0;
-    for (int i = 0; i < LWT_WIDTH; i++)
-        net->pooled[i] = 0;
     for (int t = 0; t < wanted; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
         if (lwt_embed_norm.scale)
             lwt_normalise(&lwt_embed_norm, net->row, LWT_WIDTH, LWT_EPSILON);
         if (LWT_TAPS)
             count = convolve(net, count);
-        lwt_pool(net->pooled, net->row, LWT_WIDTH);
+        lwt_pool(net->pooled, text, t, net->row);
     }
-    lwt_finish_pool(net->pooled, LWT_WIDTH, text->length);
-    lwt_round(&operand, net->pooled, LWT_WIDTH);
+    lwt_finish_pool(net->pooled, text);
+    lwt_round(&operand, net->pooled, LWT_FEATURES);
     lwt_multiply(&lwt_classifier, &operand, logits);
 }

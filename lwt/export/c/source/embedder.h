@@ -13,9 +13,9 @@ extern const lwt_linear lwt_classifier;
 /* What the convolution looks back on, and a few rows. */
 typedef struct {
     lwt_states states;
-    float pooled[LWT_WIDTH], row[LWT_WIDTH];
+    float pooled[LWT_FEATURES], row[LWT_WIDTH];
     float inner[LWT_INNER];
-    int16_t integers[LWT_INNER];
+    int16_t integers[LWT_OPERAND];
 } lwt_network;
 
 /* Logits [LWT_OUTPUTS] of a text. */

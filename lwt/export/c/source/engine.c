@@ -149,16 +149,36 @@ void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *
     }
 }
 
-void lwt_pool(float *pooled, const float *row, int n)
+void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row)
 {
-    for (int i = 0; i < n; i++)
+    if (t == 0)
+        clear(pooled, LWT_FEATURES);
+    if (LWT_POOL_PAIR && t >= text->first)
+        pooled += LWT_WIDTH;
+    for (int i = 0; i < LWT_WIDTH; i++)
         pooled[i] += LWT_POOL_FIRST ? row[i] : row[i] * row[i];
 }
 
-void lwt_finish_pool(float *pooled, int n, int length)
+/* Sums of squares become the root of their mean. */
+static void root(float *row, int count)
 {
-    for (int i = 0; i < n && !LWT_POOL_FIRST; i++)
-        pooled[i] = __builtin_sqrtf(pooled[i] / length + 1e-12f);
+    for (int i = 0; i < LWT_WIDTH; i++)
+        row[i] = __builtin_sqrtf(row[i] / (count ? count : 1) + 1e-12f);
+}
+
+void lwt_finish_pool(float *pooled, const lwt_row *text)
+{
+    if (LWT_POOL_FIRST)
+        return;
+    root(pooled, LWT_POOL_PAIR ? text->first : text->length);
+    if (LWT_POOL_PAIR) {
+        root(pooled + LWT_WIDTH, text->length - text->first);
+        for (int i = 0; i < LWT_WIDTH; i++) {
+            float u = pooled[i], v = pooled[LWT_WIDTH + i];
+            pooled[2 * LWT_WIDTH + i] = u > v ? u - v : v - u;
+            pooled[3 * LWT_WIDTH + i] = u * v;
+        }
+    }
 }
 
 void lwt_softmax(float *scores, int n)

@@ -78,9 +78,9 @@ void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon);
 /* The embedding of position t; `scratch` has room for a row of every width in use. */
 void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x);
 
-/* What the classifier reads: `pooled` starts at 0, sees the states in order, and is finished. */
-void lwt_pool(float *pooled, const float *row, int n);
-void lwt_finish_pool(float *pooled, int n, int length);
+/* What the classifier reads, `pooled` [LWT_FEATURES]: sees the state of every position t in order, and is finished. */
+void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row);
+void lwt_finish_pool(float *pooled, const lwt_row *text);
 
 /* Softmax of n scores, in place. */
 void lwt_softmax(float *scores, int n);
