@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+import math
 import os
 
 import jax
@@ -126,14 +127,17 @@ def _attention_names(section):
 
 
 def in_steps(config, batches):
-    """The config with its durations in optimizer steps, where they are given in epochs."""
+    """The config with its durations in optimizer steps, where they are given in epochs.
+
+    Every epoch is rounded up: the last one then ends at the last step, not a step or two ahead of it.
+    """
     durations = [key for key in ("eval_every", "save_every") if not config[key]]
     if not (config.epochs or durations):
         return config
     epoch = batches.measure()["batches"]
     config = config.copy_and_resolve_references()
     with config.unlocked():
-        config.update({key: max(1, round(epoch)) for key in durations})
+        config.update({key: max(1, math.ceil(epoch)) for key in durations})
         config.steps = max(1, round(config.epochs * epoch)) if config.epochs else config.steps
     return config
 

@@ -175,11 +175,11 @@ def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_
 
 def test_epochs_are_steps(labelled, tmp_path):
     config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled}")
-    config.steps, config.epochs, config.eval_every, config.save_every = 1, 2.0, 0, 0
+    config.steps, config.epochs, config.eval_every, config.save_every, config.keep_last = 1, 5.0, 0, 0, 5
     experiment.train(config, str(tmp_path))
-    records = 120 - 12 - 11  # a tenth to the test, a tenth of the rest to validation
-    epoch = round(records / 8)
-    assert smoke.steps_of(tmp_path)[1:] == ([epoch, 2 * epoch], [epoch, 2 * epoch])
+    records = 120 - 12 - 11  # a tenth to the test, a tenth of the rest to validation: 12.1 batches
+    ends = [13, 26, 39, 52, round(5 * records / 8)]
+    assert smoke.steps_of(tmp_path)[1:] == (ends, ends)
 
 
 def test_classes_for_a_task_of_numbers(labelled, tmp_path):
