@@ -48,6 +48,7 @@ def build(config, workdir, *, base=None, teachers=()):
     if hasattr(data, "labels"):
         checks.check_labels(task_section(config.task).name, config.data.kind, data.labels)
     model, task = make_model(config, data.vocabulary, outputs=data.outputs), make_task(config)
+    checks.check_pool(model, getattr(data, "fields", ()))
     reparam = compose.build(config.reparam)
     trainable, frozen = initial_params(config, model, reparam, base)
     base_print = adapters.fingerprint(base) if base else ""

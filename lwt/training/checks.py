@@ -56,6 +56,23 @@ def check_labels(task, kind, labels):
         raise errors.ConfigError(f"task.name={task!r}: the labels are {what} of {of}; it should be {wanted!r}")
 
 
+def check_pool(model, fields):
+    """Refuses a head that compares two texts for records that have one.
+
+    Args:
+        model: the module.
+        fields: names of the texts of a record.
+
+    Raises:
+        lwt.errors.ConfigError: says what would be right.
+    """
+    if getattr(model, "pool", "") == "pair" and len(fields) != 2:
+        raise errors.ConfigError(
+            f"model.pool='pair' compares two texts, and a record has {len(fields)} ({', '.join(fields)}); it should be "
+            "'rms' or 'first', or data.fields should name two"
+        )
+
+
 def check_select(config, task, sums, validation):
     """Refuses a figure to select by that no evaluation will give, before training starts.
 

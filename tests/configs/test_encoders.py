@@ -182,6 +182,12 @@ def test_epochs_are_steps(labelled, tmp_path):
     assert smoke.steps_of(tmp_path)[1:] == (ends, ends)
 
 
+def test_a_comparison_of_single_texts(labelled, tmp_path):
+    config = smoke.encoder(f"embbert_finetune.py:data=folder:{labelled},pool=pair")
+    with pytest.raises(errors.ConfigError, match=r"model.pool='pair' compares two texts, and a record has 1 \(text\)"):
+        build.build(config, str(tmp_path))
+
+
 def test_classes_for_a_task_of_numbers(labelled, tmp_path):
     config = smoke.encoder(f"embbert_finetune.py:data=folder:{labelled},task=stsb")
     config.task = dict(name="regress")
