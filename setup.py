@@ -20,6 +20,7 @@ JAX = ">=0.10.2,<0.13"
 #     pip install --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 torchvision==0.28.0
 TORCH = "torch==2.13.0"
 TIMM = "timm~=1.0.31"  # brings torchvision
+SKLEARN = "scikit-learn~=1.9"
 
 RUNTIME = [
     f"jax{JAX}",
@@ -69,7 +70,7 @@ TEST = [
     "peft~=0.21.2",
     "transformers>=5.23,<6",
     TIMM,
-    "scikit-learn~=1.9",
+    SKLEARN,
     *DEVICE,
     *NOTEBOOKS,
     *DEMO,
@@ -90,7 +91,7 @@ setuptools.setup(
     install_requires=RUNTIME,
     extras_require={
         "test": TEST,
-        "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, "ctranslate2~=4.8"],
+        "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, SKLEARN, "ctranslate2~=4.8"],
         "c": DEVICE,
         "litert": LITERT,
         "onnx": ONNX,

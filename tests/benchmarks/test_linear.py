@@ -1,0 +1,40 @@
+"""The linear classifier that language models are measured against."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import linear_text
+from lwt import errors
+
+
+def write(folder, record):
+    folder.mkdir()
+    rows = [record(*np.random.default_rng(i).permutation(["one", "two", "six"])) for i in range(120)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"data=folder:{folder}"
+
+
+def test_pairs_of_words_tell_what_words_alone_do_not(tmp_path):
+    task = write(tmp_path / "orders", lambda a, b, c: {"text": f"{a} {b}  {c.upper()}", "label": f"{a}-{b}"})
+    found = linear_text.measure(task)
+    assert found["test_accuracy"] == found["validation"] == 1.0 and found["test_mcc"] == 1.0
+    assert (found["train"], found["test"], found["features"]) == (98, 12, 9)  # three words, six pairs
+
+
+def test_both_texts_of_a_pair_are_read(tmp_path):
+    task = write(tmp_path / "pairs", lambda a, b, c: {"text": c, "text_pair": a, "label": f"{a}{c}"})
+    found = linear_text.measure(task)
+    assert found["test_accuracy"] == 1.0 and found["features"] == 6
+
+
+def test_numbers_are_refused(tmp_path):
+    task = write(tmp_path / "numbers", lambda a, b, c: {"text": a, "label": len(a) / 7})
+    with pytest.raises(errors.ConfigError, match="asks for numbers"):
+        linear_text.measure(task)
+
+
+def test_a_task_that_is_not_there_is_named():
+    with pytest.raises(errors.ConfigError, match="snisp"):
+        linear_text.measure("snisp")
