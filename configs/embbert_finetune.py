@@ -84,7 +84,8 @@ def get_config(arg=""):
         raise ValueError(f"recipe={args['recipe']!r}: there is {', '.join(RECIPES)}")
     recipe = RECIPES[args["recipe"]]
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")
-    compared = "pair" if args["recipe"] == "tuned" and not args["data"] and task in PAIRS else ""
+    by_task = args["recipe"] == "tuned" and not args["data"]  # the tuned recipe knows its tasks
+    compared = "pair" if by_task and task in PAIRS else ""
     of_base = pool_of(args["base"]) if args["method"] != "full" else ""
     pool = args["pool"] or of_base or compared or recipe["pool"]
     if pool and not config.model.get("pooler"):
@@ -109,7 +110,7 @@ def get_config(arg=""):
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01
     config.epochs = recipe["epochs"] * (2 if args["model"] in FROM_SCRATCH else 1)
-    if args["recipe"] == "tuned" and not args["data"]:
+    if by_task:
         config.epochs /= 2 if task in LARGE else 1
         config.data.cut = "middle" if task == "imdb_reviews" else "end"
     if args["method"] != "full":

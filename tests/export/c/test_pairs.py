@@ -17,7 +17,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("cut", "pool"), [("end", "rms"), ("middle", "pair")])
+@pytest.mark.parametrize(("cut", "pool"), [("end", "rms"), ("middle", "rms"), ("middle", "pair")])
 def test_pairs_and_regression(cut, pool, variant, program, tmp_path):
     opened = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2)
     opened.workdir, opened.labels = str(tmp_path), ()
