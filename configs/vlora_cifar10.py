@@ -11,8 +11,9 @@ size     paper: patch 2, width 256, 12 layers, 4 heads, 3 chunks; small: patch 4
 augment  none; basic: flips and crops; mix: with mixup and cutmix as well; full: with RandAugment too, which is made on
          the host, one image after the other, and needs `pip install 'lwt[augment]'`
 data     folder:cifar10, tfds:cifar10, or other images of 32 × 32 pixels in classes
+rows     images of a step
 
-The paper published no recipe. Ours: AdamW (0.9, 0.999), decay 0.05, clipped at norm 1, 128 images a step, the rate
+The paper published no recipe. Ours: AdamW (0.9, 0.999), decay 0.05, clipped at norm 1, the rate
 warmed up over 5 epochs (a tenth of a short run) to 5e-4 (small: 1e-3) and brought to 0 by half a cosine after 100
 epochs (small: 20); labels smoothed by 0.1 with any augmentation. 5,000 of the 50,000 training images are withheld for
 validation; of the checkpoints, "best" is the one with the best accuracy on them.
@@ -32,17 +33,17 @@ BASIC = dict(flip=True, crop=4, padding="zero", label_smoothing=0.1)
 MIX = dict(BASIC, mixup=0.8, cutmix=1.0)
 AUGMENT = {"none": dict(), "basic": BASIC, "mix": MIX, "full": MIX}
 RANDAUGMENT = (2, 9)  # operations, magnitude
-TRAIN, ROWS = 45_000, 128  # images that are left to train on, and those of a step
+TRAIN = 45_000  # images that are left to train on
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training images' channels
 
 
 def get_config(arg=""):
-    """Arguments: rank, mode, chunks and epochs and rate (0: the size's own), size, augment, seed, precision, data,
-    smoke."""
+    """Arguments: rank, mode, chunks and epochs and rate (0: the size's own), size, augment, rows, seed, precision,
+    data, smoke."""
     args = common.parse(
         arg,
         dict(
-            rank=0, mode="recursive", chunks=0, size="paper", epochs=0.0, augment="basic", rate=0.0, seed=0,
+            rank=0, mode="recursive", chunks=0, size="paper", epochs=0.0, augment="basic", rows=128, rate=0.0, seed=0,
             precision="float32", data="folder:cifar10", smoke=False,
         ),
     )  # fmt: skip
@@ -59,10 +60,10 @@ def get_config(arg=""):
     config.data.train = args["data"]
     config.data.channels = 3
     config.data.randaugment = RANDAUGMENT if augment == "full" else ()
-    config.data.rows, config.data.eval_batch = ROWS, 250
+    config.data.rows, config.data.eval_batch = args["rows"], 250
     config.optimizer.learning_rate = args["rate"] or RATES[size]
     config.epochs = args["epochs"] or EPOCHS[size]
-    warmup = min(5.0, config.epochs / 10) * TRAIN / ROWS
+    warmup = min(5.0, config.epochs / 10) * TRAIN / args["rows"]
     config.optimizer.schedule = dict(name="cosine", warmup=round(warmup))
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.05

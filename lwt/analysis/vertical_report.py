@@ -18,10 +18,16 @@ class Metric:
 
 METRICS = {
     "images": Metric("accuracy", "accuracy (%)", 100),
+    "unaugmented": Metric("accuracy", "accuracy (%)", 100),
     "translation": Metric("bleu", "BLEU"),
     "text": Metric("accuracy", "accuracy (%)", 100),
 }
-TITLES = {"images": "Images: the paper's Figure 2", "translation": "Translation", "text": "Text classification"}
+TITLES = {
+    "images": "Images, augmented",
+    "unaugmented": "Images as they are: the paper's Figure 2",
+    "translation": "Translation",
+    "text": "Text classification",
+}
 HOW_TO_READ = """\
 "Test" is the best checkpoint on the test set, "best validation" that checkpoint's own figure: mean ± standard deviation
 over the seeds, and the difference to the whole model. Parameters are those that are stored, all of which are trained;

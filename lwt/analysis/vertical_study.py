@@ -1,4 +1,5 @@
-"""Vertical LoRA beside the whole model: images (the paper's Figure 2), translation, text classification.
+"""Vertical LoRA beside the whole model: images (the paper's Figure 2), with augmentation and as they are, translation,
+text classification.
 
     python -m lwt.analysis.vertical_study --workdir=runs/vertical                              # the paper's size: a GPU
     python -m lwt.analysis.vertical_study --workdir=runs/small --size=small --epochs=10        # two cores
@@ -27,6 +28,7 @@ from lwt.training import command, experiment, hardware
 RECORD = os.path.join("eval", "vertical_study.json")
 WHOLE = "whole"
 RANKS = (8, 4, 2)
+IMAGES = "configs/vlora_cifar10.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Task:
 
 
 TASKS = {
-    "images": Task("configs/vlora_cifar10.py", dict(precision="bfloat16"), chunks=3),
+    "images": Task(IMAGES, dict(precision="bfloat16"), chunks=3),
+    "unaugmented": Task(IMAGES, dict(precision="bfloat16", augment="none"), chunks=3, modes=("recursive",)),
     "translation": Task(
         "configs/translation.py",
         dict(data="multi30k"),
@@ -66,6 +69,9 @@ TASKS = {
 }
 SMALL = {  # six layers of images in place of twelve; and bfloat16 is slower than float32 on most CPUs
     "images": dataclasses.replace(TASKS["images"], arguments=dict(precision="float32"), chunks=2),
+    "unaugmented": dataclasses.replace(
+        TASKS["unaugmented"], arguments=dict(precision="float32", augment="none", rows=32, rate=5e-4), chunks=2
+    ),
     "translation": dataclasses.replace(TASKS["translation"], arguments=dict(data="multi30k", precision="float32")),
 }
 
@@ -82,7 +88,7 @@ def entries(*, seeds=1, size="paper", epochs=0.0, smoke=False):
     for seed in range(seeds):
         for task, about in TASKS.items():
             about = SMALL.get(task, about) if size == "small" else about
-            own = dict(size=size, epochs=epochs) if task == "images" else {}
+            own = dict(size=size, epochs=epochs) if about.config == IMAGES else {}
             spec = study.spec_of(about.config, about.arguments | own, "smoke=true" if smoke else "")
             found.append(study.Entry(f"{task}-{WHOLE}-seed{seed}", dict(task=task, mode=WHOLE, seed=seed), spec))
             for mode in about.modes:
