@@ -78,7 +78,7 @@ def _backward(rate, dtype, saved, d_output):
     def one(sums, item):
         number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, d_output, rate, dtype, total)
+        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, total, d_output, None, rate, dtype)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 
     items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))

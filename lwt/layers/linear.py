@@ -43,8 +43,7 @@ def _matmul_bwd(dtype, saved, dy):
         dx = jax.lax.dot_general(dy, w, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
         dx = dx.astype(like_x.dtype)
     if x is not None:
-        dw = jnp.dot(layout.transposed(x), dy, preferred_element_type=jnp.float32)
-        dw = dw.astype(like_w.dtype)
+        dw = layout.product_over_rows(x, dy).astype(like_w.dtype)
     return dx, dw
 
 

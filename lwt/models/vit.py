@@ -48,9 +48,12 @@ class Block(nn.Module):
         self.mlp = self.make_mlp()
         self.drop = dropout.Dropout(self.dropout)
 
-    def __call__(self, x: Float[Array, "b t d"], *, train: bool = False) -> Float[Array, "b t d"]:
-        attended = self.attention(self.attention_norm(x), None, None, train=train)
-        x = x + self.drop(attended, train=train)
+    def __call__(self, x: Float[Array, "b t d"], *, train: bool = False, first: bool = False):
+        """States `[b t d] -> [b t d]`; with `first`, `[b 1 d]`, of the first place alone, if the attention can."""
+        normed, context = self.attention_norm(x), None
+        if first and self.attention.crosses:
+            x, normed, context = x[:, :1], normed[:, :1], normed
+        x = x + self.drop(self.attention(normed, context, None, train=train), train=train)
         return x + self.drop(self.mlp(self.mlp_norm(x), train=train), train=train)
 
 
@@ -165,6 +168,13 @@ class ViT(nn.Module):
         Raises:
             lwt.errors.ConfigError: the images have another shape.
         """
+        return self.norm(self._encode(batch, train=train))
+
+    def first_state(self, batch, *, train=False):
+        """The first of these, `[b d]`: one query of the last block is enough."""
+        return self.norm(self._encode(batch, train=train, first=True)[:, 0])
+
+    def _encode(self, batch, *, train, first=False):
         image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
         if image.shape[1:] != wanted:
             raise errors.ConfigError(
@@ -172,14 +182,15 @@ class ViT(nn.Module):
                 f"model.channels={self.channels}; one should change"
             )
         x = self.drop(self.embed(image), train=train)
-        for block in self.block:
-            x = block(x, train=train)
-        return self.norm(x)
+        for i, block in enumerate(self.block):
+            x = block(x, train=train, first=first and i == self.layers - 1)
+        return x
 
     def features(self, batch, *, train=False):
         """What the head reads, `[b d]`."""
-        states = self.hidden_states(batch, train=train)
-        return states[:, 0] if self.pool == "token" else states.mean(1)
+        if self.pool == "token":
+            return self.first_state(batch, train=train)
+        return self.hidden_states(batch, train=train).mean(1)
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]`."""

@@ -25,11 +25,10 @@ def plain(q, keys, values, mask, *, key=None):
     return jnp.einsum("bhts,bhsk->bhtk", weights, values)
 
 
-@pytest.mark.parametrize("long", [7, 8])  # of 7 keys: both ways to transpose a product
+@pytest.mark.parametrize("k", [3, 4])  # beside 7 keys: both ways to a product over rows
 @pytest.mark.parametrize("seed", [None, 5])
-def test_value_and_gradients_are_those_of_the_formula(seed, long, monkeypatch):
-    monkeypatch.setattr(attend, "LONG", long)
-    *arrays, mask = problem()
+def test_value_and_gradients_are_those_of_the_formula(seed, k):
+    *arrays, mask = problem(k=k)
     key = None if seed is None else jax.random.key(seed)
     ours = lambda *a: attend.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
     theirs = lambda *a: plain(*a, mask, key=key)  # noqa: E731
@@ -63,7 +62,11 @@ def test_no_weights_are_kept_for_the_backward_pass():
     assert shapes and (3, 2, 11, 13) not in shapes
 
 
+@pytest.mark.parametrize("shape", [(2, 5), (3, 5, 2, 4)], ids=["matrices", "stacks"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_transposed(dtype):
-    x = jnp.arange(24, dtype=dtype).reshape(2, 3, 4)
-    np.testing.assert_array_equal(jax.jit(layout.transposed)(x), np.swapaxes(x, 1, 2))
+@pytest.mark.parametrize("widths", [(9, 4), (8, 4), (4, 9)])
+def test_product_over_rows(widths, dtype, shape):
+    x, y = (jnp.arange(np.prod((*shape, n)), dtype=dtype).reshape(*shape, n) % 7 for n in widths)
+    found = jax.jit(layout.product_over_rows)(x, y)
+    assert found.dtype == jnp.float32
+    np.testing.assert_array_equal(found, np.einsum("...ni,...no->...io", *(np.float32(a) for a in (x, y))))

@@ -5,6 +5,7 @@ import pytest
 
 from configs import vit as sizes
 from lwt import errors, trees
+from lwt.attention import linformer
 from lwt.layers import linear
 from lwt.models import vit
 
@@ -109,6 +110,21 @@ def test_features_are_what_the_head_reads(small, run):
     pooled = states.mean(1) if model.pool == "mean" else states[:, 0]
     assert states.shape == (2, 4 if model.pool == "mean" else 5, 8)
     np.testing.assert_allclose(features, pooled, atol=1e-6)
+
+
+def test_the_last_block_works_for_the_class_token_alone(weights_of):
+    model = VARIANTS["token"]
+    variables, batch = weights_of(model), {"image": images()}
+    lowered = lambda method: jax.jit(lambda v: model.apply(v, batch, method=method)).lower(variables)  # noqa: E731
+    flops = lambda method: lowered(method).compile().cost_analysis()["flops"]  # noqa: E731
+    assert flops("features") < 0.8 * flops("hidden_states")
+
+
+def test_an_attention_that_cannot_cross_works_for_all_places(weights_of, run):
+    model = vit.ViT(**SMALL, attention=linformer.Attention)
+    variables, batch = weights_of(model), {"image": images()}
+    features, states = (run(model, variables, batch, method=method) for method in ("features", "hidden_states"))
+    np.testing.assert_allclose(features, states[:, 0], atol=1e-6)
 
 
 def test_structured_weights_stand_for_arrays(small, run):
