@@ -208,6 +208,6 @@ def _whole(found, rows):
 
 
 def _is_map(weights):
-    """Whether all positions are those of a square map, with or without a class token ahead."""
+    """Whether the keys are those of a square map, with or without a class token ahead, and so the queries, or one."""
     t, s = weights.shape[2:]
-    return t == s and math.isqrt(s) ** 2 in (s, s - 1)
+    return t in (1, s) and math.isqrt(s) ** 2 in (s, s - 1)

@@ -25,8 +25,8 @@ def entry_of(name, **more):
 
 def test_entries():
     names = [entry.name for entry in vertical_study.entries(seeds=2)]
-    # whole, and three ranks in two modes for images, in one mode for the others
-    assert len(names) == len(set(names)) == 2 * (7 + 4 + 4)
+    # whole, and three ranks in two modes for augmented images, in one mode for the others
+    assert len(names) == len(set(names)) == 2 * (7 + 4 + 4 + 4)
     assert names[0] == "images-whole-seed0" and "translation-recursive-r2-seed1" in names
 
 
@@ -40,6 +40,8 @@ def test_configs():
     config = vertical_study.config_of(entry_of("images-base-r4-seed0", size="small", epochs=3.0))
     assert config.reparam.to_dict() == {"name": "vertical", "chunks": 2, "rank": 4, "mode": "base"}
     assert (config.epochs, config.model.layers, config.precision) == (3, 6, "float32")
+    config = vertical_study.config_of(entry_of("unaugmented-whole-seed0", size="small", epochs=3.0))
+    assert (config.epochs, config.data.rows, "flip" in config.task) == (3, 32, False)
     config = vertical_study.config_of(entry_of("translation-whole-seed1", seeds=2))
     assert (config.seed, config.steps, config.reparam.name) == (1, 1_500, "none")
     config = vertical_study.config_of(entry_of("text-recursive-r2-seed0"))
