@@ -13,8 +13,8 @@ augment  none; basic: flips and crops; mix: with mixup and cutmix as well; full:
 data     folder:cifar10, tfds:cifar10, or other images of 32 × 32 pixels in classes
 rows     images of a step
 
-The paper published no recipe. Ours: AdamW (0.9, 0.999), decay 0.05, clipped at norm 1, 128 images a step unless `rows` says
-otherwise, the rate warmed up over 5 epochs (a tenth of a short run) to 5e-4 (small: 1e-3) and brought to 0 by half a
+The paper published no recipe. Ours: AdamW (0.9, 0.999), decay 0.05, clipped at norm 1, 128 images a step unless `rows`
+differs, the rate warmed up over 5 epochs (a tenth of a short run) to 5e-4 (small: 1e-3) and brought to 0 by half a
 cosine after 100 epochs (small: 20); labels smoothed by 0.1 with any augmentation. 5,000 of the 50,000 training images
 are withheld for validation; of the checkpoints, "best" is the one with the best accuracy on them.
 """
