@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 MODELS = {
     "embbert": dict(width=64, reduced=8, layers=2, kernel_size=3, expansion=2, pool="rms"),
     "bert": dict(name="bert", width=64, layers=1),
-    "embedder": dict(name="embedder", width=16, reduced=4),
+    "embedder": dict(name="embedder", width=16, reduced=4, pool="pair"),
     "vit": dict(image_size=8, channels=2, patch=4, width=8, layers=1, heads=2, hidden=12),
     "lh_vit": dict(
         image_size=32, channels=1, stem=8, widths=(8, 8, 16), width=8, heads=2, hidden=8, layers=1, summary=8
@@ -41,6 +41,7 @@ def _config(folder, name):
     if "image_size" not in model:
         config = config_files.load(f"{ROOT}/configs/embbert_finetune.py:data=folder:{_texts(folder)},vocabulary=120")
         config.data.row_length = 12
+        config.data.fields = ("text", "second") if model.get("pool") == "pair" else ("text",)
         model = {"max_length": 12, "head": "classify", **({} if "name" in model else config.model), **model}
     else:
         side, channels = model["image_size"], model["channels"]
@@ -54,7 +55,10 @@ def _config(folder, name):
 
 def _texts(folder):
     words = "cold old bold warm long dark young slow great small".split()
-    rows = [{"text": f"{words[i % 10]} {words[i % 7]}", "label": f"class {i % 3}"} for i in range(60)]
+    rows = [
+        {"text": f"{words[i % 10]} {words[i % 7]}", "second": words[i % 9], "label": f"class {i % 3}"}
+        for i in range(60)
+    ]
     (folder / "texts").mkdir(exist_ok=True)
     (folder / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder / "texts"
@@ -150,6 +154,6 @@ def test_what_is_refused(runs, tmp_path):
         phone.export(half, tmp_path / "x")
     assert phone.export(experiment.load(half.workdir, precision="float32"), tmp_path / "y")["agreement"] == 1
     (tmp_path / "y").unlink()
-    with pytest.raises(errors.ConfigError, match="a record has 4 tokens, more than --length=3"):
+    with pytest.raises(errors.ConfigError, match="a record has 6 tokens, more than --length=3"):
         phone.export(opened, tmp_path / "x", length=3)
     assert not any(tmp_path.iterdir())
