@@ -119,6 +119,14 @@ class _Joined(collections.abc.Sequence):
         part = bisect.bisect_right(self.ends, index)
         return self.parts[part][index - (self.ends[part - 1] if part else 0)]
 
+    def pick(self, indices):
+        """The records of `indices` ([n] array of int); parts stay parts, unless their records are mixed."""
+        owners = np.searchsorted(self.ends, indices, side="right")
+        if not len(indices) or (np.diff(owners) < 0).any():
+            return _Picked(self, indices)
+        begins = [0, *self.ends]
+        return _Joined(tuple(self.parts[i].pick(indices[owners == i] - begins[i]) for i in np.unique(owners)))
+
 
 def load(name, *, split="train", fields=None, max_malformed=0.01):
     """Opens a source.

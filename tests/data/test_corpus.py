@@ -56,6 +56,8 @@ def test_every_part_of_joined_sources_has_documents_of_its_own(folder):
     found = corpus.load("folder:books@news+folder:books+folder:books@pairs")
     assert documents(found) == [*news, *book, ["It is late.", "It is early."]]
     assert found.name == "folder:books@news+folder:books@train+folder:books@pairs" and len(found) == 2 + 6 + 1
+    assert documents(found[1:3]) == [news[1], book[0][:1]]
+    assert documents(found[8:]) == [["It is late.", "It is early."]]
 
 
 def test_records_without_a_text_are_refused(folder):

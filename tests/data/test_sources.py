@@ -35,6 +35,16 @@ def test_joined_sources_follow_each_other(data):
     assert source.fingerprint != sources.load("folder:two@validation+folder:one").fingerprint
 
 
+def test_what_is_picked_of_joined_sources(data):
+    source = sources.load("folder:one+folder:two")
+    assert [values(part) for part in source[3:7].parts] == [["train3", "train4"], ["train100", "train101"]]
+    assert [part.fields for part in source[3:7].parts] == [("x", "one"), ("x", "two")]
+    assert [values(part) for part in source[3:7][2:].parts] == [["train100", "train101"]]
+    assert values(source[8:1:-3]) == ["train103", "train100", "train2"] and len(source[:0]) == 0
+    some = values(source.subset(6))
+    assert len(set(some)) == 6 and some == sorted(some, key=values(source).index)
+
+
 def test_a_split_of_all_parts():
     assert sources.at("folder:a", "test") == sources.at("folder:a@train", "test") == "folder:a@test"
     assert sources.at("tfds:b/c-d@train[:9]+folder:me@home/x", "s") == "tfds:b/c-d@s+folder:me@home/x@s"
