@@ -44,6 +44,7 @@ def base():
     config.data.channels = 0  # images: what they are converted to: 3, 1 (grey), or 0: they are alike already
     config.data.randaugment = ()  # images: (operations, magnitude), made ahead of time by torchvision; () for none
     config.data.max_train_records = 0  # 0: all
+    config.data.max_eval_records = 0  # of the validation set, in the evaluations of training; 0: all
     config.data.max_malformed = 0.01  # share of malformed records above which the run fails
     config.data.clean = ml_collections.ConfigDict()
     config.data.clean.lowercase = True
@@ -128,7 +129,7 @@ def smoke(config):
     """The same set-up, shrunk so that two steps run in seconds: what CI runs of every config."""
     config.steps, config.epochs = 2, 0.0
     config.log_every = config.eval_every = config.save_every = 1
-    config.data.max_train_records = 200
+    config.data.max_train_records = config.data.max_eval_records = 200
     config.data.tokenizer.vocabulary = 320
     config.data.rows = 8
     config.data.eval_batch = 8

@@ -132,10 +132,8 @@ class Pairs:
         return batches
 
     def evaluation(self, name, *, limit=0):
-        """The set named ``KIND:NAME@SPLIT``; its first `limit` records if that is not 0."""
-        source = self._load(name)
-        if limit:
-            source = source.subset(limit)
+        """The set named ``KIND:NAME@SPLIT``; `limit` records of it, drawn once, if that is not 0."""
+        source = self._load(name).subset(limit)
         fields = self._section.fields
         source_ids, target_ids = self._tokenize(source)
         records = source.read(0, len(source))

@@ -73,7 +73,7 @@ def build(config, workdir, *, base=None, teachers=()):
     places = devices.shardings(mesh, jax.eval_shape(init, trainable), config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, config.sharding))
     evaluator = evaluation.Evaluator(task, model, mesh)
-    validation = data.evaluation(config.data.validation)
+    validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums, validation)
     weights_of = jax.jit(lambda params, at: linear.merge_floats(expand(reparam, params, at)))
 

@@ -22,14 +22,15 @@ SECTIONS = {  # every key that a config has to have: those of configs/common.py
     "model.": "name",
     "reparam.": "name",
     "task.": "name",
-    "data.": "kind train validation test fields label leak_free masking join max_train_records max_malformed "
-    "min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment packed",
+    "data.": "kind train validation test fields label leak_free masking join max_train_records max_eval_records "
+    "max_malformed min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment packed",
     "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
     "data.tokenizer.": "vocabulary split_digits path",
     "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules trainable clip_norm accumulate",
     "optimizer.schedule.": "name",
 }
-ADDED = {"data": {"packed": True, "cut": "end"}}  # keys that there once were not, with what those runs did
+# Keys that there once were not, with what those runs did.
+ADDED = {"data": {"packed": True, "cut": "end", "max_eval_records": 0}}
 KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 

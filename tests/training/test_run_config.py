@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from configs import common
@@ -42,3 +43,25 @@ def test_a_missing_key_is_named(tiny, tmp_path, key):
     with pytest.raises(errors.ConfigError, match=f"^the config has no key {wanted}: "):
         build.build(config, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_training_evaluates_on_so_many_records(tiny, tmp_path, rows):
+    figures = {}
+    for count in (0, 3):
+        run, workdir = {"steps": 1, "data.max_eval_records": count}, tmp_path / str(count)
+        experiment.train(tiny(run), workdir)
+        figures[count] = next(row["validation/loss"] for row in rows(workdir) if "validation/loss" in row)
+        opened = experiment.load(workdir)
+        again = opened.evaluate(opened.config.data.validation, limit=count)[0]["loss"]
+        np.testing.assert_allclose(figures[count], again, rtol=1e-6)
+    assert figures[0] != figures[3]
+
+
+def test_a_run_of_an_older_version_is_read_as_it_was(tiny, tmp_path):
+    run_config.keep(tiny(), tmp_path)
+    path, kept = tmp_path / "config.json", run_config.read(tmp_path)
+    older = json.loads(path.read_text())
+    for key in run_config.ADDED["data"]:
+        del older["data"][key]
+    path.write_text(json.dumps(older))
+    assert run_config.read(tmp_path).to_dict() == kept.to_dict()
