@@ -20,21 +20,28 @@ import sys
 import tempfile
 import time
 
+from lwt.training import memory
+
 THREADS = 2
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
-# The same for every worker, PyTorch or JAX. Transparent huge pages help where logits come and go by the gigabyte.
+# The same for every worker, PyTorch or JAX, as is the allocator (`memory.settle`, in `arguments`).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": str(THREADS),
     "MKL_NUM_THREADS": str(THREADS),
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "JAX_PLATFORMS": "cpu",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "GLIBC_TUNABLES": memory.TUNABLES,
 }
 
 
 def arguments(description, variants, *, data="folder:mt_de_en_train", more=None):
-    """The flags that every worker understands, parsed; ``more(parser)`` adds some, `data` is that flag's default."""
+    """The flags that every worker understands, parsed; ``more(parser)`` adds some, `data` is that flag's default.
+
+    A worker's first call: it sets the allocator, as lwt's training does. PyTorch gains by that too, where a step takes
+    gigabytes (docs/design/speed.md).
+    """
+    memory.settle()
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", choices=sorted(variants), required=True)
     parser.add_argument("--data", default=data, help="folder:NAME under LWT_DATA")

@@ -13,7 +13,6 @@ from benchmarks import attention_samples, common
 from lwt import trees
 from lwt.analysis import attention_variants, flops
 from lwt.attention import masks
-from lwt.training import memory
 
 VARIANTS = attention_variants.names()
 
@@ -72,7 +71,6 @@ def prepare(variant, flags):
 
 
 def main():
-    memory.settle()  # as training does; PyTorch's side needs no such thing, its allocator keeps what it has
     flags = common.arguments(__doc__, VARIANTS, data="random", more=attention_samples.add_flags)
     run, facts, count = prepare(flags.variant, flags)
     common.serve(run, parameters=count, warmup=0, passes=facts)

@@ -7,7 +7,7 @@ import jax
 from configs import common as configs
 from lwt import trees
 from lwt.reparam import compose
-from lwt.training import build, memory, optim, step
+from lwt.training import build, optim, step
 
 
 def get_config(*, precision, reparam=None):
@@ -31,7 +31,6 @@ def trainer(config, work, *, vocabulary):
         work: ``(training batch, counts)`` of each batch; they go round and round.
         vocabulary: rows of the model's table.
     """
-    memory.settle()  # as training does; PyTorch's side needs no such thing, its allocator keeps what it has
     model, task = build.make_model(config, vocabulary), build.make_task(config)
     reparametrization = compose.build(config.reparam)
     trainable, frozen = build.initial_params(config, model, reparametrization, None)

@@ -23,5 +23,6 @@ def settle():
         os.environ["GLIBC_TUNABLES"] = TUNABLES
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     libc = ctypes.CDLL(None)
-    for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 1 << 28), (M_ARENA_MAX, 1)):
+    never = -1  # what glibc takes as no threshold at all; the largest int, 2 GB, is less than a large step takes
+    for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, never), (M_TOP_PAD, 1 << 28), (M_ARENA_MAX, 1)):
         libc.mallopt(option, value)

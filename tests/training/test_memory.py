@@ -5,24 +5,47 @@ import sys
 
 import pytest
 
-PROGRAM = """
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator is not glibc's")
+
+STARTED_AGAIN = """
 import os, sys
 from lwt.training import memory
 memory.settle()
 print(os.environ.get("GLIBC_TUNABLES"), *sys.argv[1:])
 """
+TAKEN_AGAIN = """
+import ctypes, resource
+from lwt.training import memory
+memory.settle()
+libc = ctypes.CDLL(None)
+libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+libc.memset.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+libc.free.argtypes = [ctypes.c_void_p]
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    block = libc.malloc(5 << 29)
+    libc.memset(block, 1, 5 << 29)
+    libc.free(block)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator is not glibc's")
+def run(tmp_path, program, *arguments, **environment):
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    kept = {key: value for key, value in os.environ.items() if key != "GLIBC_TUNABLES"} | {"PYTHONPATH": os.getcwd()}
+    command = [sys.executable, path, *arguments]
+    return subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=True).stdout
+
+
 def test_the_program_starts_again_once_with_its_arguments(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    environment.pop("GLIBC_TUNABLES", None)
+    asked = run(tmp_path, STARTED_AGAIN, "a b", "--c=1")
+    assert asked == "glibc.malloc.hugetlb=1 a b --c=1\n"
+    asked = run(tmp_path, STARTED_AGAIN, "a b", "--c=1", GLIBC_TUNABLES="glibc.malloc.check=0")
+    assert asked == "glibc.malloc.check=0 a b --c=1\n"
 
-    def run(**more):
-        command = [sys.executable, program, "a b", "--c=1"]
-        return subprocess.run(command, env=environment | more, capture_output=True, text=True, check=True).stdout
 
-    assert run() == "glibc.malloc.hugetlb=1 a b --c=1\n"
-    assert run(GLIBC_TUNABLES="glibc.malloc.check=0") == "glibc.malloc.check=0 a b --c=1\n"
+def test_buffers_of_any_size_stay_in_the_process(tmp_path):
+    # 2.5 GB: what glibc's own options can give as an int ends at 2
+    first, second = map(int, run(tmp_path, TAKEN_AGAIN).split())
+    assert first > 1_000 > 20 > second
