@@ -4,8 +4,6 @@ METHOD is "lora" or "full" (fine-tuning of everything); the layouts are those of
 PEFT as it comes, "lora:real_loss" has the vocabulary loss on real tokens only, "lora:unpadded" packs as well.
 """
 
-import peft
-
 from benchmarks import common, samples, torch_model, torch_train, torch_translation
 
 VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in torch_translation.VARIANTS)
@@ -14,6 +12,11 @@ TRAINED = {"lora": 147_456, "full": torch_model.PARAMETERS}
 
 def adapted(model, *, rank=16):
     """The model behind PEFT's LoRA: only the adapter is trained."""
+    from benchmarks import torch_timm  # noqa: F401  (PEFT imports torchvision, which may not fit PyTorch's build)
+
+    # isort: split
+    import peft
+
     targets = ["query", "key", "value"]
     config = peft.LoraConfig(r=rank, lora_alpha=rank, lora_dropout=0.0, target_modules=targets, bias="none")
     return peft.get_peft_model(model, config)
