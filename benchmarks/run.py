@@ -35,7 +35,7 @@ DEFAULTS = {
         "torch_pretrain": tuple(
             f"{model}:{form}"
             for model in ("embbert", "bert_2mb")
-            for form in ("published", "gathered", "gathered+compiled")
+            for form in ("published", "gathered", "gathered+compiled", "gathered+bf16")
         ),
         "lwt_pretrain": ("embbert:float32", "embbert:bfloat16", "bert_2mb:float32", "bert_2mb:bfloat16"),
     },
@@ -62,7 +62,9 @@ MORE = {
     },
     "decode": {"torch_decode": ("eager+bf16", "compiled+bf16"), "lwt_decode": ("bfloat16",)},
     "pretrain": {
-        "torch_pretrain": tuple(f"{variant}+bf16" for variant in DEFAULTS["pretrain"]["torch_pretrain"]),
+        "torch_pretrain": tuple(
+            f"{model}:{form}+bf16" for model in ("embbert", "bert_2mb") for form in ("published", "gathered+compiled")
+        ),
     },
     "vit": {
         "torch_vit": ("vit:timm+compiled", "vit:timm+bf16", "vit:timm+compiled+bf16", "vit:plain+compiled+bf16"),
@@ -95,13 +97,15 @@ def commands(what, pattern, extra):
 
 
 def hardware():
-    """The processor's name and the cores that we may use."""
+    """The processor's name, the cores that we may use, and what the environment puts in the place of library calls."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
-    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores"
+    preloaded = os.environ.get("LD_PRELOAD", "")
+    instead = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
+    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores{instead}"
 
 
 def rows(what, lines, flags):
@@ -129,7 +133,8 @@ def rows(what, lines, flags):
 
 
 def page(results):
-    """The rows as Markdown: a table for each kind of work; variants ``MODULE/GROUP:REST`` have one for each group."""
+    """The rows as Markdown: tables for each kind of work and machine; variants ``MODULE/GROUP:REST`` have one for each
+    group."""
     parts = [
         "# Speed and memory beside PyTorch and CTranslate2\n",
         "Made by `python -m benchmarks.run`; see `benchmarks/README.md`.",
@@ -138,15 +143,23 @@ def page(results):
         own = [row for row in results if row["config"] == f"benchmarks/{what}"]
         if not own:
             continue
-        parts += [f"\n## {what}\n", f"`{own[0]['command']}` on {own[0]['hardware']}, {own[0]['date']}."]
-        groups = {}
-        for row in own:
-            name = row["overrides"]["variant"]
-            group = name.partition("/")[2].rpartition(":")[0] or "variant"
-            groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
-        for group, cells in groups.items():
-            parts += ["", *_table(group, cells, unit)]
+        parts += [f"\n## {what}"]
+        for machine in sorted({row["hardware"] for row in own}):
+            parts += _machine([row for row in own if row["hardware"] == machine], unit)
     return "\n".join(parts) + "\n"
+
+
+def _machine(own, unit):
+    """Lines on what one command measured: a heading, the command, a table for each group of variants."""
+    parts = [f"\n### {own[0]['hardware']}\n", f"`{own[0]['command']}`, {own[0]['date']}."]
+    groups = {}
+    for row in own:
+        name = row["overrides"]["variant"]
+        group = name.partition("/")[2].rpartition(":")[0] or "variant"
+        groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
+    for group, cells in groups.items():
+        parts += ["", *_table(group, cells, unit)]
+    return parts
 
 
 def _table(title, cells, unit):
@@ -160,17 +173,18 @@ def _table(title, cells, unit):
     return lines
 
 
-def write(folder, what, new):
+def write(folder, new):
     """Puts the rows into ``results.json`` and makes ``README.md``.
 
-    They take the place of all older ones of `what`: the speed of a machine changes from day to day, so a table holds
-    what one command measured.
+    They take the place of all older ones of `what` on the same hardware: the speed of a machine changes from day to
+    day, so a table holds what one command measured.
     """
+    replaced = {(row["config"], row["hardware"]) for row in new}
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
     old = json.loads(path.read_text()) if path.exists() else []
-    kept = [row for row in old if row["config"] != f"benchmarks/{what}"]
+    kept = [row for row in old if (row["config"], row["hardware"]) not in replaced]
     path.write_text(json.dumps(kept + new, indent=1) + "\n")
     (folder / "README.md").write_text(page(kept + new))
 
@@ -205,7 +219,7 @@ def main():
     for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
     if flags.out:
-        write(flags.out, flags.what, rows(flags.what, lines, flags))
+        write(flags.out, rows(flags.what, lines, flags))
 
 
 if __name__ == "__main__":

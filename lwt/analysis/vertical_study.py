@@ -51,7 +51,7 @@ class Task:
 
 TASKS = {
     "images": Task(IMAGES, dict(precision="bfloat16"), chunks=3),
-    "unaugmented": Task(IMAGES, dict(precision="bfloat16", augment="none"), chunks=3, modes=("recursive",)),
+    "unaugmented": Task(IMAGES, dict(precision="bfloat16", augment="none"), chunks=3),
     "translation": Task(
         "configs/translation.py",
         dict(data="multi30k"),

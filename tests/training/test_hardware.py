@@ -27,6 +27,9 @@ def test_a_run_tells_the_machines_that_it_was_on(tmp_path, monkeypatch):
     [
         ("flags\t\t: fpu avx512_bf16 avx512f\n", True),
         ("flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n", False),
+        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2 avx512_bf16\n", False),
+        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2 avx512f\n", True),
+        ("vendor_id\t: GenuineIntel\nflags\t\t: fpu avx2 avx512_bf16\n", True),
         ("Features\t: fp asimd bf16\n", False),
         ("", False),
     ],
