@@ -25,8 +25,8 @@ def entry_of(name, **more):
 
 def test_entries():
     names = [entry.name for entry in vertical_study.entries(seeds=2)]
-    # whole, and three ranks in two modes for augmented images, in one mode for the others
-    assert len(names) == len(set(names)) == 2 * (7 + 4 + 4 + 4)
+    # whole, and three ranks: in two modes for images, augmented or not, in one mode for the others
+    assert len(names) == len(set(names)) == 2 * (7 + 7 + 4 + 4)
     assert names[0] == "images-whole-seed0" and "translation-recursive-r2-seed1" in names
 
 
