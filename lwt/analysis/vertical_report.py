@@ -31,9 +31,9 @@ TITLES = {
 HOW_TO_READ = """\
 "Test" is the best checkpoint on the test set, "best validation" that checkpoint's own figure: mean ± standard deviation
 over the seeds, and the difference to the whole model. Parameters are those that are stored, all of which are trained;
-bytes are theirs in float32 with Adam's moments. The time of a step is the median over a run's log lines. "Turn" is by
-how much the validation loss at the end exceeds its lowest value: the paper says that it rises for the whole model
-alone.
+bytes are theirs in float32 with Adam's moments. The time of a step is the median over a run's log lines, to be
+compared within one machine alone. "Turn" is by how much the validation loss at the end exceeds its lowest value: the
+paper says that it rises for the whole model alone.
 """
 
 
@@ -90,7 +90,13 @@ def setting(rows):
     """A sentence on how the models of a task were trained."""
     runs = {(title_of(row["overrides"]), row["seed"]): row for row in rows}
     hours = sum(row["seconds"] for row in runs.values()) / 3600
-    machines = "; ".join(sorted({row["hardware"] for row in rows}))
+    by_machine = {}
+    for (title, _), row in runs.items():
+        by_machine.setdefault(row["hardware"], {})[title] = None
+    machines = "; ".join(
+        f"{machine} ({'; '.join(titles)})" if len(by_machine) > 1 else machine
+        for machine, titles in sorted(by_machine.items())
+    )
     specs = ", ".join(f"`{spec}`" for spec in sorted({row["config"] for row in rows}))
     settings = f"{specs} with the settings of `lwt/analysis/vertical_study.py`"
     return f"{settings}; {len(runs)} runs in {hours:.1f} hours on {machines}."
