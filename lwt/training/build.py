@@ -43,7 +43,7 @@ def build(config, workdir, *, base=None, teachers=()):
     checks.check(config)
     run_config.keep(config, workdir)
     if config.precision == "bfloat16" and hardware.slow_in_bfloat16():
-        LOG.info("this processor has no fast units for bfloat16: float32 may be faster on it (--config.precision=float32)")
+        LOG.info("this processor has no fast units for bfloat16: float32 may be faster (--config.precision=float32)")
     data = make_data(config, workdir)
     if hasattr(data, "labels"):
         checks.check_labels(task_section(config.task).name, config.data.kind, data.labels)

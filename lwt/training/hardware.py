@@ -34,8 +34,10 @@ def of_run(workdir):
 
 
 def slow_in_bfloat16():
-    """Whether products of bfloat16 are known to be slower here than those of float32: on x86 processors without AMX, but
-    for AMD's with AVX512-BF16, whose instructions do twice the products of float32's (Intel's do as many)."""
+    """Whether products of bfloat16 are known to be slower here than those of float32: on x86 processors without AMX.
+
+    AMD's with AVX512-BF16 are none of these: EmbBERT's step took 139 ms on Zen 5, and 184 in float32.
+    """
     if jax.default_backend() != "cpu":
         return False
     found = re.search(r"^flags\s*:(.+)$", _cpuinfo(), re.MULTILINE)
