@@ -81,7 +81,10 @@ def settings(bases, tuned):
         figures, name = record["figures"], embbert_paper.title(record["arguments"]["model"])
         shown = ", ".join(f"{metric} {value:.4g}" for metric, value in figures.items() if isinstance(value, float))
         hours = f"{record['seconds'] / 3600:.1f} hours on {record['hardware']}"
-        found.append(f"{name} was pre-trained on `{record['data']}`: {record['steps']:,} steps, {hours} ({shown}).")
+        source = f"`{record['data']}`"
+        if record.get("init_from"):  # older records lack the key
+            source += f", from `{record['init_from']}` on"
+        found.append(f"{name} was pre-trained on {source}: {record['steps']:,} steps, {hours} ({shown}).")
     if tuned:
         records = tuned.values()
         rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))

@@ -110,6 +110,7 @@ def measure_base(entry, folder, *, found):
         "config": os.path.join(folder, run_config.NAME) if found else entry.spec,
         "epochs": config.epochs,
         "data": config.data.train,
+        "init_from": config.init_from,
         "figures": saved.metrics(saved.last_step()),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),

@@ -207,6 +207,16 @@ def record_of(task, model, start, seed, value):
     }  # fmt: skip
 
 
+def test_the_page_says_where_a_pre_training_began():
+    record = {
+        **{"arguments": {"model": "embbert"}, "data": "folder:snips", "init_from": "runs/base"},
+        **{"figures": {"loss": 4.5}, "seconds": 3600.0, "hardware": "nothing", "steps": 9},
+    }
+    for begun, expected in (("runs/base", "`folder:snips`, from `runs/base` on: 9 steps"), ("", "`folder:snips`: 9")):
+        text = "".join(embbert_report.settings({"base-embbert": record | {"init_from": begun}}, {}))
+        assert f"EmbBERT was pre-trained on {expected}" in text
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """EmbBERT complete for two seeds (0.8 and 0.82, but MNLI 0.5); a third without nlu; Embedder without Snips."""
