@@ -176,7 +176,7 @@ def _table(title, cells, unit):
 def write(folder, new):
     """Puts the rows into ``results.json`` and makes ``README.md``.
 
-    They take the place of all older ones of `what` on the same hardware: the speed of a machine changes from day to
+    They take the place of all older ones of their work on the same hardware: the speed of a machine changes from day to
     day, so a table holds what one command measured.
     """
     replaced = {(row["config"], row["hardware"]) for row in new}
