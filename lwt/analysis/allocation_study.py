@@ -188,7 +188,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/allocation")
+    study.define_flags()
     flags.DEFINE_string("base", None, "Folder of the run that is adapted.")
     flags.DEFINE_string("data", "folder:nlu", "What it learns.")
     flags.DEFINE_float("epochs", 3.0, "Of each run.")

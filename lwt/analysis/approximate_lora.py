@@ -163,6 +163,6 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/approximate_lora")
+    study.define_flags()
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
     command.run(main, required=["workdir"])

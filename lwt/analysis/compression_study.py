@@ -274,7 +274,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/compression")
+    study.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_string("base", None, "Folder of the run that is made lighter.")
     flags.DEFINE_float("epochs", 2.0, "Of training after a cut.")

@@ -164,7 +164,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/embbert")
+    study.define_flags()
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
     flags.DEFINE_list("starts", ["pretrained"], "scratch,pretrained: of the models that the paper pre-trains.")

@@ -84,7 +84,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/radar")
+    study.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
     command.run(main, required=["workdir"])

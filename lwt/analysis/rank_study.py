@@ -72,7 +72,7 @@ def report(found):
     values = flags.FLAGS
     folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in found}
     records = {name: study.read_record(folder, RECORD) for name, folder in folders.items()}
-    rank_report.write(values.out, records, folders, base=values.base, command=results.command_line())
+    rank_report.write(study.out_of(values), records, folders, base=values.base, command=results.command_line())
     return ["README.md", "results.json", "table.csv", "accuracy.png", "loss.png"]
 
 
@@ -87,7 +87,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/lora_ranks")
+    study.define_flags()
     flags.DEFINE_string("config", "configs/lora_ranks.py", "A config file with a sweep().")
     flags.DEFINE_string("base", None, "Workdir of the trained base.")
     flags.DEFINE_string("arguments", "", "More arguments of every run: 'steps=500,rate=0.002'.")

@@ -3,7 +3,7 @@
 Every run has a folder of its own in the study's workdir. The same command goes on where it stopped: a finished run is
 left alone, a broken-off one is taken up again. A run that fails is named (exit code 1) and does not stop the others.
 ``--only=REGEX`` takes the runs whose name matches; ``--index`` takes one of them, for a job array, and writes no
-report. The report holds all runs that have figures.
+report. The report holds all runs that have figures, and lies in the workdir unless ``--out`` says where.
 """
 
 import dataclasses
@@ -166,7 +166,12 @@ def report(chosen, record, write):
     """
     values = flags.FLAGS
     records, missing = collect(values.workdir, chosen, record)
-    return write(values.out, records, missing=missing, command=results.command_line())
+    return write(out_of(values), records, missing=missing, command=results.command_line())
+
+
+def out_of(values):
+    """Folder of the report, from the program's flags."""
+    return values.out or os.path.join(values.workdir, "report")
 
 
 def write_record(folder, record, found):
@@ -214,10 +219,10 @@ def run_all(chosen, run):
     return failures
 
 
-def define_flags(*, out):
-    """The flags of a study's program; `out` is the default folder of its report."""
+def define_flags():
+    """The flags of a study's program."""
     flags.DEFINE_string("workdir", None, "Folder of the runs.")
-    flags.DEFINE_string("out", out, "Folder of the report.")
+    flags.DEFINE_string("out", "", "Folder of the report; none: WORKDIR/report.")
     flags.DEFINE_integer("index", -1, "Run only this one, counted from 0.", lower_bound=-1)
     flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1)
     flags.DEFINE_string("only", "", "A regex for the names of the runs to take.")
@@ -240,6 +245,6 @@ def main(chosen, run, report):
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
-        print(f"wrote {values.out}/{', '.join(report())}")
+        print(f"wrote {out_of(values)}/{', '.join(report())}")
     if failures:
         sys.exit(1)

@@ -151,7 +151,7 @@ def main():
 
 
 if __name__ == "__main__":
-    study.define_flags(out="docs/results/vertical_lora")
+    study.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_enum("size", "paper", ["paper", "small"], "Of the images' model.")
     flags.DEFINE_float("epochs", 0.0, "Of the images' training; 0: the size's own.")

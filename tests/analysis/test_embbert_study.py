@@ -66,7 +66,7 @@ def finished(data, tmp_path_factory):
     """A study by its command; one of its runs has no data."""
     folder = tmp_path_factory.mktemp("study")
     arguments = [
-        f"--workdir={folder}/runs", f"--out={folder}/out", "--models=bert_2mb,embedder", "--seeds=1",
+        f"--workdir={folder}/runs", "--models=bert_2mb,embedder", "--seeds=1",
         "--more=smoke=true", "--only=^snips-bert|^mnli-embedder|^rte-embedder",
     ]  # fmt: skip
     done = subprocess.run(
@@ -81,7 +81,7 @@ def finished(data, tmp_path_factory):
 def test_the_command(finished, data, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
     runs = {"snips-bert_2mb-pretrained-seed0": ("test",), "mnli-embedder-scratch-seed0": PAIRS}
-    page = (finished / "out" / "README.md").read_text()
+    page = (finished / "runs" / "report" / "README.md").read_text()
     for name, parts in runs.items():
         folder = str(finished / "runs" / name)
         record = study.read_record(folder, embbert_study.RECORD)
@@ -92,7 +92,8 @@ def test_the_command(finished, data, monkeypatch):
     assert record["records"]["train"] == 48 and record["records"]["test_mismatched"] == 13
     assert "BERT(2MB) was pre-trained on `folder:english_novels_lm`: 2 steps" in page
     assert "Not in the figures: rte-embedder-scratch-seed0." in page
-    assert {path.name for path in (finished / "out").iterdir()} == {*embbert_report.FILES, embbert_report.CURVES}
+    written = {path.name for path in (finished / "runs" / "report").iterdir()}
+    assert written == {*embbert_report.FILES, embbert_report.CURVES}
 
 
 def test_the_figures_are_those_of_the_checkpoint_and_of_the_file(finished, data, monkeypatch):
