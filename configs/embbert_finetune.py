@@ -33,9 +33,8 @@ import pathlib
 
 from configs import common, embbert_pretrain
 
-TINYNLP = ("imdb_reviews", "ag_news_subset", "cyberbullying", "limit", "emotion", "nlu", "snips")
+TINYNLP, GLUE = embbert_pretrain.TINYNLP, embbert_pretrain.GLUE
 PAIRS = ("mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "stsb")
-GLUE = ("cola", "sst2", *PAIRS)
 LINEAR = r"(?!head/)(?!.*conv/).*kernel"  # every linear layer of an encoder
 # How to go on from a fine-tuned run, and what is trained. The last part of qlora rounds the sum of integers and adapter
 # (and the head), as the exported file has them, so that what is trained, selected and exported is one model.
@@ -98,7 +97,7 @@ def get_config(arg=""):
     if args["base"]:
         config.init_from, config.init_checkpoint, config.init_skip = args["base"], "last", ("head/.*",)
     config.data.kind = "labelled"
-    config.data.train = args["data"] or f"folder:{'glue_' if task in GLUE else ''}{task}"
+    config.data.train = args["data"] or data_of(task)
     config.data.fields = ()
     config.data.rows, config.data.eval_batch = 32, 64
     regression = not args["data"] and task == "stsb"
@@ -124,6 +123,11 @@ def get_config(arg=""):
     return config.lock()
 
 
+def data_of(task):
+    """Where a task's records are, with the splits that came with them."""
+    return f"folder:{'glue_' if task in GLUE else ''}{task}"
+
+
 def pool_of(workdir):
     """What the head of a run reads, which its quantized form has to read as well; "" if there is no run yet."""
     path = pathlib.Path(workdir, "config.json")
@@ -142,7 +146,7 @@ def after_quantization(config, method, base):
 
 
 def sweep(seeds=3, *, models=tuple(embbert_pretrain.MODELS), tasks=TINYNLP + GLUE, starts=("pretrained",)):
-    """Model, start ("pretrained" or "scratch"), task and seed of every run of the study, seed by seed."""
+    """Model, start ("scratch", "pretrained", "further"), task and seed of every run of the study, seed by seed."""
     pairs = [(model, start) for model in models for start in (("scratch",) if model in FROM_SCRATCH else starts)]
     return [
         dict(task=task, model=model, start=start, seed=seed)

@@ -47,7 +47,7 @@ def write(out, records, folders, *, missing, command):
     text += ["## Table 2: memory", "", results.markdown(*_shown(*memory)), MEMORY]
     text += ["## Figure 2", "", "![weights, activations and scores](figure2.png)", ""]
     if bases:
-        curves = {embbert_paper.title(record["arguments"]["model"]): folders[name] for name, record in bases.items()}
+        curves = {_curve(record): folders[name] for name, record in bases.items()}
         plots.learning_curves(curves, out / CURVES, label="masked words and next sentence (nats)")
         text += ["## Pre-training", "", f"![loss of the pre-training]({CURVES})", ""]
     text += ["## Tables 3 and 4: the data", "", results.markdown(*_shown(*data)), DATA]
@@ -215,6 +215,12 @@ def draw(path, memory, lines):
             "paper": {titles[key]: table.rows[key]["average"] for key in keys},
         }
     plots.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
+
+
+def _curve(record):
+    """What the curve of a pre-training is called: by its model, and by its texts if these are a task's own."""
+    arguments = record["arguments"]
+    return ", ".join([embbert_paper.title(arguments["model"]), *filter(None, [arguments.get("data")])])
 
 
 def _percent(values):

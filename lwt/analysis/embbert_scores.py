@@ -63,12 +63,19 @@ def _numbers(found, metrics):
                 yield {"split": split, "metric": metric, "value": value}
 
 
+def line_of(arguments):
+    """``(model, start)`` of a run's line in a table. What was pre-trained further has a line of its own."""
+    if arguments["start"] == "further":
+        return arguments["model"] + embbert_paper.FURTHER, "pretrained"
+    return arguments["model"], arguments["start"]
+
+
 def file_sizes(rows):
     """``{model: bytes}`` of the eight-bit files, on average over the runs (their heads differ)."""
     found = {}
     for row in rows:
         if row["metric"] == "bytes":
-            found.setdefault(row["overrides"]["model"], []).append(row["value"])
+            found.setdefault(line_of(row["overrides"])[0], []).append(row["value"])
     return {model: round(statistics.fmean(sizes)) for model, sizes in found.items()}
 
 
@@ -100,7 +107,7 @@ def collect(rows):
     for row in rows:
         given = row["overrides"]
         if "task" in given and row["metric"] in METRICS:
-            key = given["model"], given["start"], given["form"]
+            key = *line_of(given), given["form"]
             columns = found.setdefault(key, {}).setdefault(row["seed"], {})
             columns.setdefault(column_of(given["task"], row["split"]), {})[row["metric"]] = row["value"]
     return found

@@ -3,6 +3,7 @@
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --out=docs/results/embbert
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb --seeds=1
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=scratch,pretrained --only='^snips|^rte'
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=further --models=embbert --more=recipe=tuned
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=^base --index=$SLURM_ARRAY_TASK_ID   # then
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=-seed --index=$SLURM_ARRAY_TASK_ID   # these
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --report_only
@@ -11,7 +12,9 @@ A model is pre-trained once, in ``base-MODEL`` (`configs/embbert_pretrain.py`). 
 config of that model, is the one that is used; if it is not finished, it is gone on with by its own config. A bundle
 (`lwt/export/bundle.py`) that was put there with the record of its run is used as it is. Then every
 task is fine-tuned from it, in folders like ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`); Embedder
-and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. The best checkpoint is
+and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. With the start
+``further`` a task is fine-tuned from ``base-MODEL-TASK``, which goes on from ``base-MODEL`` on the task's own training
+texts (of GLUE: ``base-MODEL-glue``, on those of all nine tasks). The best checkpoint is
 evaluated on the test set, or on both of MNLI's, then written to a file of integers, and evaluated again from there.
 
 How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. The report holds all runs of the workdir that
@@ -32,7 +35,7 @@ from lwt.training import build, bundled, checkpoint, command, experiment, hardwa
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained")
+STARTS = ("scratch", "pretrained", "further")
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
 
 
@@ -61,22 +64,40 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
     if taken:
         raise errors.ConfigError(f"--more={more}: {taken[0]} is for the study to say; see --models, --suite, --seeds")
     shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
-    bases, runs = {}, []
+    bases, runs = {}, []  # those that others go on from come first
     for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):
-        model, passed = arguments["model"], {key: arguments[key] for key in ("model", "task", "seed")}
-        if arguments["start"] == "pretrained":
-            own = {"model": model}
-            bases[model] = study.Entry(f"base-{model}", own, study.spec_of(PRETRAIN, own, shared))
-            passed = {"base": os.path.join(workdir, bases[model].name), **passed}
+        base = {}
+        for base_name, own, begun in bases_of(arguments):
+            before = {"base": os.path.join(workdir, begun)} if begun else {}
+            bases[base_name] = study.Entry(base_name, own, study.spec_of(PRETRAIN, own | before, shared))
+            base = {"base": os.path.join(workdir, base_name)}  # of the last one
+        passed = base | {key: arguments[key] for key in ("model", "task", "seed")}
         name = "{task}-{model}-{start}-seed{seed}".format(**arguments)
         runs.append(study.Entry(name, arguments, study.spec_of(FINETUNE, passed, more)))
     return [*bases.values(), *runs]
 
 
+def bases_of(arguments):
+    """The pre-training that a run needs, in order: ``[(name, arguments, name of the one that it goes on from)]``."""
+    model, start = arguments["model"], arguments.get("start")
+    if start not in ("pretrained", "further"):
+        return []
+    first = f"base-{model}"
+    found = [(first, {"model": model}, "")]
+    if start == "further":
+        config, task = config_files.module(FINETUNE), arguments["task"]
+        name, texts = ("glue", "glue") if task in config.GLUE else (task, config.data_of(task))
+        found.append((f"{first}-{name}", {"model": model, "data": texts}, first))
+    return found
+
+
 def with_bases(chosen, found):
     """The entries `chosen`, and before them the pre-training that they need, from all entries `found`."""
-    needed = {f"base-{e.arguments['model']}" for e in chosen if e.arguments.get("start") == "pretrained"}
-    names = {entry.name for entry in chosen} | needed
+    names = {entry.name for entry in chosen}
+    names |= {name for entry in chosen for name, *_ in bases_of(entry.arguments)}
+    for entry in found:  # a base that was chosen itself may go on from another
+        if entry.name in names and "data" in entry.arguments:
+            names.add(f"base-{entry.arguments['model']}")
     return [entry for entry in found if entry.name in names]
 
 
@@ -95,9 +116,9 @@ def run(entry, workdir):
         config = run_config.read(folder) if begun else None
         measured = functools.partial(measure_base, found=bool(begun))
         return study.run(entry, workdir, measured, record=RECORD, config=config)
-    base = f"base-{entry.arguments['model']}"
-    if entry.arguments["start"] == "pretrained" and not study.read_record(os.path.join(workdir, base), RECORD):
-        raise errors.ConfigError(f"{workdir}/{base} is not there or not finished: --only='^{base}$' pre-trains it")
+    for base, *_ in bases_of(entry.arguments):
+        if not study.read_record(os.path.join(workdir, base), RECORD):
+            raise errors.ConfigError(f"{workdir}/{base} is not there or not finished: --only='^{base}$' pre-trains it")
     return study.run(entry, workdir, measure, record=RECORD)
 
 
@@ -167,6 +188,6 @@ if __name__ == "__main__":
     study.define_flags()
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
-    flags.DEFINE_list("starts", ["pretrained"], "scratch,pretrained: of the models that the paper pre-trains.")
+    flags.DEFINE_list("starts", ["pretrained"], "scratch,pretrained,further: of the models that the paper pre-trains.")
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
     command.run(main, required=["workdir"])

@@ -168,13 +168,29 @@ def test_entries():
     found = embbert_study.entries("runs/x", seeds=2, starts=embbert_study.STARTS, more="rate=0.1,precision=bfloat16")
     names = [entry.name for entry in found]
     pretrained = set(embbert_paper.MODELS) - set(embbert_paper.FROM_SCRATCH)
-    assert len(set(names)) == len(names) == 7 + 2 * 16 * (2 * 7 + 2)
-    assert {*names[:7]} == {f"base-{model}" for model in pretrained}
+    own = ("", "-glue", *(f"-{task}" for task in config_files.module(embbert_study.FINETUNE).TINYNLP))
+    bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (3 * 7 + 2)
+    assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
     assert tuned == "base=runs/x/base-bert_ea,model=bert_ea,task=rte,seed=1,rate=0.1,precision=bfloat16"
     assert "base=" not in found[names.index("rte-bert_ea-scratch-seed1")].spec
     assert "snips-embedder-pretrained-seed0" not in names
+    further = embbert_study.entries(
+        "runs/x", seeds=1, models=("embbert", "embedder"), starts=("further",), more="rate=0.1"
+    )
+    specs = {entry.name: entry.spec.partition(":")[2] for entry in further}
+    assert list(specs)[:2] == ["base-embbert", "base-embbert-imdb_reviews"] and len(specs) == 1 + 7 + 1 + 2 * 16
+    assert specs["base-embbert-nlu"] == "model=embbert,data=folder:nlu,base=runs/x/base-embbert"
+    assert specs["base-embbert-glue"] == "model=embbert,data=glue,base=runs/x/base-embbert"
+    assert specs["rte-embbert-further-seed0"].startswith("base=runs/x/base-embbert-glue,model=embbert,task=rte,")
+    assert specs["nlu-embbert-further-seed0"].startswith("base=runs/x/base-embbert-nlu,")
+    chosen = study.choose(further, only="^nlu-embbert")
+    needed = ["base-embbert", "base-embbert-nlu", "nlu-embbert-further-seed0"]
+    assert [entry.name for entry in embbert_study.with_bases(chosen, further)] == needed
+    chosen = study.choose(further, only="^base-embbert-nlu")
+    assert [entry.name for entry in embbert_study.with_bases(chosen, further)] == needed[:2]
     wrong = (dict(suite="blue"), dict(models=["embert"]), dict(starts=["x"]), dict(more="rate=1,task=rte"))
     for flag, given in zip(("suite", "models", "starts", "more"), wrong):
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
@@ -224,9 +240,12 @@ def page(tmp_path_factory):
     config, out = config_files.module(ROOT / "configs/embbert_finetune.py"), tmp_path_factory.mktemp("page")
     runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
     runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
+    runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
     runs.remove(("embbert", "pretrained", "nlu", 2))
     records = {
-        f"{task}-{model}-{seed}": record_of(task, model, start, seed, 0.5 if task == "mnli" else 0.8 + 0.02 * seed)
+        f"{task}-{model}-{start}-{seed}": record_of(
+            task, model, start, seed, 0.5 if task == "mnli" else 0.8 + 0.02 * seed
+        )
         for model, start, task, seed in runs
     }
     with pytest.MonkeyPatch.context() as patch:
@@ -246,6 +265,8 @@ def test_the_page_tells_the_figures(page):
     assert f"| Embedder | {' | '.join(['80.00'] * 6)} | – | – | 1 |" in accuracy
     assert "Embedder: no mean without Snips." in accuracy
     assert f"| BERT + EA | {' | '.join(['–'] * 9)} |" in accuracy
+    assert f"| EmbBERT, further pre-trained | {' | '.join(['–'] * 5)} | 84.00 | 84.00 | – | 1 |" in accuracy
+    assert "| EmbBERT-Q, further pre-trained | –" in accuracy
     scratch = tables["7: TinyNLP, accuracy, not pre-trained"]
     assert f"| EmbBERT | {' | '.join(['–'] * 9)} |" in scratch and "| Embedder | 80.00 |" in scratch
     nine = statistics.fmean([*[0.82] * 8, 0.5, 0.5]), statistics.fmean([*[0.82] * 7, 0.5, 0.5]), (8 * 0.82 + 0.5) / 9

@@ -54,6 +54,17 @@ def test_embbert_pretrain(pretrained):
         experiment.load(str(pretrained)).predict(["a text"])
 
 
+def test_embbert_pretrain_goes_on(pretrained, novels, tmp_path):
+    config = smoke.encoder(f"embbert_pretrain.py:model=embbert,data=folder:{novels},base={pretrained}")
+    assert config.optimizer.learning_rate == 1e-3
+    begun = experiment.load(str(pretrained)).weights
+    experiment.train(config, str(tmp_path))
+    gone_on = experiment.load(str(tmp_path), checkpoint="last")
+    assert gone_on.tokenizer.fingerprint == experiment.load(str(pretrained)).tokenizer.fingerprint
+    for name, weight in gone_on.weights.items():
+        assert abs(weight - begun[name]).max() < 0.01  # two small steps away, not drawn anew
+
+
 @pytest.mark.parametrize("model", sorted({*embbert_pretrain.MODELS} - {"embbert", "embedder"}))
 def test_other_encoders(model, novels, tmp_path):
     config = smoke.encoder(f"embbert_pretrain.py:model={model},data=folder:{novels}")
