@@ -5,7 +5,7 @@
     python train.py --config=configs/lh_vit.py:data=radar_parrad,fold=0 --workdir=runs/parrad/0     # and folds 1 to 4
     python -m lwt.analysis.radar_baseline --data=generated:radar_har        # what a linear classifier makes of them
 
-model       lh_vit (231,866 weights of generated maps), vit (231,576) or cnn (587,832)
+model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832) or cnn_small (233,184)
 data        radar_har: generated, eight activities, 1,600 maps to train on, 400 and 800 for validation and test
             radar_parrad: a recording of ONE person, 99 events in six groups; fold K is the test, all else is trained on
 difficulty  of radar_har: easy or hard
@@ -26,7 +26,8 @@ DATA = {  # side and channels of a map, mean and standard deviation of its value
     "radar_parrad": dict(size=64, channels=2, mean=0.15, std=0.15, rows=16, epochs=200.0, records=79),
 }
 VIT = {"radar_har": dict(patch=16, hidden=276), "radar_parrad": dict(patch=8, hidden=288)}  # 64 patches
-MODELS = ("lh_vit", "vit", "cnn")
+CNN = {"cnn": dict(), "cnn_small": dict(widths=(8, 24, 40, 80, 80))}
+MODELS = ("lh_vit", "vit", *CNN)
 DIFFICULTIES = ("easy", "hard")
 FOLDS = 5
 
@@ -46,7 +47,8 @@ def get_config(arg=""):
     data = DATA[args["data"]]
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
-    config.model = dict(name=args["model"], image_size=data["size"], channels=data["channels"])
+    name = "cnn" if args["model"] in CNN else args["model"]
+    config.model = dict(name=name, image_size=data["size"], channels=data["channels"], **CNN.get(args["model"], {}))
     if args["model"] == "vit":
         config.model.update(width=64, layers=4, heads=4, **VIT[args["data"]])
     config.task = dict(
