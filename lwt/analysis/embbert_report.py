@@ -46,13 +46,14 @@ def write(out, records, folders, *, missing, command):
     text += [f"Nothing is measured yet of Tables {', '.join(map(str, empty))}.", ""] if empty else []
     text += ["## Table 2: memory", "", results.markdown(*_shown(*memory)), MEMORY]
     text += ["## Figure 2", "", "![weights, activations and scores](figure2.png)", ""]
-    if bases:
-        curves = {_curve(record): folders[name] for name, record in bases.items()}
+    first = {name: r["arguments"]["model"] for name, r in bases.items() if "data" not in r["arguments"]}
+    if first:  # losses of one text; those of a task's own texts are no part of the picture
+        curves = {embbert_paper.title(model): folders[name] for name, model in first.items()}
         plots.learning_curves(curves, out / CURVES, label="masked words and next sentence (nats)")
         text += ["## Pre-training", "", f"![loss of the pre-training]({CURVES})", ""]
     text += ["## Tables 3 and 4: the data", "", results.markdown(*_shown(*data)), DATA]
     (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return [*FILES, *([CURVES] if bases else [])]
+    return [*FILES, *([CURVES] if first else [])]
 
 
 HOW_TO_READ = """\
@@ -215,12 +216,6 @@ def draw(path, memory, lines):
             "paper": {titles[key]: table.rows[key]["average"] for key in keys},
         }
     plots.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
-
-
-def _curve(record):
-    """What the curve of a pre-training is called: by its model, and by its texts if these are a task's own."""
-    arguments = record["arguments"]
-    return ", ".join([embbert_paper.title(arguments["model"]), *filter(None, [arguments.get("data")])])
 
 
 def _percent(values):
