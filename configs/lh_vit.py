@@ -1,11 +1,12 @@
-"""LH-ViT on micro-Doppler maps of human activity, beside a ViT of as many weights and a CNN (Huan et al. 2023).
+"""LH-ViT on micro-Doppler maps of human activity, beside a ViT of as many weights and CNNs (Huan et al. 2023).
 
     python train.py --config=configs/lh_vit.py --workdir=runs/lh_vit                         # generated maps, hard
     python train.py --config=configs/lh_vit.py:model=vit --workdir=runs/radar-vit
     python train.py --config=configs/lh_vit.py:data=radar_parrad,fold=0 --workdir=runs/parrad/0     # and folds 1 to 4
     python -m lwt.analysis.radar_baseline --data=generated:radar_har        # what a linear classifier makes of them
 
-model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832) or cnn_small (233,184)
+model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832), cnn_small (233,184) or cnn_tiny
+            (85,696)
 data        radar_har: generated, eight activities, 1,600 maps to train on, 400 and 800 for validation and test
             radar_parrad: a recording of ONE person, 99 events in six groups; fold K is the test, all else is trained on
 difficulty  of radar_har: easy or hard
@@ -26,7 +27,7 @@ DATA = {  # side and channels of a map, mean and standard deviation of its value
     "radar_parrad": dict(size=64, channels=2, mean=0.15, std=0.15, rows=16, epochs=200.0, records=79),
 }
 VIT = {"radar_har": dict(patch=16, hidden=276), "radar_parrad": dict(patch=8, hidden=288)}  # 64 patches
-CNN = {"cnn": dict(), "cnn_small": dict(widths=(8, 24, 40, 80, 80))}
+CNN = {"cnn": dict(), "cnn_small": dict(widths=(8, 24, 40, 80, 80)), "cnn_tiny": dict(widths=(8, 16, 24, 48, 48))}
 MODELS = ("lh_vit", "vit", *CNN)
 DIFFICULTIES = ("easy", "hard")
 FOLDS = 5

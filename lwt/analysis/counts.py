@@ -75,7 +75,10 @@ ROWS = (
         Row("configs/vit.py", f"size={size}", classes=1000, paper={"total": paper})
         for size, paper in {"ti16": 5_700_000, "s16": 22_100_000, "b16": 86_600_000}.items()
     ),
-    *(Row("configs/lh_vit.py", f"model={model}", classes=8) for model in ("lh_vit", "vit", "cnn", "cnn_small")),
+    *(
+        Row("configs/lh_vit.py", f"model={model}", classes=8)
+        for model in ("lh_vit", "vit", "cnn", "cnn_small", "cnn_tiny")
+    ),
     Row("configs/lightweight.py", "layers=2,width=96,hidden=384"),
     Row("configs/quickstart.py", "stage=base"),
     Row("configs/quickstart.py", "stage=adapt"),

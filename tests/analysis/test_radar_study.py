@@ -18,7 +18,7 @@ def from_the_root(monkeypatch):
 
 def test_entries():
     names = [entry.name for entry in radar_study.entries(seeds=2)]
-    assert len(names) == len(set(names)) == 2 * 4 * (1 + 5)  # models, and five folds of the recording
+    assert len(names) == len(set(names)) == 2 * 5 * (1 + 5)  # models, and five folds of the recording
     assert "radar_har-lh_vit-seed0" in names and "radar_parrad-cnn-fold4-seed1" in names
 
 
