@@ -97,7 +97,7 @@ def get_config(arg=""):
     if args["base"]:
         config.init_from, config.init_checkpoint, config.init_skip = args["base"], "last", ("head/.*",)
     config.data.kind = "labelled"
-    config.data.train = args["data"] or data_of(task)
+    config.data.train = args["data"] or embbert_pretrain.data_of(task)
     config.data.fields = ()
     config.data.rows, config.data.eval_batch = 32, 64
     regression = not args["data"] and task == "stsb"
@@ -121,11 +121,6 @@ def get_config(arg=""):
     if args["smoke"]:
         embbert_pretrain.smoke(config)
     return config.lock()
-
-
-def data_of(task):
-    """Where a task's records are, with the splits that came with them."""
-    return f"folder:{'glue_' if task in GLUE else ''}{task}"
 
 
 def pool_of(workdir):

@@ -25,9 +25,16 @@ from configs import common
 NOVELS = "folder:english_novels_lm"
 TINYNLP = ("imdb_reviews", "ag_news_subset", "cyberbullying", "emotion", "limit", "nlu", "snips")
 GLUE = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "stsb")
+
+
+def data_of(task):
+    """Where a task's records are, with the splits that came with them."""
+    return f"folder:{'glue_' if task in GLUE else ''}{task}"
+
+
 TEXTS = {
-    "tinynlp": "+".join([NOVELS, *(f"folder:{task}" for task in TINYNLP)]),
-    "glue": "+".join(f"folder:glue_{task}" for task in GLUE),
+    "tinynlp": "+".join([NOVELS, *map(data_of, TINYNLP)]),
+    "glue": "+".join(map(data_of, GLUE)),
 }
 # Weights without heads are those of the paper's table 2 and section 6; see docs/results/parameters.
 EFFICIENT = dict(attention="efficient", heads=1, activation="silu", norm="rms", norm_place="inline", dropout=0.0)

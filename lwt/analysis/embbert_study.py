@@ -85,7 +85,7 @@ def bases_of(arguments):
     first = f"base-{model}"
     found = [(first, {"model": model}, "")]
     if start == "further":
-        config, task = config_files.module(FINETUNE), arguments["task"]
+        config, task = config_files.module(PRETRAIN), arguments["task"]
         name, texts = ("glue", "glue") if task in config.GLUE else (task, config.data_of(task))
         found.append((f"{first}-{name}", {"model": model, "data": texts}, first))
     return found
