@@ -16,6 +16,9 @@ recipe  paper: 10 epochs at a fixed 3e-4
                head reads the root mean square of all positions, where the paper's models with attention read position
                0, and GLUE's pairs are read as two texts, which it compares (pool=pair: four times the head's weights);
                imdb_reviews: a review of more than 256 tokens loses its middle, not its end
+splits  own: the splits that the data came with
+        code: where the authors' code has others, those: Snips is tested on 1,400 texts, its validation and its test
+              set; Emotion's validation set is trained on; then a tenth of the training data is withheld for validation
 teacher a run of the same task to learn from beside the labels; or several, A+B, of whose outputs the mean is learnt;
         "{task}" in it stands for the task. With masked tokens they are asked in every step, and read the same; with
         word_dropout=0 once, and may have other tokenizers
@@ -60,18 +63,25 @@ RECIPES = {
 }
 # Half of the tuned recipe's epochs, for sets that have (in full) more than 30,000 texts, or long ones.
 LARGE = ("imdb_reviews", "ag_news_subset", "cyberbullying", "sst2", "qqp", "mnli", "qnli")
+# Splits of the authors' code: its copy of Snips has two, 1,400 texts being the test; of Emotion's three it joins two.
+CODE_SPLITS = {
+    "snips": dict(train="folder:snips@train", test="folder:snips@validation+folder:snips@test"),
+    "emotion": dict(train="folder:emotion@train+folder:emotion@validation", test="folder:emotion@test"),
+}
 FROM_SCRATCH = ("embedder", "embedder_conv")  # the paper does not pre-train these, and gives them twice the epochs
 
 
 def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool
     (what the head reads, "first", "rms" or "pair"; empty: the recipe's, or the model's own), word_dropout (share of the
-    tokens masked in training; -1: the recipe's), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
+    tokens masked in training; -1: the recipe's), splits, leak_free (leave out of the training data
+    what validation or test hold, too), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", word_dropout=-1.0, teacher="", seed=0, vocabulary=0, precision="float32", smoke=False,
+            pool="", word_dropout=-1.0, splits="own", leak_free=False, teacher="", seed=0, vocabulary=0,
+            precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -81,6 +91,8 @@ def get_config(arg=""):
         raise ValueError(f"method={args['method']!r}: there is full, {', '.join(METHODS)}")
     if args["recipe"] not in RECIPES:
         raise ValueError(f"recipe={args['recipe']!r}: there is {', '.join(RECIPES)}")
+    if args["splits"] not in ("own", "code"):
+        raise ValueError(f"splits={args['splits']!r}: there is own, code")
     recipe = RECIPES[args["recipe"]]
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")
     by_task = args["recipe"] == "tuned" and not args["data"]  # the tuned recipe knows its tasks
@@ -98,7 +110,9 @@ def get_config(arg=""):
         config.init_from, config.init_checkpoint, config.init_skip = args["base"], "last", ("head/.*",)
     config.data.kind = "labelled"
     config.data.train = args["data"] or embbert_pretrain.data_of(task)
-    config.data.fields = ()
+    if args["splits"] == "code" and not args["data"]:
+        config.data.update(CODE_SPLITS.get(task, {}))
+    config.data.fields, config.data.leak_free = (), args["leak_free"]
     config.data.rows, config.data.eval_batch = 32, 64
     regression = not args["data"] and task == "stsb"
     config.task = dict(name="regress" if regression else "classify")
@@ -141,7 +155,7 @@ def after_quantization(config, method, base):
 
 
 def sweep(seeds=3, *, models=tuple(embbert_pretrain.MODELS), tasks=TINYNLP + GLUE, starts=("pretrained",)):
-    """Model, start ("scratch", "pretrained", "further"), task and seed of every run of the study, seed by seed."""
+    """Model, start (of `embbert_study.STARTS`), task and seed of every run of the study, seed by seed."""
     pairs = [(model, start) for model in models for start in (("scratch",) if model in FROM_SCRATCH else starts)]
     return [
         dict(task=task, model=model, start=start, seed=seed)

@@ -18,7 +18,8 @@ MODELS = {  # the names in configs/embbert_pretrain.py -> those of `embbert_memo
     "embbert": "EmbBERT",
     "bert_tiny": "BERT-Tiny",
 }
-FURTHER = "+further"  # after the name of a model: pre-trained on the task's own texts besides
+# Starts that the paper has not -> what is said of their lines. They follow a model's name, "embbert+further".
+VARIANTS = {"further": "further pre-trained", "taught": "taught by three of itself"}
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2
 TINYNLP = {
@@ -248,8 +249,8 @@ embbert-Q      9.56 80.96 67.99 82.45 67.10 68.05 68.06 47.29 87.32 49.28 62.81
 
 
 def title(model, form=FLOAT):
-    """What the paper calls a model, and its eight-bit form; of one that was pre-trained `FURTHER`, that it was."""
-    base = model.removesuffix(FURTHER)
+    """What the paper calls a model, and its eight-bit form; of one of the `VARIANTS`, which it is."""
+    base, _, variant = model.partition("+")
     name = MODELS.get(base, base)
     name = name if form == FLOAT else "EmbBERT-Q" if base == "embbert" else f"{name} (8 bits)"
-    return f"{name}, further pre-trained" if model != base else name
+    return f"{name}, {VARIANTS[variant]}" if variant else name

@@ -64,10 +64,9 @@ def _numbers(found, metrics):
 
 
 def line_of(arguments):
-    """``(model, start)`` of a run's line in a table. What was pre-trained further has a line of its own."""
-    if arguments["start"] == "further":
-        return arguments["model"] + embbert_paper.FURTHER, "pretrained"
-    return arguments["model"], arguments["start"]
+    """``(model, start)`` of a run's line in a table. Variants that the paper has not have lines of their own."""
+    model, start = arguments["model"], arguments["start"]
+    return (f"{model}+{start}", "pretrained") if start in embbert_paper.VARIANTS else (model, start)
 
 
 def file_sizes(rows):

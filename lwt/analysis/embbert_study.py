@@ -3,7 +3,7 @@
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --out=docs/results/embbert
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb --seeds=1
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=scratch,pretrained --only='^snips|^rte'
-    python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=further --models=embbert --more=recipe=tuned
+    python -m lwt.analysis.embbert_study --workdir=runs/embbert --starts=further,taught --models=embbert
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=^base --index=$SLURM_ARRAY_TASK_ID   # then
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --only=-seed --index=$SLURM_ARRAY_TASK_ID   # these
     python -m lwt.analysis.embbert_study --workdir=runs/embbert --report_only
@@ -14,8 +14,11 @@ config of that model, is the one that is used; if it is not finished, it is gone
 task is fine-tuned from it, in folders like ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`); Embedder
 and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. With the start
 ``further`` a task is fine-tuned from ``base-MODEL-TASK``, which goes on from ``base-MODEL`` on the task's own training
-texts (of GLUE: ``base-MODEL-glue``, on those of all nine tasks). The best checkpoint is
-evaluated on the test set, or on both of MNLI's, then written to a file of integers, and evaluated again from there.
+texts (of GLUE: ``base-MODEL-glue``, on those of all nine tasks). With the start ``taught`` it learns beside the labels
+from the mean of the first `TEACHERS` runs of that task whose start is ``pretrained``.
+
+The best checkpoint is evaluated on the test set, or on both of MNLI's, then written to a file of integers, and
+evaluated again from there.
 
 How runs are chosen, gone on with and reported: `lwt/analysis/study.py`. The report holds all runs of the workdir that
 have figures, whatever the flags.
@@ -35,7 +38,8 @@ from lwt.training import build, bundled, checkpoint, command, experiment, hardwa
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further")
+STARTS = ("scratch", "pretrained", "further", "taught")
+TEACHERS = 3
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
 
 
@@ -64,23 +68,35 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
     if taken:
         raise errors.ConfigError(f"--more={more}: {taken[0]} is for the study to say; see --models, --suite, --seeds")
     shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
-    bases, runs = {}, []  # those that others go on from come first
+    bases, runs = {}, {}
     for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):
-        base = {}
         for base_name, own, begun in bases_of(arguments):
             before = {"base": os.path.join(workdir, begun)} if begun else {}
             bases[base_name] = study.Entry(base_name, own, study.spec_of(PRETRAIN, own | before, shared))
-            base = {"base": os.path.join(workdir, base_name)}  # of the last one
-        passed = base | {key: arguments[key] for key in ("model", "task", "seed")}
-        name = "{task}-{model}-{start}-seed{seed}".format(**arguments)
-        runs.append(study.Entry(name, arguments, study.spec_of(FINETUNE, passed, more)))
-    return [*bases.values(), *runs]
+        for needed in (*teachers_of(arguments), arguments):  # what another learns from comes first
+            runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more))
+    return [*bases.values(), *runs.values()]
+
+
+def name_of(arguments):
+    """The folder of a fine-tuning."""
+    return "{task}-{model}-{start}-seed{seed}".format(**arguments)
+
+
+def tuning_of(arguments, workdir, more):
+    """``FILE.py:key=value,...`` of a fine-tuning."""
+    passed = {key: arguments[key] for key in ("model", "task", "seed")}
+    if found := bases_of(arguments):
+        passed = {"base": os.path.join(workdir, found[-1][0])} | passed
+    if found := teachers_of(arguments):
+        passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
+    return study.spec_of(FINETUNE, passed, more)
 
 
 def bases_of(arguments):
     """The pre-training that a run needs, in order: ``[(name, arguments, name of the one that it goes on from)]``."""
     model, start = arguments["model"], arguments.get("start")
-    if start not in ("pretrained", "further"):
+    if start in (None, "scratch"):  # None: a pre-training itself
         return []
     first = f"base-{model}"
     found = [(first, {"model": model}, "")]
@@ -91,10 +107,22 @@ def bases_of(arguments):
     return found
 
 
-def with_bases(chosen, found):
-    """The entries `chosen`, and before them the pre-training that they need, from all entries `found`."""
+def teachers_of(arguments):
+    """The arguments of the fine-tunings that a run learns from."""
+    if arguments.get("start") != "taught":
+        return []
+    return [arguments | {"start": "pretrained", "seed": seed} for seed in range(TEACHERS)]
+
+
+def needs_of(arguments):
+    """Names of the runs that have to be finished before one starts."""
+    return [*(name for name, *_ in bases_of(arguments)), *map(name_of, teachers_of(arguments))]
+
+
+def with_needs(chosen, found):
+    """The entries `chosen`, and before them those that they start or learn from, from all entries `found`."""
     names = {entry.name for entry in chosen}
-    names |= {name for entry in chosen for name, *_ in bases_of(entry.arguments)}
+    names |= {name for entry in chosen for name in needs_of(entry.arguments)}
     for entry in found:  # a base that was chosen itself may go on from another
         if entry.name in names and "data" in entry.arguments:
             names.add(f"base-{entry.arguments['model']}")
@@ -116,9 +144,9 @@ def run(entry, workdir):
         config = run_config.read(folder) if begun else None
         measured = functools.partial(measure_base, found=bool(begun))
         return study.run(entry, workdir, measured, record=RECORD, config=config)
-    for base, *_ in bases_of(entry.arguments):
-        if not study.read_record(os.path.join(workdir, base), RECORD):
-            raise errors.ConfigError(f"{workdir}/{base} is not there or not finished: --only='^{base}$' pre-trains it")
+    for name in needs_of(entry.arguments):
+        if not study.read_record(os.path.join(workdir, name), RECORD):
+            raise errors.ConfigError(f"{workdir}/{name} is not there or not finished: --only='^{name}$' trains it")
     return study.run(entry, workdir, measure, record=RECORD)
 
 
@@ -178,7 +206,7 @@ def main():
         more=values.more,
     )  # fmt: skip
     chosen = study.choose(found, only=values.only, index=values.index)
-    chosen = chosen if values.index >= 0 else with_bases(chosen, found)  # a job of an array does only its own
+    chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own
     write = lambda out, found, **more: embbert_report.write(out, found, study.folders(values.workdir), **more)  # noqa: E731
     report = functools.partial(study.report, chosen, RECORD, write)
     study.main(chosen, functools.partial(run, workdir=values.workdir), report)
@@ -188,6 +216,8 @@ if __name__ == "__main__":
     study.define_flags()
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
-    flags.DEFINE_list("starts", ["pretrained"], "scratch,pretrained,further: of the models that the paper pre-trains.")
+    flags.DEFINE_list(
+        "starts", ["pretrained"], "scratch,pretrained,further,taught: of the models that the paper pre-trains."
+    )
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
     command.run(main, required=["workdir"])

@@ -128,9 +128,9 @@ def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     monkeypatch.setattr(embbert_study, "experiment", None)
     found = found_in(finished / "runs")
     chosen = study.choose(found, only="^snips-bert")
-    assert [e.name for e in embbert_study.with_bases(chosen, found)] == ["base-bert_2mb", chosen[0].name]
+    assert [e.name for e in embbert_study.with_needs(chosen, found)] == ["base-bert_2mb", chosen[0].name]
     run = functools.partial(embbert_study.run, workdir=str(finished / "runs"))
-    assert study.run_all(embbert_study.with_bases(chosen, found), run) == {}
+    assert study.run_all(embbert_study.with_needs(chosen, found), run) == {}
     own, kept = finished / "runs" / chosen[0].name, finished / "kept" / chosen[0].name
     shutil.copytree(own, kept, ignore=shutil.ignore_patterns("checkpoints"))
     record = study.read_record(str(kept), embbert_study.RECORD)
@@ -170,7 +170,8 @@ def test_entries():
     pretrained = set(embbert_paper.MODELS) - set(embbert_paper.FROM_SCRATCH)
     own = ("", "-glue", *(f"-{task}" for task in config_files.module(embbert_study.FINETUNE).TINYNLP))
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (3 * 7 + 2)
+    teachers = 16 * 7  # of the third seed
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (4 * 7 + 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -188,9 +189,15 @@ def test_entries():
     assert specs["nlu-embbert-further-seed0"].startswith("base=runs/x/base-embbert-nlu,")
     chosen = study.choose(further, only="^nlu-embbert")
     needed = ["base-embbert", "base-embbert-nlu", "nlu-embbert-further-seed0"]
-    assert [entry.name for entry in embbert_study.with_bases(chosen, further)] == needed
+    assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed
     chosen = study.choose(further, only="^base-embbert-nlu")
-    assert [entry.name for entry in embbert_study.with_bases(chosen, further)] == needed[:2]
+    assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed[:2]
+    taught = embbert_study.entries("runs/x", seeds=1, models=("embbert",), starts=("taught",), suite="tinynlp")
+    chosen = study.choose(taught, only="^nlu-embbert-taught")
+    teachers = [f"nlu-embbert-pretrained-seed{seed}" for seed in range(3)]
+    needed = ["base-embbert", *teachers, "nlu-embbert-taught-seed0"]
+    assert [entry.name for entry in embbert_study.with_needs(chosen, taught)] == needed
+    assert chosen[0].spec.endswith("task=nlu,seed=0,teacher=" + "+".join(f"runs/x/{name}" for name in teachers))
     wrong = (dict(suite="blue"), dict(models=["embert"]), dict(starts=["x"]), dict(more="rate=1,task=rte"))
     for flag, given in zip(("suite", "models", "starts", "more"), wrong):
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
@@ -241,6 +248,7 @@ def page(tmp_path_factory):
     runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
     runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
     runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
+    runs += [("embbert", "taught", "nlu", 0)]
     runs.remove(("embbert", "pretrained", "nlu", 2))
     records = {
         f"{task}-{model}-{start}-{seed}": record_of(
@@ -267,6 +275,7 @@ def test_the_page_tells_the_figures(page):
     assert f"| BERT + EA | {' | '.join(['–'] * 9)} |" in accuracy
     assert f"| EmbBERT, further pre-trained | {' | '.join(['–'] * 5)} | 84.00 | 84.00 | – | 1 |" in accuracy
     assert "| EmbBERT-Q, further pre-trained | –" in accuracy
+    assert f"| EmbBERT-Q, taught by three of itself | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
     scratch = tables["7: TinyNLP, accuracy, not pre-trained"]
     assert f"| EmbBERT | {' | '.join(['–'] * 9)} |" in scratch and "| Embedder | 80.00 |" in scratch
     nine = statistics.fmean([*[0.82] * 8, 0.5, 0.5]), statistics.fmean([*[0.82] * 7, 0.5, 0.5]), (8 * 0.82 + 0.5) / 9

@@ -204,3 +204,24 @@ def test_classes_for_a_task_of_numbers(labelled, tmp_path):
     config.task = dict(name="regress")
     with pytest.raises(errors.ConfigError, match="the labels are the 2 classes even, odd.*should be 'classify'"):
         build.build(config, str(tmp_path))
+
+
+def test_the_splits_of_the_authors_code(tmp_path, monkeypatch):
+    """Snips: 8 and 8 texts of two sets are the test, and a tenth of 40 is withheld."""
+    (tmp_path / "snips").mkdir()
+    for part, size in {"train": 40, "validation": 8, "test": 8}.items():
+        rows = [json.dumps({"text": f"{part} {i}", "label": i % 2}) for i in range(size)]
+        (tmp_path / "snips" / f"{part}.jsonl").write_text("\n".join(rows) + "\n")
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))
+    sizes = {}
+    for splits in ("own", "code"):
+        config = smoke.encoder(f"embbert_finetune.py:task=snips,splits={splits}")
+        found = build.make_data(config, str(tmp_path / splits)).splits
+        sizes[splits] = len(found.train), len(found.validation), {name: len(part) for name, part in found.tests.items()}
+    assert sizes == {"own": (40, 8, {"test": 8}), "code": (36, 4, {"test": 16})}
+    assert not config.data.leak_free and smoke.encoder("embbert_finetune.py:leak_free=true").data.leak_free
+    of = lambda task: smoke.encoder(f"embbert_finetune.py:task={task},splits=code").data  # noqa: E731
+    assert of("emotion").train == "folder:emotion@train+folder:emotion@validation"
+    assert of("nlu").train == "folder:nlu" and of("nlu").test == ""
+    with pytest.raises(errors.ConfigError, match="splits='paper': there is own, code"):
+        smoke.encoder("embbert_finetune.py:splits=paper")
