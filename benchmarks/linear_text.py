@@ -2,6 +2,7 @@
 
     python -m benchmarks.linear_text
     python -m benchmarks.linear_text --tasks=snips,data=folder:my_intents
+    python -m benchmarks.linear_text --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
 
 scikit-learn's linear support vector machine on TF-IDF of single words and of pairs of neighbours, of each text of a
 record, on the parts and cleaned texts of lwt's own runs. Of a few strengths of regularization, the one that is best on
@@ -30,23 +31,31 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
 def main():
     """The program."""
     for task in flags.FLAGS.tasks or config_files.module(CONFIG).TINYNLP:
-        print(json.dumps(measure(task)), flush=True)
+        print(json.dumps(measure(task, more=flags.FLAGS.more)), flush=True)
 
 
-def measure(task):
+def measure(task, *, more=""):
     """``{"task", "train", "test", "features", "strength", "validation", "test_accuracy", "test_mcc", "seconds"}``.
 
     Args:
         task: of `configs/embbert_finetune.py`, or ``data=KIND:NAME``.
+        more: arguments of that config besides, about the data.
 
     Raises:
         lwt.errors.LwtError: no such task or data, or one of numbers.
     """
     begin = time.perf_counter()
-    config = config_files.load(f"{CONFIG}:recipe=tuned,{task if '=' in task else f'task={task}'}")
+    given = [task if "=" in task else f"task={task}", *filter(None, [more])]
+    config = config_files.load(f"{CONFIG}:recipe=tuned,{','.join(given)}")
     section, clean = config.data, text.Cleaner(**config.data.clean).clean
     with tempfile.TemporaryDirectory() as folder:
-        parts = splits.make(section.train, pathlib.Path(folder, "splits.json"), label=section.label)
+        parts = splits.make(
+            section.train,
+            pathlib.Path(folder, "splits.json"),
+            tests=tuple(filter(None, [section.test])),
+            label=section.label,
+            leak_free=section.leak_free,
+        )
     sources = [parts.train, parts.validation, next(iter(parts.tests.values()))]
     records = [source.read(0, len(source)) for source in sources]
     values = [[record[section.label] for record in rows] for rows in records]
@@ -82,4 +91,5 @@ def measure(task):
 
 if __name__ == "__main__":
     flags.DEFINE_list("tasks", [], "Tasks of configs/embbert_finetune.py, or data=KIND:NAME; none: those of TinyNLP.")
+    flags.DEFINE_string("more", "", "More arguments of the config: 'splits=code,leak_free=true'.")
     command.run(main, required=[])

@@ -29,6 +29,13 @@ def test_both_texts_of_a_pair_are_read(tmp_path):
     assert found["test_accuracy"] == 1.0 and found["features"] == 6
 
 
+def test_what_the_test_holds_is_not_learnt(tmp_path):
+    task = write(tmp_path / "orders", lambda a, b, c: {"text": f"{a} {b}", "label": f"{a}-{b}"})  # six texts
+    assert linear_text.measure(task)["train"] == 98
+    with pytest.raises(errors.DataError, match="data.leak_free leaves no record for"):
+        linear_text.measure(task, more="leak_free=true")
+
+
 def test_numbers_are_refused(tmp_path):
     task = write(tmp_path / "numbers", lambda a, b, c: {"text": a, "label": len(a) / 7})
     with pytest.raises(errors.ConfigError, match="asks for numbers"):
