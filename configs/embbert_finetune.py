@@ -12,7 +12,8 @@ data    another set of texts (or pairs of texts) with labels: folder:NAME, or tf
 base    workdir of a pre-trained run of the same model; empty: from scratch, as the paper trains Embedder and
         Embedder + Conv, for twice the epochs
 recipe  paper: 10 epochs at a fixed 3e-4
-        tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; the
+        tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; from
+               scratch, the initial weights of that recipe of `configs/embbert_pretrain.py`; the
                head reads the root mean square of all positions, where the paper's models with attention read position
                0, and GLUE's pairs are read as two texts, which it compares (pool=pair: four times the head's weights);
                imdb_reviews: a review of more than 256 tokens loses its middle, not its end
@@ -99,6 +100,8 @@ def get_config(arg=""):
     compared = "pair" if by_task and task in PAIRS else ""
     of_base = pool_of(args["base"]) if args["method"] != "full" else ""
     pool = args["pool"] or of_base or compared or recipe["pool"]
+    if args["recipe"] == "tuned" and not args["base"]:
+        config.model.update(embbert_pretrain.TUNED.get(args["model"], {}).get("model", {}))
     if pool and not config.model.get("pooler"):
         config.model.pool = pool
     word_dropout = recipe["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]

@@ -130,6 +130,13 @@ def test_a_pair_of_texts_is_compared_by_the_tuned_recipe():
     assert pool("recipe=tuned,task=stsb,data=folder:mine") == "rms"
 
 
+def test_the_tuned_recipe_s_initial_weights():
+    """From scratch those of its pre-training; from a base on, weights are given."""
+    start = lambda more: smoke.encoder(f"embbert_finetune.py:{more}").model.get("conv_start", "")  # noqa: E731
+    given = ("recipe=tuned", "recipe=tuned,base=runs/x", "recipe=paper", "recipe=tuned,model=bert_2mb")
+    assert [*map(start, given)] == ["present", "", "", ""]
+
+
 def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step; an adapter
     of a student without attention is on its linear layers."""
