@@ -122,6 +122,24 @@ def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
     assert embbert_study.run(base[0], str(tmp_path)) == record
 
 
+def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    workdir = str(finished / "runs")
+
+    def taught():
+        found = embbert_study.entries(workdir, models=("bert_2mb",), starts=("taught",), seeds=1, more="smoke=true")
+        return study.choose(found, only="^snips.*taught")[0]
+
+    monkeypatch.setattr(embbert_study, "TEACHERS", 1)
+    record = embbert_study.run(taught(), workdir)
+    assert record["arguments"]["start"] == "taught" and record["steps"] == 2
+    task = run_config.read(os.path.join(workdir, taught().name)).task
+    assert (task.name, task.teacher) == ("distill", f"{workdir}/snips-bert_2mb-pretrained-seed0")
+    monkeypatch.setattr(embbert_study, "TEACHERS", 2)
+    with pytest.raises(errors.ConfigError, match="snips-bert_2mb-pretrained-seed1 is not there or not finished"):
+        embbert_study.run(taught(), workdir)
+
+
 def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
     monkeypatch.setattr(study, "experiment", None)
