@@ -13,10 +13,10 @@ base    workdir of a pre-trained run of the same model; empty: from scratch, as 
         Embedder + Conv, for twice the epochs
 recipe  paper: 10 epochs at a fixed 3e-4
         tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; from
-               scratch, the initial weights of `configs/embbert_pretrain.py`'s tuned recipe; the head reads the root mean
-               square of all positions, where the paper's models with attention read position 0, and GLUE's pairs are
-               read as two texts, which it compares (pool=pair: four times the head's weights); imdb_reviews: a review of
-               more than 256 tokens loses its middle, not its end
+               scratch, the initial weights of `configs/embbert_pretrain.py`'s tuned recipe; the head reads the root
+               mean square of all positions, where the paper's models with attention read position 0, and GLUE's pairs
+               are read as two texts, which it compares (pool=pair: four times the head's weights); imdb_reviews: a
+               review of more than 256 tokens loses its middle, not its end
 splits  own: the splits that the data came with
         code: where the authors' code has others, those: Snips is tested on 1,400 texts, its validation and its test
               set; Emotion's validation set is trained on; then a tenth of the training data is withheld for validation
