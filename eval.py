@@ -11,7 +11,7 @@ beside it.
 
 from absl import flags
 
-from lwt.training import command
+from lwt.machine import command_line
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or a bundle of one.")
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
@@ -43,8 +43,8 @@ def main():
     if _PREDICT.value:
         found.predict_file(_PREDICT.value)
     else:
-        command.report(found.report(split=_SPLIT.value, data=_DATA.value))
+        command_line.report(found.report(split=_SPLIT.value, data=_DATA.value))
 
 
 if __name__ == "__main__":
-    command.run(main, required=["workdir"])
+    command_line.run(main, required=["workdir"])

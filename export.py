@@ -16,15 +16,15 @@ import runpy
 import sys
 
 from lwt import errors
-from lwt.training import command
+from lwt.machine import command_line
 
 TARGETS = {  # module, and flags of it
     "bundle": ("lwt.export.bundle",),
     "c": ("lwt.export.c",),
-    "litert": ("lwt.export.phone", "--runtime=litert"),
-    "litert-translate": ("lwt.export.phone_translate", "--runtime=litert"),
-    "onnx": ("lwt.export.phone", "--runtime=onnx"),
-    "onnx-translate": ("lwt.export.phone_translate", "--runtime=onnx"),
+    "litert": ("lwt.export.phone.classify", "--runtime=litert"),
+    "litert-translate": ("lwt.export.phone.translate", "--runtime=litert"),
+    "onnx": ("lwt.export.phone.classify", "--runtime=onnx"),
+    "onnx-translate": ("lwt.export.phone.translate", "--runtime=onnx"),
     "safetensors": ("lwt.export.quantize",),
 }
 
@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--target", default="")
     own, rest = parser.parse_known_args()
     if own.target not in TARGETS:
-        command.fail(f"--target={own.target}: {errors.suggest(own.target, TARGETS)}")
+        command_line.fail(f"--target={own.target}: {errors.suggest(own.target, TARGETS)}")
     module, *given = TARGETS[own.target]
     sys.argv[1:] = given + rest
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -7,7 +7,7 @@ python train.py --config=configs/translation.py --config.optimizer.learning_rate
 from absl import flags
 from ml_collections import config_flags
 
-from lwt.training import command
+from lwt.machine import command_line
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; an unfinished run in it is gone on with.")
@@ -16,8 +16,8 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; an unfinishe
 def main():
     from lwt.training import experiment  # after jax.distributed has begun
 
-    command.report(experiment.train(_CONFIG.value, _WORKDIR.value))
+    command_line.report(experiment.train(_CONFIG.value, _WORKDIR.value))
 
 
 if __name__ == "__main__":
-    command.run(main, required=["config", "workdir"])
+    command_line.run(main, required=["config", "workdir"])

@@ -15,14 +15,17 @@ import statistics
 import sys
 import time
 
-from benchmarks import attention_page, attention_samples, common, lwt_attention, torch_attention
-from lwt.analysis import results
-from lwt.training import hardware
+from benchmarks import attention_page, common
+from benchmarks.lwt import attention
+from benchmarks.torch import attention as torch_attention
+from benchmarks.work import attention_samples
+from lwt.machine import hardware
+from lwt.report import results
 
 LENGTHS = tuple(2**i for i in range(7, 15))
 SHORT = (16, 32, 64)  # for the length at which K/V projection pays
 SHORT_VARIANTS = r"/(softmax|kv_projection_\w+)$"
-MODULES = {"lwt_attention": lwt_attention.VARIANTS, "torch_attention": torch_attention.VARIANTS}
+MODULES = {"lwt_attention": attention.VARIANTS, "torch_attention": torch_attention.VARIANTS}
 
 
 def variants(pattern, *, length, causal):
@@ -113,7 +116,7 @@ def command(name, module, length, passes, limit, flags):
     values = dict(variant=name.partition("/")[2], length=length, passes=",".join(passes), memory_limit=limit)
     values |= {key: getattr(flags, key) for key in ("width", "heads", "batch", "reach")}
     given = [f"--{key}={value}" for key, value in values.items()]
-    return [sys.executable, "-m", f"benchmarks.{module}", *given, *(["--causal"] if flags.causal else [])]
+    return [sys.executable, "-m", common.module_of(module), *given, *(["--causal"] if flags.causal else [])]
 
 
 def expected(known, name, of, length):

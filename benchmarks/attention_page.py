@@ -3,10 +3,11 @@
 import json
 import pathlib
 
-from benchmarks import attention_samples
+from benchmarks.work import attention_samples
 from lwt import errors
-from lwt.analysis import attention_variants, results, scaling
 from lwt.attention import kv_projection
+from lwt.report import results, scaling
+from studies.attention import variants
 
 CONFIG = "benchmarks/attention"
 SIZES = ("width", "heads", "batch", "reach", "causal")
@@ -54,7 +55,7 @@ def write(folder, new):
         "",
         *[f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)],
         "",
-        f"d = {width}, h = {heads}, batch {batch}, reach {reach} (the settings: `lwt/analysis/attention_variants.py`), "
+        f"d = {width}, h = {heads}, batch {batch}, reach {reach} (the settings: `studies/attention/variants.py`), "
         f"{'; '.join(dict.fromkeys(row['hardware'] for row in rows))}.",
         "",
         HOW_TO_READ,
@@ -90,8 +91,8 @@ def section(folder, rows, *, causal, head_width):
 
 def without_causal():
     """The variants of lwt that have no causal form."""
-    sections = attention_variants.sections(4, length=4, reach=4)
-    return [name for name, section in sections.items() if not attention_variants.abilities(section).has_causal]
+    sections = variants.sections(4, length=4, reach=4)
+    return [name for name, section in sections.items() if not variants.abilities(section).has_causal]
 
 
 def table_of(rows, metric, of):

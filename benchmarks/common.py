@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from lwt.training import memory
+from lwt.machine import memory
 
 THREADS = 2
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
@@ -186,3 +186,9 @@ def interleave(commands, *, rounds, steps, pause=0.5, report=print):
             worker.process.kill()
             worker.process.wait()
     return lines
+
+
+def module_of(name):
+    """``torch_decode`` -> ``benchmarks.torch.decode``, the worker that measures its variants."""
+    side, _, work = name.partition("_")
+    return f"benchmarks.torch.{name}" if side == "ctranslate2" else f"benchmarks.{side}.{work}"

@@ -9,9 +9,9 @@ import argparse
 
 import jax
 
-from lwt.analysis import results
-from lwt.layers import linear, quantized
-from lwt.training import hardware, latency
+from lwt.layers import linear, quantized_weight
+from lwt.machine import hardware, latency
+from lwt.report import results
 
 SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
 REPEATS = 20  # products of a turn
@@ -21,16 +21,16 @@ def calls(n, inputs, outputs):
     """``{name: function}`` of the ways to multiply; each runs `REPEATS` products and waits for them."""
     x = jax.random.normal(jax.random.key(0), (n, inputs))
     w = jax.random.normal(jax.random.key(1), (inputs, outputs))
-    node = quantized.quantize(w, block=0)
+    node = quantized_weight.quantize(w, block=0)
     integers = node.replace(integer_inputs=True)
-    units, _ = quantized.to_integers(x)
+    units, _ = quantized_weight.to_integers(x)
     products = {
         "float32": (linear.linear, x, w),
         "bfloat16": (lambda x, w: linear.linear(x, w, dtype="bfloat16"), x, w),
         "int8 weights": (linear.linear, x, node),
         "int8 weights, bfloat16": (lambda x, w: linear.linear(x, w, dtype="bfloat16"), x, node),
         "integers": (linear.linear, x, integers),
-        "product alone": (quantized.dot_integers, units, node.values),
+        "product alone": (quantized_weight.dot_integers, units, node.values),
     }
 
     def repeated(product, x, w):

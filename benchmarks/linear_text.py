@@ -19,10 +19,10 @@ from absl import flags
 from sklearn import feature_extraction, svm
 
 from lwt import errors
-from lwt.analysis import config_files
 from lwt.data import labels, splits, text
+from lwt.machine import command_line
 from lwt.metrics import classification
-from lwt.training import command
+from lwt.runs import config_file
 
 CONFIG = "configs/embbert_finetune.py"
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -30,7 +30,7 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)
 
 def main():
     """The program."""
-    for task in flags.FLAGS.tasks or config_files.module(CONFIG).TINYNLP:
+    for task in flags.FLAGS.tasks or config_file.module(CONFIG).TINYNLP:
         print(json.dumps(measure(task, more=flags.FLAGS.more)), flush=True)
 
 
@@ -46,7 +46,7 @@ def measure(task, *, more=""):
     """
     begin = time.perf_counter()
     given = [task if "=" in task else f"task={task}", *filter(None, [more])]
-    config = config_files.load(f"{CONFIG}:recipe=tuned,{','.join(given)}")
+    config = config_file.load(f"{CONFIG}:recipe=tuned,{','.join(given)}")
     section, clean = config.data, text.Cleaner(**config.data.clean).clean
     with tempfile.TemporaryDirectory() as folder:
         parts = splits.make(
@@ -92,4 +92,4 @@ def measure(task, *, more=""):
 if __name__ == "__main__":
     flags.DEFINE_list("tasks", [], "Tasks of configs/embbert_finetune.py, or data=KIND:NAME; none: those of TinyNLP.")
     flags.DEFINE_string("more", "", "More arguments of the config: 'splits=code,leak_free=true'.")
-    command.run(main, required=[])
+    command_line.run(main, required=[])

@@ -14,9 +14,10 @@ import shlex
 import subprocess
 import sys
 
-from benchmarks import common, image_samples
+from benchmarks import common
+from benchmarks.work import image_samples
 
-# The registry: variants by what they do; a variant's worker is `python -m benchmarks.MODULE --variant=VARIANT`.
+# The registry: variants by what they do; `common.module_of` names the worker of each, which takes `--variant=VARIANT`.
 DEFAULTS = {
     "train": {
         "torch_translation": ("plain", "plain+compiled", "real_loss", "unpadded", "unpadded+compiled"),
@@ -72,8 +73,8 @@ MORE = {
 }  # fmt: skip
 UNITS = {"train": "tokens"} | dict.fromkeys(("adapter", "decode", "pretrain", "vit"), "examples")
 # What fills the cache with batches (if it has to be filled), and with which data.
-PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("samples", "folder:mt_de_en_train")) | {
-    "pretrain": ("text_samples", "folder:english_novels_lm"),
+PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("work.samples", "folder:mt_de_en_train")) | {
+    "pretrain": ("work.text_samples", "folder:english_novels_lm"),
     "vit": ("", image_samples.DATA),
 }
 
@@ -91,7 +92,7 @@ def commands(what, pattern, extra):
     if not chosen:
         raise SystemExit(f"--variants={pattern} finds none of {', '.join(found)}")
     return {
-        name: ([sys.executable, "-m", f"benchmarks.{module}", f"--variant={variant}", *extra], {})
+        name: ([sys.executable, "-m", common.module_of(module), f"--variant={variant}", *extra], {})
         for name, (module, variant) in chosen.items()
     }
 

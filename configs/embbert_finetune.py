@@ -4,7 +4,7 @@
     python train.py --config=configs/embbert_finetune.py:model=embedder,task=imdb_reviews --workdir=runs/imdb
     python train.py --config=configs/embbert_finetune.py:data=folder:my_intents --workdir=runs/intents
     python train.py --config=configs/embbert_finetune.py:base=runs/snips,task=snips,method=qlora --workdir=runs/snips-q
-    python -m lwt.analysis.embbert_study --workdir=runs/embbert        # pre-training, all models, all tasks, the report
+    python -m studies.embbert --workdir=runs/embbert        # pre-training, all models, all tasks, the report
 
 task    TinyNLP: imdb_reviews, ag_news_subset, cyberbullying, limit, emotion, nlu, snips
         GLUE: cola, sst2, mrpc, qqp, mnli, qnli, rte, wnli, stsb

@@ -22,7 +22,7 @@ data     another training set, such as the one that lwt.compress.translate_set w
 
 Without base and teacher it is a small translator of its own, on the data of configs/translation.py:data=multi30k.
 Pruned, folded and factorised runs to go on from are made by the commands of lwt/compress/. `recipe` is a chain of both,
-for `python -m lwt.analysis.recipe`.
+for `python -m studies.lighter.recipe`.
 """
 
 from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation

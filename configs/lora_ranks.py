@@ -1,7 +1,7 @@
 """The study of LoRA's rank on a trained translator ("Implementing Transformers", section 4.2 and Table 1).
 
     python train.py --config=configs/lora_ranks.py:base=runs/pool,method=lora,rank=16 --workdir=runs/rank16
-    python -m lwt.analysis.rank_study --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
 
 The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.

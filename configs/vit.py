@@ -1,7 +1,7 @@
 """Vision Transformers by size, from scratch or from a public checkpoint (Dosovitskiy et al. 2021).
 
     python train.py --config=configs/vit.py:size=cifar,data=folder:cifar10 --workdir=runs/vit
-    python -m lwt.export.vit --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
+    python -m lwt.export.torch.timm --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
     python train.py --config=configs/vit.py:size=b16,base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
 
 size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); see SIZES

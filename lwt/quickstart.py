@@ -8,8 +8,10 @@ import shutil
 import time
 
 from lwt import errors
-from lwt.analysis import config_files, plots
-from lwt.training import command, experiment, memory
+from lwt.machine import command_line, memory
+from lwt.report import plots
+from lwt.runs import config_file
+from lwt.training import experiment
 
 FOLDER = "runs/quickstart"
 CONFIG = "configs/quickstart.py"
@@ -18,13 +20,13 @@ CONFIG = "configs/quickstart.py"
 def main():
     """Runs both stages in ``runs/quickstart/`` and prints a table of accuracies and the paths of the plots."""
     begin = time.perf_counter()
-    command.show_log()
+    command_line.show_log()
     base, adapted = f"{FOLDER}/base", f"{FOLDER}/adapted"
     shutil.rmtree(FOLDER, ignore_errors=True)
     print(f"1/4  a base learns three tasks: train.py --config={CONFIG}:stage=base --workdir={base}", flush=True)
-    experiment.train(config_files.load(f"{CONFIG}:stage=base"), base)
+    experiment.train(config_file.load(f"{CONFIG}:stage=base"), base)
     print(f"\n2/4  LoRA teaches it two more: --config={CONFIG}:stage=adapt,base={base} --workdir={adapted}", flush=True)
-    config = config_files.load(f"{CONFIG}:stage=adapt,base={base}")
+    config = config_file.load(f"{CONFIG}:stage=adapt,base={base}")
     experiment.train(config, adapted)
 
     print("\n3/4  both are evaluated on test sequences that neither saw", flush=True)
@@ -58,4 +60,4 @@ if __name__ == "__main__":
     try:
         main()
     except errors.LwtError as error:
-        command.fail(str(error))
+        command_line.fail(str(error))

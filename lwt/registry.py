@@ -10,7 +10,7 @@ from lwt import errors
 
 def names(package):
     """The files of a package, by name."""
-    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__) if not m.ispkg)
 
 
 def module(package, name, *, key):

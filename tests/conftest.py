@@ -21,23 +21,30 @@ import pytest
 
 gc.set_threshold(100_000, 20, 50)  # tracing makes many objects and little garbage: a twentieth less
 
-# Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized`, whose
-# pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
+# Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized_weight`,
+# whose pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
 LWT = pathlib.Path(__file__).parent.parent / "lwt"
 CHECKED = [
-    f"lwt.{path.parent.name}.{path.stem}"
-    for folder in ("attention", "layers", "models")
+    f"lwt.{folder.replace('/', '.')}.{path.stem}"
+    for folder in ("attention", "attention/parts", "layers", "models")
     for path in sorted((LWT / folder).glob("[a-z]*.py"))
-    if path.stem not in ("linear", "quantized")
+    if path.stem not in ("linear", "quantized_weight")
 ]
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
-LONG = ("notebooks", "configs", "training", "analysis", "demo")  # folders of files that take a minute or two each
+LONG = (
+    "notebooks",
+    "configs",
+    "training",
+    "studies",
+    "inspect",
+    "demo",
+)  # slow folders
 
 
 def pytest_collection_modifyitems(items):
     """What takes long begins first, so that no worker is left alone with it at the end."""
-    folder = lambda item: item.path.parent.name  # noqa: E731
+    folder = lambda item: item.path.relative_to(LWT.parent / "tests").parts[0]  # noqa: E731
     items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
 
 
@@ -45,10 +52,10 @@ def pytest_collection_modifyitems(items):
 def tiny():
     """``tiny(changes) -> config`` of a run that takes a second (`training/tiny.py`); changes by dotted key, a section
     as a whole is replaced."""
-    from lwt.analysis import config_files
+    from lwt.runs import config_file
 
     def tiny(changes=None):
-        config = config_files.load(str(pathlib.Path(__file__).parent / "training/tiny.py"))
+        config = config_file.load(str(pathlib.Path(__file__).parent / "training/tiny.py"))
         with config.unlocked():
             for key, value in (changes or {}).items():
                 *section, last = key.split(".")
@@ -70,7 +77,8 @@ def untrained():
     import numpy as np
 
     from lwt import trees
-    from lwt.training import build, checkpoint, experiment, run_config
+    from lwt.runs import checkpoint, run_config
+    from lwt.training import build, experiment
 
     def untrained(config, workdir):
         run_config.keep(config, workdir)

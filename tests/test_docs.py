@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *(path for path in sorted(DOCS.rglob("*.md")) if DOCS / "_build" not in path.parents)]
 LINK = re.compile(r"\[[^]]*\]\(<?([^)>\s]+)>?[^)]*\)")

@@ -29,7 +29,7 @@ def started(monkeypatch):
 
 def test_the_other_flags_are_the_target_s(started):
     assert started("--target=c", "--workdir=a", "--budget", "9") == ("lwt.export.c", ["--workdir=a", "--budget", "9"])
-    assert started("--out=x", "--target", "litert") == ("lwt.export.phone", ["--runtime=litert", "--out=x"])
+    assert started("--out=x", "--target", "litert") == ("lwt.export.phone.classify", ["--runtime=litert", "--out=x"])
     for name, *_ in export.TARGETS.values():
         assert importlib.util.find_spec(name)
 

@@ -4,9 +4,11 @@ import pathlib
 
 import pytest
 
-from lwt.analysis import config_files, cost, counts, results
+from lwt.inspect import cost, counts
+from lwt.report import results
+from lwt.runs import config_file
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[1]
 BASE = 8_257_536  # "Implementing Transformers", section 4.1: 8.2 M
 LORA = {4: 36_864, 8: 73_728, 16: 147_456, 32: 294_912}  # 9,216 a rank; its Table 1: 36k, 72k, 144k, 288k
 
@@ -19,7 +21,7 @@ def from_the_root(monkeypatch):
 
 
 def test_the_paper_s_translator():
-    config = config_files.load("configs/translation.py:data=pool")
+    config = config_file.load("configs/translation.py:data=pool")
     d, f, v, side = 128, 512, 50_048, 4
     attention, norm, mlp = 4 * (d * d + d), 2 * d, 2 * d * f + f + d
     encoder, decoder = side * (attention + mlp + 2 * norm), side * (2 * attention + mlp + 3 * norm)
@@ -30,7 +32,7 @@ def test_the_paper_s_translator():
 
 @pytest.mark.parametrize("rank", LORA)
 def test_lora_on_query_key_value(rank):
-    config = config_files.load(f"configs/lora_ranks.py:rank={rank}")
+    config = config_file.load(f"configs/lora_ranks.py:rank={rank}")
     found = cost.parameters(config, vocabulary=50_048)
     assert found["trainable"] == found["groups"]["adapter"] == LORA[rank] == 9_216 * rank
     assert found["model"] == BASE and found["total"] == BASE + LORA[rank]
@@ -40,7 +42,7 @@ def test_lora_on_query_key_value(rank):
 
 def test_the_adapter_of_a_quantized_embbert():
     """LoRA of rank 8 on every linear layer: 7.5 % of the weights; the head is trained beside it."""
-    found = cost.parameters(config_files.load("configs/embbert_finetune.py:method=qlora,base=runs/sst2,task=sst2"))
+    found = cost.parameters(config_file.load("configs/embbert_finetune.py:method=qlora,base=runs/sst2,task=sst2"))
     assert found["model"] == 357_248 and found["groups"]["adapter"] == 8 * (12 * 2 * 128 + 2 * (16 + 128)) == 26_880
     assert found["trainable"] == 26_880 + 2 * 128 + 2 and round(100 * 26_880 / 357_248, 1) == 7.5
 
@@ -52,7 +54,7 @@ def test_published_vision_transformers():
 
 def test_vertical_lora_on_a_vit():
     """ "Vertical LoRA", Table 1: what is stored is trained, and is that share of the plain ViT's weights."""
-    counts = {rank: cost.parameters(config_files.load(f"configs/vlora_cifar10.py:rank={rank}")) for rank in VERTICAL}
+    counts = {rank: cost.parameters(config_file.load(f"configs/vlora_cifar10.py:rank={rank}")) for rank in VERTICAL}
     assert all(found["trainable"] == found["total"] for found in counts.values())
     assert {rank: found["total"] for rank, found in counts.items()} == VERTICAL
     shares = {rank: round(100 * count / VERTICAL[0], 2) for rank, count in VERTICAL.items()}
@@ -66,7 +68,7 @@ def test_the_table_is_up_to_date_and_holds_every_config():
     written = results.load("docs/results/parameters/results.json")
     found = {(row["config"], row["metric"]): row["value"] for row in written}
     assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}, (
-        "the page is out of date: python -m lwt.analysis.counts"
+        "the page is out of date: python -m lwt.inspect.counts"
     )
     page = counts.page(written, command=written[0]["command"])
     assert (ROOT / "docs/results/parameters/README.md").read_text(encoding="utf-8") == page

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.attention import polynomial, softmax
+from lwt.attention import softmax
+from lwt.attention.parts import polynomial
 from lwt.layers import attend
 
 LARGEST = 2**27  # numbers in the sums of one head

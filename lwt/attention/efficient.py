@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt.attention import base
+from lwt.attention.parts import base
 
 
 class Attention(base.Base):

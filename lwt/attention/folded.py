@@ -5,7 +5,8 @@ import math
 import jax
 import jax.numpy as jnp
 
-from lwt.attention import masks, softmax
+from lwt.attention import softmax
+from lwt.attention.parts import masks
 
 
 class Attention(softmax.Attention):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lwt.attention import base, masks
+from lwt.attention.parts import base, masks
 from lwt.layers import attend
 
 # Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; beyond this all are scaled down alike.

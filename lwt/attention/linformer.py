@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt.attention import base
+from lwt.attention.parts import base
 from lwt.layers import linear
 
 

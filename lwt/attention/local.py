@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from lwt.attention import base, masks
+from lwt.attention.parts import base, masks
 
 
 class Attention(base.Base):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.attention import base
+from lwt.attention.parts import base
 from lwt.layers import attend, conv, linear
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention import base
+from lwt.attention.parts import base
 
 
 class Attention(base.Base):

@@ -5,7 +5,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from lwt.attention import base, local, masks
+from lwt.attention import local
+from lwt.attention.parts import base, masks
 from lwt.layers import attend
 
 

@@ -26,8 +26,9 @@ from absl import flags
 
 from lwt import errors, trees
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import targets
-from lwt.training import command, derive, experiment
+from lwt.training import experiment, new_run
 
 SMOOTHING = 0.85  # β1 and β2 of the paper
 ROUNDING = 1e-6  # singular values this small beside the weight's norm are what float32 made of zeros
@@ -199,7 +200,7 @@ def reallocate(opened, base, out, *, budget, which="adalora", pattern=".*", max_
         "reparam": section,
     }
     start = weights | {name: base[name] for name in found}
-    return derive.write(opened, out, weights=start, reparam=section, adapter=adapter, how=done), done
+    return new_run.write(opened, out, weights=start, reparam=section, adapter=adapter, how=done), done
 
 
 def main():
@@ -211,7 +212,7 @@ def main():
         raise errors.ConfigError(f"{values.workdir} started from no other run; give --base=RUN, to tell what changed")
     given = {key: getattr(values, key) for key in ("budget", "max_rank", "data", "examples")}
     _, done = reallocate(opened, base, values.out, which=values.scores, pattern=values.targets, **given)
-    command.report({"workdir": values.out, **done})
+    command_line.report({"workdir": values.out, **done})
 
 
 if __name__ == "__main__":
@@ -227,4 +228,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("max_rank", 64, "Directions of every weight that are looked at.", lower_bound=1)
     flags.DEFINE_string("data", "", "Of the gradients, KIND:NAME@SPLIT; default: the validation set.")
     flags.DEFINE_integer("examples", 512, "So many of its records; 0: all.", lower_bound=0)
-    command.run(main, required=["workdir", "out", "budget"])
+    command_line.run(main, required=["workdir", "out", "budget"])

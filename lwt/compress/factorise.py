@@ -30,8 +30,9 @@ from absl import flags
 from lwt import errors, trees
 from lwt.compress import activations
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import svd, targets
-from lwt.training import build, command, derive, experiment
+from lwt.training import build, experiment, new_run
 
 DAMPING = 1e-6  # of the mean of XᵀX's diagonal, the least eigenvalue: inputs that are never moved leave it singular
 BYTES = 4  # of a stored number
@@ -224,7 +225,7 @@ def factorise(opened, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, 
     saved = [BYTES * math.prod(found[name].shape) - stored_bytes(found[name], own) for name, own in ranks.items()]
     done["bytes"] = before - sum(saved)
     done |= {"ranks": ranks, "energy_kept": {name: round(found[name].kept(own), 5) for name, own in ranks.items()}}
-    return derive.write(opened, out, weights=weights, reparam=section, adapter=adapter, how=done), done
+    return new_run.write(opened, out, weights=weights, reparam=section, adapter=adapter, how=done), done
 
 
 def main():
@@ -233,7 +234,7 @@ def main():
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
     given = {key: getattr(values, key) for key in ("rank", "energy", "budget", "calibrate", "data")}
     _, done = factorise(opened, values.out, names=values.targets, **given)
-    command.report({"workdir": values.out, **done})
+    command_line.report({"workdir": values.out, **done})
 
 
 if __name__ == "__main__":
@@ -246,4 +247,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("targets", svd.LAYERS, "Regular expression for the names of the weights.")
     flags.DEFINE_integer("calibrate", 0, "Records whose activations say which errors matter; 0: all alike.")
     flags.DEFINE_string("data", "", "Of the calibration, KIND:NAME@SPLIT; default: the validation set.")
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

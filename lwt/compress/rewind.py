@@ -18,8 +18,9 @@ from absl import flags
 
 from lwt import errors, trees
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import compose, prune
-from lwt.training import build, command, derive, experiment
+from lwt.training import build, experiment, new_run
 
 
 def rewind(pruned, out, *, early=None):
@@ -48,7 +49,7 @@ def rewind(pruned, out, *, early=None):
     weights = weights | {name: jnp.where(late[name] != 0, weights[name], 0) for name in names}
     kept, of = (sum(map(count, (weights[name] for name in names))) for count in (jnp.count_nonzero, jnp.size))
     done = {"method": "rewind", "early": early.workdir if early else "initial", "kept": int(kept), "of": int(of)}
-    return derive.write(pruned, out, weights=weights, how=done), done
+    return new_run.write(pruned, out, weights=weights, how=done), done
 
 
 def start_of(opened):
@@ -64,7 +65,7 @@ def main():
     values = flags.FLAGS
     early = experiment.load(values.early, checkpoint=values.early_checkpoint) if values.early else None
     _, done = rewind(experiment.load(values.workdir, checkpoint=values.checkpoint), values.out, early=early)
-    command.report({"workdir": values.out, **done})
+    command_line.report({"workdir": values.out, **done})
 
 
 if __name__ == "__main__":
@@ -73,4 +74,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("early", "", "Folder of a run whose weights to take; default: those that the run started from.")
     flags.DEFINE_string("early_checkpoint", "last", "Of --early: best, last or a step.")
     flags.DEFINE_string("out", None, "Folder of the new run.")
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

@@ -15,8 +15,9 @@ from absl import flags
 
 from lwt import errors
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import prune
-from lwt.training import command, derive, experiment
+from lwt.training import experiment, new_run
 
 
 def sparsify(opened, out, *, sparsity=0.0, pattern=(), scope="layer", names=prune.Prune.targets):
@@ -41,7 +42,7 @@ def sparsify(opened, out, *, sparsity=0.0, pattern=(), scope="layer", names=prun
     made = pruning.expand(weights, {}, 0)
     left, of = (sum(int(count(made[name])) for name in targets) for count in (jnp.count_nonzero, jnp.size))
     done = {"method": "sparsify", "kept": left, "of": of}
-    return derive.write(opened, out, weights=made, how=done), done
+    return new_run.write(opened, out, weights=made, how=done), done
 
 
 def pattern_of(text):
@@ -60,7 +61,7 @@ def main():
     values = flags.FLAGS
     given = dict(sparsity=values.sparsity, pattern=pattern_of(values.pattern), scope=values.scope, names=values.targets)
     _, done = sparsify(experiment.load(values.workdir, checkpoint=values.checkpoint), values.out, **given)
-    command.report({"workdir": values.out, **done})
+    command_line.report({"workdir": values.out, **done})
 
 
 if __name__ == "__main__":
@@ -71,4 +72,4 @@ if __name__ == "__main__":
     flags.DEFINE_enum("scope", "layer", prune.SCOPES, "Of each array, or of all together by one threshold.")
     flags.DEFINE_string("pattern", "", "N:M, in the place of a sparsity: N of any M weights along the inputs stay.")
     flags.DEFINE_string("targets", prune.Prune.targets, "Regular expression for the names of the arrays.")
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

@@ -18,7 +18,8 @@ from absl import flags
 from lwt import errors, trees
 from lwt.compress import gates
 from lwt.layers import linear
-from lwt.training import command, derive, experiment
+from lwt.machine import command_line
+from lwt.training import experiment, new_run
 
 SCORES = ("gradient", "magnitude", "random")
 LAYER = re.compile(r"(?P<stack>encoder/layer|decoder/layer|block)_(?P<index>\d+)(?P<rest>/.*)?")
@@ -60,7 +61,7 @@ def prune(opened, out, *, heads=0.0, units=0.0, layers=(), modules=".*", scores=
     if sizes or "sizes" in opened.config.model:
         model["sizes"] = sizes
     done |= {"parameters": trees.count(weights), "sizes": sizes}
-    return derive.write(opened, out, weights=weights, model=model, how=done), done
+    return new_run.write(opened, out, weights=weights, model=model, how=done), done
 
 
 def scores_of(opened, kind, which, *, data="", examples=0, normalise=False, seed=0):
@@ -120,7 +121,7 @@ def main():
     keys = ("heads", "units", "layers", "modules", "scores", "data", "examples", "normalise", "seed")
     given = {key: getattr(values, key) for key in keys}
     _, done = prune(opened, values.out, **given)
-    command.report({"workdir": values.out, **done})
+    command_line.report({"workdir": values.out, **done})
 
 
 if __name__ == "__main__":
@@ -136,4 +137,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("examples", 0, "So many of its records; 0: all.")
     flags.DEFINE_boolean("normalise", False, "Rank by gradients with an L2 norm of 1 in every module.")
     flags.DEFINE_integer("seed", 0, "Of random scores.")
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

@@ -18,8 +18,9 @@ from absl import flags
 
 from lwt import errors
 from lwt.data import sources
+from lwt.machine import command_line
 from lwt.reparam import adapters
-from lwt.training import command, experiment
+from lwt.training import experiment
 
 SETTINGS, PARTS = "origin.json", "parts"
 PART = 1024  # records that are decoded, and kept, at a time
@@ -112,7 +113,7 @@ def main():
     values, begin = flags.FLAGS, time.perf_counter()
     found = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding={"beams": values.beams})
     made = write(found, values.out, data=values.data, records=values.records)
-    command.report({**made, "decoding": found.task.decoding(), "seconds": round(time.perf_counter() - begin, 1)})
+    command_line.report({**made, "decoding": found.task.decoding(), "seconds": round(time.perf_counter() - begin, 1)})
 
 
 if __name__ == "__main__":
@@ -122,4 +123,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("data", "", "The sources, KIND:NAME@SPLIT; default: what the teacher was trained on.")
     flags.DEFINE_integer("records", 0, "So many records; 0: all.", lower_bound=0)
     flags.DEFINE_integer("beams", 5, "Beam size; 1 is greedy.", lower_bound=1)
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

@@ -18,7 +18,8 @@ import zlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import ragged, sources, splits
+from lwt.data import sources, splits
+from lwt.data.batches import tokenized
 
 LOG = logging.getLogger(__name__)
 SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[.!?][\"')\]])\s+")
@@ -69,9 +70,9 @@ def lines(source):
     for part in source.parts:
         named, fields, last = "document" in part.fields, splits.choose_fields(part.name, part.fields), None
         alone = False if named else _are_sentences(part, fields)
-        for start in range(0, len(part), ragged.CHUNK):
+        for start in range(0, len(part), tokenized.CHUNK):
             texts, documents = [], []
-            for i, record in enumerate(part.read(start, start + ragged.CHUNK), start):
+            for i, record in enumerate(part.read(start, start + tokenized.CHUNK), start):
                 key = (record["document"] if named else 0 if alone else i,)
                 number, last = number + (key != last), key
                 found = _texts(part, i, record, fields)
@@ -130,7 +131,7 @@ def _write(folder, source, tokens, cleaner):
     lengths, documents, checksum = [], [], 0
     with open(folder / "values", "wb") as file:
         for texts, numbers in lines(source):
-            rows = ragged.Ragged.of(tokens.encode([cleaner.clean(text) for text in texts]))
+            rows = tokenized.Ragged.of(tokens.encode([cleaner.clean(text) for text in texts]))
             kept = rows.lengths > 0
             lengths.append(rows.lengths[kept])
             documents.append(np.asarray(numbers, np.int64)[kept])

@@ -1,8 +1,8 @@
 """Cleaning of text, as "Implementing Transformers" describes its data, every part switchable.
 
 The paper: Unicode normalised, URLs and HTML removed, lower-cased, alphanumerics and core punctuation kept. (Its
-limits of 5-64 tokens are applied where pairs are chosen, in `lwt.data.pipeline`.) Text encoders of the BERT family
-read lower-cased text without accents.
+limits of 5-64 tokens are applied where pairs are chosen, in `lwt.data.batches.packed`.) Text encoders of the BERT
+family read lower-cased text without accents.
 """
 
 import dataclasses

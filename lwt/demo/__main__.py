@@ -13,7 +13,7 @@ import threading
 from absl import flags
 
 from lwt import errors
-from lwt.training import command
+from lwt.machine import command_line
 
 HOME = "127.0.0.1"
 
@@ -59,4 +59,4 @@ if __name__ == "__main__":
     flags.DEFINE_multi_string("adapter", [], "NAME=FOLDER of an adapter on this run; may be given several times.")
     flags.DEFINE_string("host", HOME, "Address to serve at; 0.0.0.0: the whole network sees the page.")
     flags.DEFINE_integer("port", 7860, "Port to serve at.", lower_bound=1, upper_bound=65535)
-    command.run(main, required=["workdir"])
+    command_line.run(main, required=["workdir"])

@@ -3,7 +3,9 @@
 import jax
 
 from lwt import errors
-from lwt.data import images, labelled, pipeline, ragged, rows, text
+from lwt.data import text
+from lwt.data.batches import bucketed, packed, tokenized
+from lwt.data.kinds import images, labelled
 from lwt.training import build
 
 LENGTHS = (32, 64, 128, 256, 512)  # tokens that a row is padded to, and the longest that the run has
@@ -73,7 +75,7 @@ class Pairs(Inputs):
         needed = max(int(side.lengths[0]) + 1 for side in (source, read) if side is not None)
         length = next((n for n in lengths(longest) if n >= needed), longest)
         padded = dict(batch=self._rows, multiple=length, max_length=length)
-        return list(pipeline.padded_batches(source, read, **padded))
+        return list(packed.padded_batches(source, read, **padded))
 
 
 class Texts(Inputs):
@@ -92,7 +94,7 @@ class Texts(Inputs):
         examples = self._examples([" ".join(side.split()) for side in given])
         counts = [int(side.lengths[0]) for side in examples.sides]
         self._check(min(counts) and sum(counts), self.data.max_length - 1 - len(counts))
-        return list(rows.Padded(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
+        return list(bucketed.Padded(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
 
     def _examples(self, given):
         return self.data.from_texts(["\t".join(given)]).examples
@@ -107,7 +109,7 @@ class Unlabelled(Texts):
 
     def _examples(self, given):
         ids = self.data.tokenizer.encode([self._cleaner.clean(side) for side in given])
-        return labelled.Examples((ragged.Ragged.of(ids),), None, self.data.max_length)
+        return labelled.Examples((tokenized.Ragged.of(ids),), None, self.data.max_length)
 
     def examples(self, count):
         """None: a record is a stretch of running text."""
@@ -132,7 +134,7 @@ class Images(Inputs):
         if not given[0]:
             raise errors.DataError("There is no image yet: drop one here, or choose a file.")
         examples = self.data.from_texts(list(given)).examples
-        return list(rows.Padded(examples, rows=self._rows, lengths=images.LENGTHS))
+        return list(bucketed.Padded(examples, rows=self._rows, lengths=images.LENGTHS))
 
     def examples(self, count):
         """None: the records of many sets of images are no files."""

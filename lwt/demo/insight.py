@@ -1,7 +1,7 @@
 """What happens inside of a model while it reads one input: the weights of attention heads, the memories that answer.
 
 Both come out of the ordinary code of the model, in one compiled pass. A memory is a key and a value of a feed-forward
-layer; see `lwt/analysis/ffn_memories.py`.
+layer; see `lwt/inspect/ffn_memories.py`.
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors, trees
-from lwt.analysis import ffn_memories, memory_report
-from lwt.attention import base
+from lwt.attention.parts import base
 from lwt.compress import activations
+from lwt.inspect import ffn_memories, memory_report
 
 WORDS = 6  # of a value
 KEYS = 12  # of a layer

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import colors
 from matplotlib import figure as figures
 
-from lwt.analysis import plots
+from lwt.report import plots
 
 ACROSS = 4  # heads side by side
 NAMED = 28  # tokens whose names fit beside a small picture

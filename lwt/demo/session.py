@@ -10,8 +10,9 @@ from lwt import errors
 from lwt.demo import inputs, insight
 from lwt.export import bundle
 from lwt.layers import linear
+from lwt.machine import devices
 from lwt.reparam import adapters
-from lwt.training import devices, evaluation
+from lwt.runs import evaluation
 
 BASE = "base"  # the run without an adapter
 BEAMS = 4  # of beam search

@@ -4,7 +4,7 @@
     python -m lwt.export.bundle --workdir=runs/mt --out=mt-small --precision=int8
     python eval.py --workdir=mt-bundle --predict=-
 
-`lwt/training/bundled.py` has the files. `lwt.load` and ``eval.py --workdir`` read a bundle as they read a workdir, and
+`lwt/runs/bundle.py` has the files. `lwt.load` and ``eval.py --workdir`` read a bundle as they read a workdir, and
 one of floats is a start for ``init_from`` and whatever else takes a run. Adapters are merged, factors multiplied out.
 With ``--precision=int8`` the weights are those of `lwt.export.quantize`, in the run's own quantization if it has one;
 ``--block=0``, one scale for every output, answers faster where kernels have many inputs.
@@ -22,10 +22,12 @@ from absl import flags
 
 import lwt
 from lwt import errors, trees
-from lwt.data import pairs, supervised
-from lwt.export import folders, quantize, quantized
+from lwt.data.kinds import pairs, supervised
+from lwt.export import folders, quantize
 from lwt.layers import linear
-from lwt.training import bundled, command, experiment, run_config
+from lwt.machine import command_line
+from lwt.runs import bundle, integer_file, run_config
+from lwt.training import experiment
 
 FILES = (pairs.TOKENIZER, supervised.LABELS, supervised.SPLITS)
 CARD = """\
@@ -78,7 +80,7 @@ def write(opened, folder, *, precision="float32", block=None, license="unknown")
     Args:
         opened: an `experiment.Experiment`.
         folder: that is not there yet.
-        precision: one of `bundled.FLOATS`, or "int8".
+        precision: one of `bundle.FLOATS`, or "int8".
         block: of integers, weights that share a scale, 0: row-wise; None: the run's own, or else 64.
         license: of the weights, for the card: an SPDX identifier.
 
@@ -86,36 +88,36 @@ def write(opened, folder, *, precision="float32", block=None, license="unknown")
         lwt.errors.ConfigError: the folder holds something, or cannot be written; a block for floats.
         lwt.errors.NotFinite: a weight is not a number, or too large for the precision.
     """
-    if block is not None and precision != bundled.INTEGERS:
-        raise errors.ConfigError(f"--block={block} is for --precision={bundled.INTEGERS}, not {precision}")
+    if block is not None and precision != bundle.INTEGERS:
+        raise errors.ConfigError(f"--block={block} is for --precision={bundle.INTEGERS}, not {precision}")
     with folders.made(folder) as new:
-        weights = new / bundled.WEIGHTS
-        if precision == bundled.INTEGERS:
+        weights = new / bundle.WEIGHTS
+        if precision == bundle.INTEGERS:
             quantization = quantize.quantization_of(opened)
             if block is not None:
                 quantization = dataclasses.replace(quantization, block=block)
             quantize.export(opened, weights, quantization=quantization)
             figures = _figures(opened, weights)
         else:
-            bundled.write_weights(weights, linear.merge(opened.weights), precision)
+            bundle.write_weights(weights, linear.merge(opened.weights), precision)
             figures = _figures(opened)
         size = weights.stat().st_size
         folders.write_json(new / run_config.NAME, _config(opened))
-        folders.write_json(new / bundled.METRICS, {"figures": figures})
+        folders.write_json(new / bundle.METRICS, {"figures": figures})
         for name in FILES:
             if os.path.exists(os.path.join(opened.workdir, name)):
                 shutil.copyfile(os.path.join(opened.workdir, name), new / name)
         about = {"precision": precision, "license": license, "size": size, "figures": figures}
-        (new / bundled.CARD).write_text(_card(opened, pathlib.Path(folder).name, **about), encoding="utf-8")
-        bundled.describe(new, precision=precision, step=opened.step, lwt=lwt.__version__)
+        (new / bundle.CARD).write_text(_card(opened, pathlib.Path(folder).name, **about), encoding="utf-8")
+        bundle.describe(new, precision=precision, step=opened.step, lwt=lwt.__version__)
     return size
 
 
 def load(path, *, checkpoint="best", decoding=None):
     """Opens a bundle or the workdir of a run; see `lwt.load` and `experiment.load`."""
     weights = None
-    if bundled.is_bundle(path) and bundled.read_info(path)["precision"] == bundled.INTEGERS:
-        weights = quantized.load(os.path.join(path, bundled.WEIGHTS))
+    if bundle.is_bundle(path) and bundle.read_info(path)["precision"] == bundle.INTEGERS:
+        weights = integer_file.load(os.path.join(path, bundle.WEIGHTS))
     return experiment.load(path, checkpoint=checkpoint, decoding=decoding, weights=weights)
 
 
@@ -204,14 +206,14 @@ def main():
     values = flags.FLAGS
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
     size = write(opened, values.out, precision=values.precision, block=values.block, license=values.license)
-    command.report({"folder": values.out, "checkpoint": opened.step, "bytes": size})
+    command_line.report({"folder": values.out, "checkpoint": opened.step, "bytes": size})
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
     flags.DEFINE_string("workdir", None, "Folder of a run.")
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
     flags.DEFINE_string("out", None, "Folder to write.")
-    flags.DEFINE_enum("precision", "float32", [*bundled.FLOATS, bundled.INTEGERS], "Of the weights.")
+    flags.DEFINE_enum("precision", "float32", [*bundle.FLOATS, bundle.INTEGERS], "Of the weights.")
     flags.DEFINE_integer("block", None, "Of int8: weights that share a scale; 0: row-wise. Default: the run's, or 64.")
     flags.DEFINE_string("license", "unknown", "Of the weights, for the card: an SPDX identifier such as apache-2.0.")
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

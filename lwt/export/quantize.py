@@ -6,7 +6,7 @@
     python -m lwt.export.quantize --workdir=runs/mt --activations=static --calibrate=256 --percentile=99.9
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors
 
-The last line is one JSON object: the file, its bytes, and what they hold. `lwt/export/quantized.py` has the format.
+The last line is one JSON object: the file, its bytes, and what they hold. `lwt/runs/integer_file.py` has the format.
 
 What a run trained on top of quantized weights (an adapter) is added to them in float32, and the sum is rounded again:
 the file is no larger than one without, and it is the file that is to be evaluated. The adapter as arrays of its own
@@ -25,10 +25,11 @@ from absl import flags
 
 from lwt import errors, trees
 from lwt.export import calibrate
-from lwt.export import quantized as artefact
-from lwt.layers import linear, quantized
+from lwt.layers import linear, quantized_weight
+from lwt.machine import command_line
 from lwt.reparam import compose, quantize
-from lwt.training import command, experiment
+from lwt.runs import integer_file as artefact
+from lwt.training import experiment
 
 
 def export(opened, path, *, quantization=None, rest="float16", limits=None):
@@ -75,7 +76,7 @@ def load(opened, path):
 
 
 def weights(opened, quantization, limits=None):
-    """The weights of a run as a file has them: `quantized.Quantized` nodes, factors of these, and arrays.
+    """The weights of a run as a file has them: `quantized_weight.Quantized` nodes, factors of these, and arrays.
 
     What is quantized already keeps its integers; with an adapter on top, it is rounded anew.
 
@@ -97,7 +98,7 @@ def weights(opened, quantization, limits=None):
             f"the weights of {opened.workdir} are quantized already, with {_differences(own, quantization)}"
         )
     expanded = quantization.expand(opened.weights, limits or {}, opened.step)
-    kept = (quantized.Quantized, linear.Factors)
+    kept = (quantized_weight.Quantized, linear.Factors)
     return {name: w if isinstance(w, kept) else linear.dense(w) for name, w in expanded.items()}
 
 
@@ -119,7 +120,7 @@ def identity(opened):
 
 
 def _is_quantized(w):
-    return isinstance(w, quantized.Quantized)
+    return isinstance(w, quantized_weight.Quantized)
 
 
 def _parts(reparam):
@@ -148,14 +149,14 @@ def main():
     stem = "-".join(filter(None, [used.format, used.activations]))
     path = values.out or os.path.join(values.workdir, "export", f"{stem}.safetensors")
     written = export(opened, path, quantization=used, rest=values.rest, limits=limits)
-    command.report({"file": path, "bytes": written, "checkpoint": opened.step, **artefact.parts(path)})
+    command_line.report({"file": path, "bytes": written, "checkpoint": opened.step, **artefact.parts(path)})
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
     flags.DEFINE_string("workdir", None, "Folder of a run.")
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
     flags.DEFINE_string("out", "", "The file; default: export/FORMAT.safetensors in the workdir.")
-    flags.DEFINE_enum("format", None, sorted(quantized.FORMATS), "Default: the run's own, or else int8.")
+    flags.DEFINE_enum("format", None, sorted(quantized_weight.FORMATS), "Default: the run's own, or else int8.")
     flags.DEFINE_integer("block", None, "Weights that share a scale; 0: row-wise. Default: the run's own, or else 64.")
     flags.DEFINE_float("outliers", None, "The share of each weight's entries, the largest, that may stay float16.")
     flags.DEFINE_float("threshold", 6.0, "With --outliers: only entries above it in magnitude stay float16.")
@@ -164,4 +165,4 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_integer("calibrate", calibrate.RECORDS, "With --activations=static: records that ranges come from.")
     flags.DEFINE_float("percentile", 100.0, "With --activations=static: of the tokens' maxima; beyond it is clipped.")
     flags.DEFINE_string("data", "", "With --activations=static: KIND:NAME@SPLIT; default: the validation set.")
-    command.run(main, required=["workdir"])
+    command_line.run(main, required=["workdir"])

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.layers import dropout, layout
+from lwt.layers import dropout, weight_gradient
 
 BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and no NaN; its output is never used
 
@@ -77,8 +77,8 @@ def backward(q, k, v, mask, keep, output, total, d_output, d_total, rate, dtype)
     d_scores = weights * (d_weights - (common if d_total is None else common - d_total))
     d_scores, weights = d_scores.astype(dtype), _drop(weights, keep, rate).astype(dtype)
     d_q = _product(d_scores, k, 2)
-    d_k = _by_heads(layout.product_over_rows, d_scores, q)
-    d_v = _by_heads(layout.product_over_rows, weights, d_operand)
+    d_k = _by_heads(weight_gradient.product_over_rows, d_scores, q)
+    d_v = _by_heads(weight_gradient.product_over_rows, weights, d_operand)
     return d_q, d_k, d_v
 
 

@@ -12,7 +12,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
-from lwt.layers import dropout, layout
+from lwt.layers import dropout, weight_gradient
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -43,7 +43,7 @@ def _matmul_bwd(dtype, saved, dy):
         dx = jax.lax.dot_general(dy, w, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
         dx = dx.astype(like_x.dtype)
     if x is not None:
-        dw = layout.product_over_rows(x, dy).astype(like_w.dtype)
+        dw = weight_gradient.product_over_rows(x, dy).astype(like_w.dtype)
     return dx, dw
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.layers import dropout, fields, linear
+from lwt.layers import dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "pair")
@@ -101,9 +101,9 @@ class TextModel(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
 
     def setup(self):
-        fields.require_choices(self, head=HEADS, pool=POOLS)
-        fields.require_positive(self, "vocabulary", "max_length", "width", "outputs")
-        fields.require_rates(self, "head_dropout", "word_dropout")
+        validate.require_choices(self, head=HEADS, pool=POOLS)
+        validate.require_positive(self, "vocabulary", "max_length", "width", "outputs")
+        validate.require_rates(self, "head_dropout", "word_dropout")
         if self.pool == "pair" and self.head == "pretrain":
             raise errors.ConfigError("model.pool='pair' should be 'first' or 'rms' with model.head='pretrain'")
         sizes = (self.width, self.features, self.vocabulary, self.outputs)

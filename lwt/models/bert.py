@@ -24,8 +24,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention import masks, softmax
-from lwt.layers import dropout, fields, linear, mlp, norm, sized, text_embed, text_head
+from lwt.attention import softmax
+from lwt.attention.parts import masks
+from lwt.layers import dropout, linear, mlp, norm, sublayers, text_embed, text_head, validate
 
 PLACES = ("post", "inline")
 
@@ -138,12 +139,12 @@ class Bert(text_head.TextModel):
         """The modules that `sizes` may name: ``{module: sized.Part}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/self_attention": self.attention for block in blocks}
-        return sized.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _check(self):
-        fields.require_positive(self, "heads", "hidden", "layers", "reduced")
-        fields.require_rates(self, "dropout", "attention_dropout")
-        fields.require_choices(self, activation=mlp.ACTIVATIONS, norm_place=PLACES)
+        validate.require_positive(self, "heads", "hidden", "layers", "reduced")
+        validate.require_rates(self, "dropout", "attention_dropout")
+        validate.require_choices(self, activation=mlp.ACTIVATIONS, norm_place=PLACES)
         if self.width % self.heads:
             raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
         if self.pooler and self.pool != "first":

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.layers import fields, linear, patch
+from lwt.layers import linear, patch, validate
 
 GROUP = 8  # channels that are normalised together
 
@@ -58,7 +58,7 @@ class CNN(nn.Module):
         return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
 
     def setup(self):
-        fields.require_positive(self, "outputs", "image_size", "channels")
+        validate.require_positive(self, "outputs", "image_size", "channels")
         if not self.widths or any(width < GROUP or width % GROUP for width in self.widths):
             raise errors.ConfigError(f"model.widths={self.widths} should be multiples of {GROUP}, one a stage")
         first, *rest = self.widths

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors, trees
-from lwt.attention import efficient, masks
-from lwt.layers import conv, fields, linear, norm, text_embed, text_head
+from lwt.attention import efficient
+from lwt.attention.parts import masks
+from lwt.layers import conv, linear, norm, text_embed, text_head, validate
 
 PATHS = ("attention", "conv")
 
@@ -117,9 +118,9 @@ class Embbert(text_head.TextModel):
 
     def setup(self):
         super().setup()
-        fields.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
-        fields.require_rates(self, "attention_dropout")
-        fields.require_choices(self, conv_start=conv.STARTS)
+        validate.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
+        validate.require_rates(self, "attention_dropout")
+        validate.require_choices(self, conv_start=conv.STARTS)
         self.embed = text_embed.make(
             "nano",
             vocabulary=self.vocabulary,

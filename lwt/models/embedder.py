@@ -9,7 +9,7 @@ published code is ``use_bias=False, norm="none"``.
 """
 
 from lwt import errors
-from lwt.layers import conv, fields, text_embed, text_head
+from lwt.layers import conv, text_embed, text_head, validate
 from lwt.layers import norm as norms
 
 NORMS = ("none", *norms.KINDS)
@@ -40,8 +40,8 @@ class Embedder(text_head.TextModel):
 
     def setup(self):
         super().setup()
-        fields.require_positive(self, "reduced")
-        fields.require_choices(self, norm=NORMS)
+        validate.require_positive(self, "reduced")
+        validate.require_choices(self, norm=NORMS)
         if self.kernel_size < 0:
             raise errors.ConfigError(f"model.kernel_size={self.kernel_size} should be at least 1, or 0 for none")
         self.embed = text_embed.make(

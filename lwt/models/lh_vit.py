@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import fields, linear, mlp, norm, patch, separable, squeeze_excite
+from lwt.layers import linear, mlp, norm, patch, separable, squeeze_excite, validate
 from lwt.models import vit
 
 GROUP = 8  # channels that are normalised together
@@ -169,8 +169,8 @@ class LHViT(nn.Module):
 
     def _check(self):
         sizes = ("outputs", "channels", "image_size", "heads", "hidden", "layers", "patch", "reduction")
-        fields.require_positive(self, *sizes)
-        fields.require_rates(self, "dropout")
+        validate.require_positive(self, *sizes)
+        validate.require_rates(self, "dropout")
         if len(self.widths) != 3:
             raise errors.ConfigError(f"model.widths={self.widths} should be three numbers, a level of the pyramid each")
         widths = {"stem": (self.stem,), "widths": self.widths, "width": (self.width,), "summary": (self.summary,)}

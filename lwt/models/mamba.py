@@ -12,7 +12,7 @@ authors' code reads it after pre-training, and the root mean square over the pos
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from lwt.layers import fields, norm, ssm, text_embed, text_head
+from lwt.layers import norm, ssm, text_embed, text_head, validate
 
 
 class Block(nn.Module):
@@ -60,7 +60,7 @@ class Mamba(text_head.TextModel):
 
     def setup(self):
         super().setup()
-        fields.require_positive(self, "layers", "expansion", "state", "kernel_size")
+        validate.require_positive(self, "layers", "expansion", "state", "kernel_size")
         self.embed = text_embed.make(
             "full",
             vocabulary=self.vocabulary,

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from lwt import errors
-from lwt.attention import masks, softmax
-from lwt.layers import dropout, embed, fields, linear, mlp, norm, position, sized
+from lwt.attention import softmax
+from lwt.attention.parts import masks
+from lwt.layers import dropout, embed, linear, mlp, norm, position, sublayers, validate
 
 
 class Block(nn.Module):
@@ -149,9 +150,9 @@ class Seq2Seq(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
 
     def setup(self):
-        fields.require_positive(self, "width", "heads", "hidden", "encoder_layers", "decoder_layers")
-        fields.require_rates(self, "dropout", "attention_dropout")
-        fields.require_choices(self, activation=mlp.ACTIVATIONS)
+        validate.require_positive(self, "width", "heads", "hidden", "encoder_layers", "decoder_layers")
+        validate.require_rates(self, "dropout", "attention_dropout")
+        validate.require_choices(self, activation=mlp.ACTIVATIONS)
         if self.width % (2 * self.heads):
             raise errors.ConfigError(
                 f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"
@@ -175,7 +176,7 @@ class Seq2Seq(nn.Module):
         for layer in decoder:
             attentions[f"{layer}/self_attention"] = self.decoder_attention or self.attention
             attentions[f"{layer}/cross_attention"] = self.cross_attention or self.attention
-        return sized.parts(self, attentions, {f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
+        return sublayers.parts(self, attentions, {f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
 
     @nn.nowrap
     def _stack(self, layers, parts):
@@ -212,7 +213,7 @@ class Seq2Seq(nn.Module):
         return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
-        """The decoder's last hidden states `[b t d]` for a batch of packed pairs (keys: see `lwt/data/pipeline.py`)."""
+        """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/packed.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
         memory = self.encode(batch["source"], source_segments, batch["source_positions"], train=train)
         x = self._embed(batch["inputs"], batch["target_positions"], train=train)

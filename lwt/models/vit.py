@@ -10,7 +10,8 @@ Weights, heads included:
 
 Known deviations: the GELU is exact by default, as the paper has it and timm, while the authors' code has the
 approximation by tanh ("gelu_tanh"); the hybrid's CNN is a `patch.ConvStem`, not a part of a ResNet; there is no tanh
-layer in front of the head, which the authors pre-train with and leave out later. Checkpoints: `lwt/export/vit.py`.
+layer in front of the head, which the authors pre-train with and leave out later. `lwt/export/torch/timm.py` reads
+checkpoints.
 """
 
 import collections.abc
@@ -21,7 +22,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import dropout, fields, linear, mlp, norm, patch, sized
+from lwt.layers import dropout, linear, mlp, norm, patch, sublayers, validate
 
 POOLS = ("token", "mean")
 STEMS = ("patches", "conv")
@@ -126,7 +127,7 @@ class ViT(nn.Module):
         """The modules that `sizes` may name: ``{module: sized.Part}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/attention": self.attention for block in blocks}
-        return sized.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _embed(self):
         size, widths = self.patch, ()
@@ -145,9 +146,9 @@ class ViT(nn.Module):
 
     def _check(self):
         sizes = ("outputs", "image_size", "channels", "patch", "width", "layers", "heads", "hidden")
-        fields.require_positive(self, *sizes)
-        fields.require_rates(self, "dropout", "attention_dropout")
-        fields.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
+        validate.require_positive(self, *sizes)
+        validate.require_rates(self, "dropout", "attention_dropout")
+        validate.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
         for key, divisor in (("image_size", "patch"), ("width", "heads")):
             if getattr(self, key) % getattr(self, divisor):
                 raise errors.ConfigError(

@@ -5,7 +5,7 @@ import math
 import numbers
 
 from lwt import errors, trees
-from lwt.layers import linear, quantized
+from lwt.layers import linear, quantized_weight
 from lwt.reparam import targets
 
 ACTIVATIONS = ("", "dynamic", "static")
@@ -13,12 +13,12 @@ ACTIVATIONS = ("", "dynamic", "static")
 
 @dataclasses.dataclass(frozen=True)
 class Quantize:
-    """``W -> round(W / scale) · scale`` with one scale for every block of weights; see `layers/quantized.py`.
+    """``W -> round(W / scale) · scale`` with one scale for every block of weights; see `layers/quantized_weight.py`.
 
-    There is nothing to store: the map is a function of the base alone. The weights are `quantized.Quantized` nodes,
-    multiplied from their integers. After training, that is all. With ``aware=True`` the float weights of the base go
-    on being trained (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded weights as
-    arrays whose gradient passes straight through to the base; in evaluation it sees the nodes, as a device would.
+    There is nothing to store: the map is a function of the base alone. The weights are `quantized_weight.Quantized`
+    nodes, multiplied from their integers. After training, that is all. With ``aware=True`` the float weights of the
+    base go on being trained (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded
+    weights as arrays whose gradient passes straight through to the base; in evaluation it sees the nodes.
     In a chain (`compose.Compose`) an adapter behind it tunes a frozen quantized base; in front of it, it is rounded in.
 
     EmbBERT-Q (section 3.1.3) as printed is ``format="fp8", outliers=0.08, threshold=6.0``; its code rounds the kernels
@@ -32,9 +32,9 @@ class Quantize:
         threshold: only entries above it in magnitude fall back; 0 for all of the share (then it is a percentile).
         aware: train with rounded weights, and rounded activations if there are any.
         activations: "": what meets the weights stays float. "dynamic": it is rounded to int8 by the maximum of every
-            row at run time, so that integers are multiplied with integers (`quantized.multiply_integers`); it takes
-            integer weights with ``block=0`` and no outliers. "static": to a range that was calibrated; these ranges
-            are the adapter, leaves ``NAME/limit``, and only a file has them (`lwt/export/quantize.py`). Weights
+            row at run time, so that integers are multiplied with integers (`quantized_weight.multiply_integers`); it
+            takes integer weights with ``block=0`` and no outliers. "static": to a range that was calibrated; these
+            ranges are the adapter, leaves ``NAME/limit``, and only a file has them (`lwt/export/quantize.py`). Weights
             without one, and tables, meet floats.
         targets: regular expression for whole names; kernels and tables (not vectors) among them are rounded.
 
@@ -54,7 +54,7 @@ class Quantize:
     identity_at_start = False
 
     def __post_init__(self):
-        targets.check_choice(self.format, quantized.FORMATS, "reparam.format")
+        targets.check_choice(self.format, quantized_weight.FORMATS, "reparam.format")
         if not isinstance(self.block, numbers.Integral) or isinstance(self.block, bool) or self.block < 0:
             raise errors.ConfigError(
                 f"reparam.block is {self.block!r}; it has to be a number of weights, or 0: row-wise"
@@ -111,10 +111,10 @@ class Quantize:
             return linear.Factors(*(self._rounded(name, part, limit, training) for part in (w.a, w.b)))
         options = self.options(name)
         multiplied = options["axis"] == 0 and (self.activations == "dynamic" or limit is not None)
-        if training and not isinstance(w, quantized.Quantized):
-            array = quantized.straight_through(linear.dense(w), **options)
-            return quantized.RoundedInputs(array) if multiplied else array
-        node = w if isinstance(w, quantized.Quantized) else quantized.quantize(linear.dense(w), **options)
+        if training and not isinstance(w, quantized_weight.Quantized):
+            array = quantized_weight.straight_through(linear.dense(w), **options)
+            return quantized_weight.RoundedInputs(array) if multiplied else array
+        node = w if isinstance(w, quantized_weight.Quantized) else quantized_weight.quantize(linear.dense(w), **options)
         return _with_integer_inputs(name, node, limit) if multiplied else node
 
     def labels(self, adapter):
@@ -137,7 +137,7 @@ class Quantize:
         return found
 
     def options(self, name):
-        """The arguments of `quantized.quantize` for the weight `name`."""
+        """The arguments of `quantized_weight.quantize` for the weight `name`."""
         return {
             "format": self.format,
             "block": self.block,

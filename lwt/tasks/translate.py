@@ -54,7 +54,7 @@ class Translate:
 
         Args:
             apply: the model's `apply` with its weights bound.
-            batch: arrays `[rows length]`; see `lwt/data/pipeline.py`.
+            batch: arrays `[rows length]`; see `lwt/data/batches/packed.py`.
         """
         hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
         sums = vocabulary_loss.vocabulary_loss(

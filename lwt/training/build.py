@@ -9,11 +9,13 @@ import os
 import jax
 
 from lwt import errors, registry, trees
-from lwt.attention import regime
-from lwt.data import images, labelled, masked, pairs
+from lwt.attention.parts import approximation_check
+from lwt.data.kinds import images, labelled, masked, pairs
 from lwt.layers import linear
+from lwt.machine import devices, hardware
 from lwt.reparam import adapters, compose
-from lwt.training import checks, devices, evaluation, hardware, loop, optim, run_config, step, teaching
+from lwt.runs import evaluation, run_config
+from lwt.training import checks, loop, optim, step, teaching
 
 LOG = logging.getLogger(__name__)
 KINDS = {  # of data
@@ -119,7 +121,7 @@ def _warn_of_approximation(loss, trainable, frozen, batches):
     """Logs the attentions whose approximate gradient does not hold on the first batch."""
     state, batch = batches.state(), jax.device_put(next(batches))
     batches.restore(state)
-    regime.of_call(lambda: loss(trainable, frozen, batch, 0, jax.random.key(0)), degree=None)
+    approximation_check.of_call(lambda: loss(trainable, frozen, batch, 0, jax.random.key(0)), degree=None)
 
 
 def _attention_names(section):

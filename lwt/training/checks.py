@@ -1,8 +1,8 @@
 """What is refused of a config before anything is built or trained."""
 
 from lwt import errors
-from lwt.data import labelled
-from lwt.training import run_config
+from lwt.data.kinds import labelled
+from lwt.runs import run_config
 
 POSITIVE = (
     *("steps", "log_every", "keep_last"),

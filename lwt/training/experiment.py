@@ -12,9 +12,11 @@ import jax
 
 from lwt import errors, trees
 from lwt.layers import linear
+from lwt.machine import devices
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.training import build, bundled, checkpoint, devices, evaluation, lock, loop, run_config, teaching
+from lwt.runs import bundle, checkpoint, evaluation, lock, run_config
+from lwt.training import build, loop, teaching
 
 
 def train(config, workdir):
@@ -87,7 +89,7 @@ class Experiment:
         self.model = build.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
         self.task = build.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
-        self.weights, self.step = self._bundled(weights) if bundled.is_bundle(workdir) else self._expanded(which)
+        self.weights, self.step = self._bundled(weights) if bundle.is_bundle(workdir) else self._expanded(which)
 
     def stored(self):
         """What the run stores, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``, which the weights
@@ -123,12 +125,12 @@ class Experiment:
 
     def _bundled(self, weights):
         """The weights of a bundle, and their step."""
-        found = weights or bundled.read_weights(self.workdir)
+        found = weights or bundle.read_weights(self.workdir)
         wanted = jax.eval_shape(lambda: build.init_weights(self.model, jax.random.key(0)))
         difference = trees.differences(wanted, found)
         if difference:
-            raise errors.CheckpointError(f"{self.workdir}: {bundled.WEIGHTS} holds another model: {difference}")
-        return found, bundled.read_info(self.workdir)["step"]
+            raise errors.CheckpointError(f"{self.workdir}: {bundle.WEIGHTS} holds another model: {difference}")
+        return found, bundle.read_info(self.workdir)["step"]
 
     def base(self):
         """The weights of the run that this one started from, all of them arrays; None if it started from none.

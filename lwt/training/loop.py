@@ -11,8 +11,9 @@ import jax
 import numpy as np
 
 from lwt import errors
-from lwt.data import pipeline
-from lwt.training import checkpoint, devices, hardware
+from lwt.data.batches import packed
+from lwt.machine import devices, hardware
+from lwt.runs import checkpoint
 from lwt.training import log as logs
 from lwt.training import step as step_module
 
@@ -84,7 +85,7 @@ def train(run):
     log.resume(start)
     hardware.note(run.workdir)
     log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
-    batches = pipeline.Prefetch(run.batches)
+    batches = packed.Prefetch(run.batches)
     clock = Clock(start)
 
     def report():

@@ -19,7 +19,7 @@ import numpy as np
 from lwt import errors, trees
 from lwt.layers import linear
 from lwt.reparam import adapters
-from lwt.training import evaluation
+from lwt.runs import evaluation
 
 LOG = logging.getLogger(__name__)
 OUTPUTS = "teacher/outputs"

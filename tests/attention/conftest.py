@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lwt.attention import masks
+from lwt.attention.parts import masks
 
 
 @pytest.fixture

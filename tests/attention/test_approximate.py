@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.analysis import approximate_report
-from lwt.attention import approximate, masks, polynomial, softmax
+from lwt.attention import approximate, softmax
+from lwt.attention.parts import masks, polynomial
+from studies.approximate_gradients import gradients_report
 
-TABLE = approximate_report.REFERENCE
+TABLE = gradients_report.REFERENCE
 
 
 def normal(seed, *shape):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, registry
-from lwt.attention import masks
+from lwt.attention.parts import masks
 
 MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
 CLASSES = {name: module.Attention for name, module in MODULES.items() if hasattr(module, "Attention")}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import trees
-from lwt.attention import efficient, masks, softmax
+from lwt.attention import efficient, softmax
+from lwt.attention.parts import masks
 
 
 @pytest.mark.parametrize("heads", [1, 4])

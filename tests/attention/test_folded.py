@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.attention import folded, masks, softmax
+from lwt.attention import folded, softmax
+from lwt.attention.parts import masks
 from lwt.models import lh_vit
 
 

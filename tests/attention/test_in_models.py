@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, registry, trees
-from lwt.analysis import config_files
+from lwt.runs import config_file
 from lwt.tasks import decoding
 from lwt.training import build
 
@@ -36,7 +36,7 @@ each_attention = pytest.mark.parametrize("name", CLASSES)
 
 def made(kind, **sections):
     """A tiny model from a config; the attentions by the keys of its section."""
-    config = config_files.load(TINY)
+    config = config_file.load(TINY)
     with config.unlocked():
         del config.model
         config.model = {"name": kind, "width": 16, "heads": 2, "attention_dropout": 0.0}
@@ -157,7 +157,7 @@ def test_what_the_model_gives_is_not_the_attentions_to_set():
 
 @pytest.mark.parametrize("factor", [0.01, 1])
 def test_training_warns_where_the_approximation_does_not_hold(tmp_path, caplog, factor):
-    config = config_files.load(TINY)
+    config = config_file.load(TINY)
     with config.unlocked():
         config.model.attention = "approximate"
         config.model.decoder_attention = "softmax"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.attention import kv_projection, masks, softmax
+from lwt.attention import kv_projection, softmax
+from lwt.attention.parts import masks
 
 
 def rows(seed, length, width=16):

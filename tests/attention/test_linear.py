@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.attention import linear, masks, softmax
+from lwt.attention import linear, softmax
+from lwt.attention.parts import masks
 
 
 def normal(seed, *shape):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.attention import local, masks, softmax
+from lwt.attention import local, softmax
+from lwt.attention.parts import masks
 
 SEGMENTS = {
     "full": None,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.attention import masks, nystrom
+from lwt.attention import nystrom
+from lwt.attention.parts import masks
 
 X = jax.random.normal(jax.random.key(1), (2, 13, 16))
 REAL = np.array([[1] * 10 + [0] * 3, [1, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1]])

@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.attention import base, blockwise, efficient, masks, softmax
+from lwt.attention import efficient, softmax
+from lwt.attention.parts import base, blockwise, masks
 
 
 def test_equals_pytorchs_multi_head_attention():

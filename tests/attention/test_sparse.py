@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.attention import masks, softmax, sparse
+from lwt.attention import softmax, sparse
+from lwt.attention.parts import masks
 
 CASES = [  # length, pattern, stride, summary: lengths that are multiples of the stride, and such that are not
     *[(15, "strided", 5, 0), (14, "strided", 4, 0), (6, "strided", 5, 0), (5, "strided", 1, 0)],

@@ -10,9 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import attention, attention_page, attention_samples, common, lwt_attention, torch_attention, torch_vit  # noqa: E402
-from lwt import errors  # noqa: E402
-from lwt.analysis import results  # noqa: E402
+from benchmarks import attention, attention_page, common
+from benchmarks.lwt import attention as lwt_attention
+from benchmarks.torch import attention as torch_attention
+from benchmarks.torch import vit
+from benchmarks.work import attention_samples
+from lwt import errors
+from lwt.report import results
 
 SIZE = dict(width=16, heads=2, batch=2, reach=4, causal=False)
 
@@ -40,7 +44,7 @@ def test_both_sides_do_the_same_work(causal):
             "proj.bias": np.asarray(tree["out"]["bias"]),
         }
 
-    other = torch_vit.Attention(16, 2, causal=causal)
+    other = vit.Attention(16, 2, causal=causal)
     other.load_state_dict({name: torch.tensor(array) for name, array in theirs(weights).items()})
     x = torch.tensor(x, requires_grad=True)
     y = other(x)

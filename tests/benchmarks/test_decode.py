@@ -5,7 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import decoding_work, samples, torch_decode, torch_model, torch_translation  # noqa: E402
+from benchmarks.torch import decode as torch_decode
+from benchmarks.torch import model as torch_model
+from benchmarks.torch import translation
+from benchmarks.work import decoding, samples
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +17,7 @@ def batch():
     pairs = [
         (np.append(random.integers(4, 50_000, n), 3).astype(np.int32), np.zeros(6, np.int32)) for n in (9, 7, 7, 2)
     ]
-    return decoding_work.batch(pairs)
+    return decoding.batch(pairs)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def wanted(batch):
     with torch.no_grad():
         for _ in range(batch.limit):
             now = samples.Batch(sources, [np.array([*answer, samples.END], np.int32) for answer in answers])
-            hidden = model(*torch_translation.padded(now)[0]).view(len(sources), -1, samples.WIDTH)[:, -1]
+            hidden = model(*translation.padded(now)[0]).view(len(sources), -1, samples.WIDTH)[:, -1]
             for answer, token in zip(answers, (hidden @ model.embedding.weight.T).argmax(-1).tolist()):
                 answer.append(token)
     return np.array(answers)
@@ -42,7 +45,7 @@ def test_the_cached_step(batch, wanted):
 
 def test_ctranslate2(batch, wanted):
     pytest.importorskip("ctranslate2", reason="in the extra `bench`")
-    from benchmarks import ctranslate2_decode
+    from benchmarks.torch import ctranslate2_decode
 
     decode = ctranslate2_decode.decode_with(ctranslate2_decode.translator(samples.weights(), "float32"))
     np.testing.assert_array_equal(np.stack(decode(batch)), wanted)

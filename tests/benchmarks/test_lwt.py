@@ -8,9 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import decoding_work, lwt_decode, lwt_train, samples, torch_decode, torch_model, torch_translation  # noqa: E402
-from lwt import trees  # noqa: E402
-from lwt.training import build  # noqa: E402
+from benchmarks.lwt import decode, train
+from benchmarks.torch import decode as torch_decode
+from benchmarks.torch import model as torch_model
+from benchmarks.torch import translation
+from benchmarks.work import decoding, samples
+from lwt import trees
+from lwt.training import build
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +31,12 @@ def test_the_loss_without_dropout(pairs):
     batch = samples.batches(pairs, size=len(pairs))[0]
     model = torch_model.Translator()
     model.load(samples.weights())
-    inputs, targets = torch_translation.padded(batch)
-    work = torch_translation.Work(inputs, targets, (targets != 0).nonzero()[:, 0], batch.counts)
+    inputs, targets = translation.padded(batch)
+    work = translation.Work(inputs, targets, (targets != 0).nonzero()[:, 0], batch.counts)
     with torch.no_grad():
-        wanted = torch_translation.loss_function("plain")(model.eval()(*inputs), model.embedding.weight, work).item()
+        wanted = translation.loss_function("plain")(model.eval()(*inputs), model.embedding.weight, work).item()
 
-    config = lwt_train.get_config(precision="float32")
+    config = train.get_config(precision="float32")
     own, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
     apply = functools.partial(own.apply, {"params": trees.unflatten(samples.weights())})
     total, count, _ = task.loss(apply, jax.device_put(samples.pack(batch)), train=False)
@@ -41,9 +45,9 @@ def test_the_loss_without_dropout(pairs):
 
 
 def test_the_answers(pairs):
-    batch = decoding_work.batch(pairs, limit=6)
+    batch = decoding.batch(pairs, limit=6)
     decoder = torch_decode.make(samples.weights())
     wanted = torch_decode.decode_with(decoder, decoder)(batch)
-    answers = lwt_decode.decode_with(samples.weights(), precision="float32")(batch)
+    answers = decode.decode_with(samples.weights(), precision="float32")(batch)
     np.testing.assert_array_equal(answers, wanted)
     assert len(np.unique(answers)) > 6, "answers that are all alike would prove little"

@@ -10,17 +10,21 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import common, lwt_pretrain, run, text_samples, torch_conv, torch_encoder, torch_pretrain  # noqa: E402
-from configs import embbert_pretrain  # noqa: E402
-from lwt import trees  # noqa: E402
-from lwt.models import bert, embbert  # noqa: E402
-from lwt.tasks import masked_lm  # noqa: E402
-from lwt.training import build  # noqa: E402
+from benchmarks import common, run
+from benchmarks.lwt import pretrain
+from benchmarks.torch import conv, encoder
+from benchmarks.torch import pretrain as torch_pretrain
+from benchmarks.work import text_samples
+from configs import embbert_pretrain
+from lwt import trees
+from lwt.models import bert, embbert
+from lwt.tasks import masked_lm
+from lwt.training import build
 
 COMMON = dict(vocabulary=40, max_length=40, width=8, layers=2)
 MODELS = {  # lwt's class, PyTorch's function, their arguments
-    "embbert": (embbert.Embbert, torch_encoder.embbert, dict(COMMON, reduced=4, kernel_size=3)),
-    "bert_2mb": (bert.Bert, torch_encoder.bert, dict(COMMON, heads=2, hidden=12)),
+    "embbert": (embbert.Embbert, encoder.embbert, dict(COMMON, reduced=4, kernel_size=3)),
+    "bert_2mb": (bert.Bert, encoder.bert, dict(COMMON, heads=2, hidden=12)),
 }
 
 
@@ -65,11 +69,11 @@ def lwt_side(make, sizes, batch):
 def test_loss_and_gradients_are_lwts(name, batch):
     make, make_torch, sizes = MODELS[name]
     flat, wanted, wanted_gradients = lwt_side(make, sizes, batch)
-    wanted_gradients = torch_encoder.state(wanted_gradients)
+    wanted_gradients = encoder.state(wanted_gradients)
     for form in torch_pretrain.FORMS:
         options = {"channels_last": form == "gathered"} if name == "embbert" else {}
         model = make_torch(**sizes, **options).eval()
-        model.load_state_dict(torch_encoder.state(flat))
+        model.load_state_dict(encoder.state(flat))
         loss = model(*torch_pretrain.prepare([batch], form)[0])
         loss.backward()
         assert abs(loss.item() - wanted) < 1e-5 * wanted
@@ -92,7 +96,7 @@ def test_the_fast_convolution_is_the_convolution(k, t):
     torch.manual_seed(0)
     leaves = [torch.randn(shape, requires_grad=True) for shape in ((2, t, 3), (3, 1, k), (3,))]
     dy = torch.randn(2, t, 3)
-    found, wanted = (f(*leaves) for f in (torch_conv.channels_last, torch_conv.channels_first))
+    found, wanted = (f(*leaves) for f in (conv.channels_last, conv.channels_first))
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     for a, b in zip(torch.autograd.grad(found, leaves, dy), torch.autograd.grad(wanted, leaves, dy)):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
@@ -103,8 +107,8 @@ def test_they_have_the_papers_size(name):
     config = embbert_pretrain.get_config(f"model={name}")
     model = build.make_model(config, config.data.tokenizer.vocabulary)
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"]
-    size = sum(weight.numel() for weight in torch_encoder.make(name).parameters())
-    assert size == trees.count(shapes) == torch_encoder.PARAMETERS[name]
+    size = sum(weight.numel() for weight in encoder.make(name).parameters())
+    assert size == trees.count(shapes) == encoder.PARAMETERS[name]
 
 
 def test_batches_of_a_text(tmp_path, monkeypatch):
@@ -123,7 +127,7 @@ def test_batches_of_a_text(tmp_path, monkeypatch):
 
 
 def test_the_registry_names_what_there_is():
-    known = {"torch_pretrain": torch_pretrain.VARIANTS, "lwt_pretrain": lwt_pretrain.VARIANTS}
+    known = {"torch_pretrain": torch_pretrain.VARIANTS, "lwt_pretrain": pretrain.VARIANTS}
     named = [item for part in (run.DEFAULTS, run.MORE) for item in part["pretrain"].items()]
     assert {module for module, _ in named} == set(known)
     for module, variants in named:
@@ -139,7 +143,7 @@ def test_workers_of_both_sides_train(batch, tmp_path):
     extra = (f"--data={flags.data}", f"--cache={tmp_path}", "--batches=1")
     chosen = run.commands("pretrain", "(torch.*bert_2mb:gathered|lwt.*embbert:float32)$", extra)
     lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
-    assert [line["parameters"] for line in lines] == [torch_encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
+    assert [line["parameters"] for line in lines] == [encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
     assert all(3 < line["loss"] < 30 for line in lines)
     page = run.page(run.rows("pretrain", lines, flags))
     assert re.findall(r"^\| (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [

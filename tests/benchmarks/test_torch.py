@@ -5,7 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import samples, torch_loss, torch_model, torch_translation  # noqa: E402
+from benchmarks.torch import loss as torch_loss
+from benchmarks.torch import model as torch_model
+from benchmarks.torch import translation
+from benchmarks.work import samples
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +31,9 @@ def model():
 
 def loss_and_gradient(model, batch, layout, *, rows=None):
     model.zero_grad()
-    inputs, targets = torch_translation.packed(batch, rows) if layout == "unpadded" else torch_translation.padded(batch)
-    work = torch_translation.Work(inputs, targets, (targets != 0).nonzero()[:, 0], batch.counts)
-    loss = torch_translation.loss_function(layout)(model(*inputs), model.embedding.weight, work)
+    inputs, targets = translation.packed(batch, rows) if layout == "unpadded" else translation.padded(batch)
+    work = translation.Work(inputs, targets, (targets != 0).nonzero()[:, 0], batch.counts)
+    loss = translation.loss_function(layout)(model(*inputs), model.embedding.weight, work)
     loss.backward()
     return loss.item(), {name: weight.grad.clone() for name, weight in model.named_parameters()}
 
@@ -58,7 +61,7 @@ def test_the_loss_that_is_compiled_is_the_loss():
 
 def test_lora_trains_what_the_paper_counts(model):
     pytest.importorskip("peft")
-    from benchmarks import torch_peft
+    from benchmarks.torch import peft
 
-    adapted = torch_peft.adapted(torch_model.Translator())
-    assert torch_model.count(adapted, trained=True) == torch_peft.TRAINED["lora"]
+    adapted = peft.adapted(torch_model.Translator())
+    assert torch_model.count(adapted, trained=True) == peft.TRAINED["lora"]

@@ -8,11 +8,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import common, image_samples, lwt_vit, run, torch_vit  # noqa: E402
-from lwt import trees  # noqa: E402
-from lwt.export import vit_layouts  # noqa: E402
-from lwt.models import vit  # noqa: E402
-from lwt.training import build  # noqa: E402
+from benchmarks import common, run
+from benchmarks.lwt import vit as lwt_vit
+from benchmarks.torch import vit as torch_vit
+from benchmarks.work import image_samples
+from lwt import trees
+from lwt.export.torch import timm_layouts
+from lwt.models import vit
+from lwt.training import build
 
 SIZES = dict(image_size=32, channels=3, outputs=10, patch=8, width=16, layers=2, heads=2, hidden=24)
 
@@ -20,7 +23,7 @@ SIZES = dict(image_size=32, channels=3, outputs=10, patch=8, width=16, layers=2,
 @pytest.mark.parametrize("form", torch_vit.FORMS)
 def test_loss_and_gradients_are_lwts(form):
     if form == "timm":
-        pytest.importorskip("benchmarks.torch_timm", reason="timm is in the extra `test`", exc_type=ImportError)
+        pytest.importorskip("benchmarks.torch.timm", reason="timm is in the extra `test`", exc_type=ImportError)
     (batch,), model = image_samples.batches(count=1, rows=3), vit.ViT(**SIZES)
     task = build.make_task(lwt_vit.get_config("vit", "float32", "small"))
     shapes = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
@@ -36,7 +39,7 @@ def test_loss_and_gradients_are_lwts(form):
 
     wanted, gradients = loss(weights)
     other = torch_vit.make(form, SIZES)
-    theirs = lambda flat: {k: torch.tensor(w) for k, w in vit_layouts.to_timm(flat, model).items()}  # noqa: E731
+    theirs = lambda flat: {k: torch.tensor(w) for k, w in timm_layouts.to_timm(flat, model).items()}  # noqa: E731
     other.load_state_dict(theirs(weights))
     ((images, labels),) = torch_vit.prepare([batch])
     found = torch.nn.functional.cross_entropy(other(images), labels)

@@ -10,7 +10,7 @@ import pytest
 
 from lwt import errors, trees
 from lwt.compress import allocate_ranks
-from lwt.training import derive, experiment
+from lwt.training import experiment, new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -28,7 +28,7 @@ def runs(tiny, tmp_path_factory):
         n_in, n_out = weights[name].shape
         a, b = random.normal(0, 0.3, (n_in, rank)), random.normal(0, 0.3, (rank, n_out))
         weights[name] = weights[name] + jnp.asarray(a @ b, jnp.float32)
-    return base, derive.write(base, str(root / "moved"), weights=weights)
+    return base, new_run.write(base, str(root / "moved"), weights=weights)
 
 
 def test_the_update_comes_apart(runs):

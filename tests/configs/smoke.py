@@ -7,8 +7,8 @@ data are a few records, the batch and the vocabulary tiny (`common.smoke`).
 import json
 import pathlib
 
-from lwt.analysis import config_files
-from lwt.training import checkpoint, experiment
+from lwt.runs import checkpoint, config_file
+from lwt.training import experiment
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAIRS = f"folder:{ROOT}/tests/fixtures/de_en"
@@ -17,7 +17,7 @@ TRANSLATION = dict(train=PAIRS, validation=f"{PAIRS}@validation", test=f"{PAIRS}
 
 def small(spec):
     """A config in its smoke mode, on data that lie here; ten or so examples to evaluate on."""
-    config = config_files.load(f"{ROOT}/configs/{spec},smoke=true")
+    config = config_file.load(f"{ROOT}/configs/{spec},smoke=true")
     if config.data.train.startswith("generated:"):
         made = config.data.train.replace(",size=60000", "")
         config.data.update(validation=f"{made},size=8@validation", test=f"{made},size=12@test")
@@ -28,7 +28,7 @@ def small(spec):
 
 def encoder(spec, *, rows=8):
     """A config of a text encoder in its smoke mode, with short rows."""
-    config = config_files.load(f"{ROOT}/configs/{spec},vocabulary=200,smoke=true")
+    config = config_file.load(f"{ROOT}/configs/{spec},vocabulary=200,smoke=true")
     config.data.tokenizer.vocabulary, config.data.rows, config.data.eval_batch = 200, rows, 8
     config.data.row_length = 16  # one length, so that little is compiled
     return config

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from lwt.analysis import config_files
+from lwt.runs import config_file
 from tests.configs import smoke
 
 
@@ -15,4 +15,4 @@ def test_every_config_has_a_smoke_run():
     }
     files = {path.stem for path in (smoke.ROOT / "configs").glob("*.py")} - {"__init__", "common"}
     assert tested >= files
-    assert set(config_files.module(smoke.ROOT / "configs/translation.py").SETS) == {"pool", "multi30k", "wmt17"}
+    assert set(config_file.module(smoke.ROOT / "configs/translation.py").SETS) == {"pool", "multi30k", "wmt17"}

@@ -8,10 +8,11 @@ import pytest
 
 from configs import embbert_pretrain
 from lwt import errors, trees
-from lwt.analysis import config_files
 from lwt.export import quantize
-from lwt.layers import linear, quantized
-from lwt.training import build, devices, experiment, loop
+from lwt.layers import linear, quantized_weight
+from lwt.machine import devices
+from lwt.runs import config_file
+from lwt.training import build, experiment, loop
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -100,7 +101,7 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
     experiment.train(config, str(tmp_path / "run"))
     found = experiment.load(str(tmp_path / "run"), checkpoint="last")
     nodes = {name: w for name, w in found.weights.items() if len(w.shape) > 1}
-    assert all(isinstance(w, quantized.Quantized) for w in nodes.values())
+    assert all(isinstance(w, quantized_weight.Quantized) for w in nodes.values())
     quantize.export(found, tmp_path / "file", rest="float32")
     again = quantize.load(found, tmp_path / "file")
     assert all((again.weights[name].values == w.values).all() for name, w in nodes.items())
@@ -143,7 +144,7 @@ def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     rows = {}
     for cache in (True, False):
         workdir = tmp_path / str(cache)
-        config = config_files.load(
+        config = config_file.load(
             f"{smoke.ROOT}/configs/lightweight.py:teacher={finetuned},method=distill,student=embedder,smoke=true"
         )
         with config.unlocked():
@@ -154,7 +155,7 @@ def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
         assert len([*workdir.glob("teacher_*.npy")]) == cache
     assert len(rows[True]) == 2 and rows[True] == pytest.approx(rows[False], rel=1e-4) and rows[True][0] > 0
     spec = f"lightweight.py:base={tmp_path}/True,method=lora_plus,rank=2,data=folder:{labelled},smoke=true"
-    with config_files.load(f"{smoke.ROOT}/configs/{spec}").unlocked() as config:
+    with config_file.load(f"{smoke.ROOT}/configs/{spec}").unlocked() as config:
         experiment.train(config, str(tmp_path / "adapted"))
     adapter = experiment.load(str(tmp_path / "adapted"), checkpoint="last").stored()[0]
     kernels = {name.rpartition("/")[0] for name in adapter if name.startswith("adapter/")}

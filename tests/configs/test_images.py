@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.analysis import config_files, cost
-from lwt.layers import quantized
+from lwt.inspect import cost
+from lwt.layers import quantized_weight
+from lwt.runs import config_file
 from lwt.training import build, experiment, loop
 from tests.configs import smoke
 
@@ -33,22 +34,22 @@ def test_vit(hybrid, pictures, tmp_path, monkeypatch):
     """From scratch, and from that run with a new head."""
     monkeypatch.setenv("LWT_CACHE", str(tmp_path))
     spec = f"vit.py:data=folder:{pictures},hybrid={hybrid},smoke=true"
-    smoke.cycle(config_files.load(f"{smoke.ROOT}/configs/{spec}"), tmp_path / "base")
+    smoke.cycle(config_file.load(f"{smoke.ROOT}/configs/{spec}"), tmp_path / "base")
     base = experiment.load(str(tmp_path / "base"), checkpoint="last")
     figures, *_ = base.evaluate()
     assert figures["loss"] > 0 and 0 <= figures["accuracy"] <= 1
-    config = config_files.load(f"{smoke.ROOT}/configs/{spec},base={tmp_path}/base")
+    config = config_file.load(f"{smoke.ROOT}/configs/{spec},base={tmp_path}/base")
     run = build.build(config, str(tmp_path / "tuned"), base=base.weights)
     start = run.init().trainable
     assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)
     assert loop.train(run)["loss"] > 0
     for method in ("qlora", "qat"):
-        config = config_files.load(
+        config = config_file.load(
             f"{smoke.ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true"
         )
         assert experiment.train(config, str(tmp_path / method))["loss"] > 0
         kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
-        assert isinstance(kernel, quantized.Quantized)
+        assert isinstance(kernel, quantized_weight.Quantized)
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def vlora(pictures, tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path))
 
     def make(arguments):
-        config = config_files.load(
+        config = config_file.load(
             f"{smoke.ROOT}/configs/vlora_cifar10.py:size=small,data=folder:{pictures},smoke=true,{arguments}"
         )
         config.data.image_size = 32
@@ -100,7 +101,7 @@ def test_images_for_a_task_of_texts(task, vlora, tmp_path):
 
 def test_lh_vit(tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path))
-    smoke.cycle(config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:smoke=true"), tmp_path / "run")
+    smoke.cycle(config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:smoke=true"), tmp_path / "run")
     found = experiment.load(str(tmp_path / "run"), checkpoint="last")
     figures = found.report()
     assert figures["records"] == 16 and 0 <= figures["accuracy"] <= 1
@@ -110,16 +111,16 @@ def test_lh_vit(tmp_path, monkeypatch):
 @pytest.mark.parametrize("model", ["vit", "cnn", "cnn_small", "cnn_tiny"])
 def test_other_models_of_maps(model, tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path))
-    config = config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")
+    config = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")
     assert loop.train(build.build(config, str(tmp_path / "run")))["loss"] > 0
 
 
 @pytest.mark.parametrize("data, classes", [("radar_har", 8), ("radar_parrad", 6)])
 def test_lh_vit_and_its_vit_are_of_one_size(data, classes):
     light, plain = (
-        cost.parameters(config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},data={data}"), outputs=classes)
+        cost.parameters(config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},data={data}"), outputs=classes)
         for model in ("lh_vit", "vit")
     )
     assert plain["total"] == pytest.approx(light["total"], rel=0.005)
-    fold = config_files.load(f"{smoke.ROOT}/configs/lh_vit.py:data={data},fold=3").data
+    fold = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:data={data},fold=3").data
     assert "test" in fold.test if data == "radar_har" else (fold.train[-5:], fold.test[-5:]) == ("rest3", "fold3")

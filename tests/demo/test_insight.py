@@ -12,9 +12,9 @@ import pytest
 from scipy import special
 
 from lwt import registry, trees
-from lwt.analysis import ffn_memories, memory_triggers
-from lwt.attention import masks
+from lwt.attention.parts import masks
 from lwt.demo import inputs, insight, pictures, session
+from lwt.inspect import ffn_memories, memory_triggers
 from lwt.models import embedder, vit
 from lwt.tasks import classify_images
 from lwt.training import build

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from lwt import errors, trees
-from lwt.data import generated, tokenizer
+from lwt.data import tokenizer
+from lwt.data.sources import generated
 from lwt.demo import __main__ as program
 from lwt.demo import session
 from lwt.export import bundle

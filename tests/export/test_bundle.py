@@ -11,11 +11,12 @@ import pytest
 import lwt
 from lwt import errors
 from lwt.export import bundle, quantize
-from lwt.export import quantized as artefact
 from lwt.layers import linear
 from lwt.reparam import compose
 from lwt.reparam import quantize as rounding
-from lwt.training import bundled, derive, experiment
+from lwt.runs import bundle as bundled
+from lwt.runs import integer_file as artefact
+from lwt.training import experiment, new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -104,7 +105,7 @@ def test_other_runs_start_from_it(run, folder, tmp_path):
     assert all(np.array_equal(arrays[name], w) for name, w in run.weights.items())
     section = {"name": "lora", "rank": 2}
     leaves = compose.build(section).init(jax.random.key(0), arrays)
-    made = derive.adapt(lwt.load(folder), tmp_path / "run", reparam=section, adapter=leaves)
+    made = new_run.adapt(lwt.load(folder), tmp_path / "run", reparam=section, adapter=leaves)
     assert made.config.init_from == str(folder) and made.tokenizer.fingerprint == run.tokenizer.fingerprint
     assert all(np.array_equal(made.weights[name], w) for name, w in run.weights.items())  # b is 0
 

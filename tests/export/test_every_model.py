@@ -10,9 +10,9 @@ import pytest
 
 from lwt import registry, trees
 from lwt.compress import activations
-from lwt.export import quantized as artefact
 from lwt.layers import linear
 from lwt.reparam import quantize
+from lwt.runs import integer_file as artefact
 
 TEXT = dict(vocabulary=70, max_length=8, width=16, head="classify", outputs=3)
 IMAGE = dict(outputs=3, image_size=32, channels=1)

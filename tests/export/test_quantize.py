@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.analysis import config_files
 from lwt.export import quantize as export
-from lwt.export import quantized as artefact
-from lwt.layers import linear, quantized
+from lwt.layers import linear, quantized_weight
 from lwt.reparam import quantize
+from lwt.runs import config_file
+from lwt.runs import integer_file as artefact
 from lwt.training import build, experiment
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
 def config(folder, *, width=16):
-    found = config_files.load(f"{ROOT}/configs/embbert_finetune.py:data=folder:{folder},vocabulary=120,smoke=true")
+    found = config_file.load(f"{ROOT}/configs/embbert_finetune.py:data=folder:{folder},vocabulary=120,smoke=true")
     found.model.update(width=width, reduced=4, layers=1, kernel_size=3, max_length=16)
     found.data.row_length, found.steps = 16, 1
     return found
@@ -102,12 +102,12 @@ def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file
     opened = experiment.load(runs / "adapted")
     query = "block_0/attention/query/kernel"
     node = opened.weights[query]
-    assert isinstance(node, linear.LowRank) and isinstance(node.base, quantized.Quantized)
+    assert isinstance(node, linear.LowRank) and isinstance(node.base, quantized_weight.Quantized)
     assert all(linear.is_node(w) == (len(w.shape) > 1) for w in opened.weights.values())
     export.export(opened, tmp_path / "int8")
     found = export.load(opened, tmp_path / "int8")
     folded = found.weights[query]
-    assert isinstance(folded, quantized.Quantized) and folded.block == 8
+    assert isinstance(folded, quantized_weight.Quantized) and folded.block == 8
     assert np.all(np.abs(folded.dense() - node.dense()) <= np.repeat(folded.scales, 8, axis=0) / 2 * (1 + 1e-3))
     assert np.abs(node.dense() - node.base.dense()).max() > np.asarray(folded.scales, np.float32).max()
     for name, w in opened.weights.items():
@@ -121,7 +121,7 @@ def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file
 
 def test_embbert_in_400_kilobytes(tmp_path):
     """With a head of seven classes, scales and the header."""
-    config = config_files.load(f"{ROOT}/configs/embbert_finetune.py:task=snips")
+    config = config_file.load(f"{ROOT}/configs/embbert_finetune.py:task=snips")
     model, section = build.make_model(config, 8192, outputs=7), config.model
     base = trees.flatten(jax.jit(model.init)(jax.random.key(0), model.example())["params"])
     info = {"model": section.to_dict(), "labels": [f"a label of twenty {i}" for i in range(7)], "tokenizer": "0" * 64}

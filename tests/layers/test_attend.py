@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.layers import attend, dropout, layout
+from lwt.layers import attend, dropout, weight_gradient
 
 RATE = 0.25
 
@@ -67,6 +67,6 @@ def test_no_weights_are_kept_for_the_backward_pass():
 @pytest.mark.parametrize("widths", [(9, 4), (8, 4), (4, 9)])
 def test_product_over_rows(widths, dtype, shape):
     x, y = (jnp.arange(np.prod((*shape, n)), dtype=dtype).reshape(*shape, n) % 7 for n in widths)
-    found = jax.jit(layout.product_over_rows)(x, y)
+    found = jax.jit(weight_gradient.product_over_rows)(x, y)
     assert found.dtype == jnp.float32
     np.testing.assert_array_equal(found, np.einsum("...ni,...no->...io", *(np.float32(a) for a in (x, y))))

@@ -10,7 +10,7 @@ from lwt.reparam import compose
 
 # by way of `torch_timm`: PEFT imports torchvision, which may not fit PyTorch's build
 torch = pytest.importorskip(
-    "benchmarks.torch_timm", reason="needs torch and timm (the test extra)", exc_type=ImportError
+    "benchmarks.torch.timm", reason="needs torch and timm (the test extra)", exc_type=ImportError
 ).torch
 peft = pytest.importorskip("peft", reason="needs peft (the test extra)")
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.layers import linear, quantized
+from lwt.layers import linear, quantized_weight
 from lwt.reparam import compose, lora, quantize
 
 QUERY, TABLE = "encoder/layer_0/self_attention/query/kernel", "embed/embedding"
@@ -18,7 +18,7 @@ def test_kernels_and_tables_become_integers_and_vectors_stay(base):
         if name.endswith("bias"):
             assert w is base[name]
         else:
-            assert isinstance(w, quantized.Quantized) and w.values.dtype == np.int8 and w.axis == 0
+            assert isinstance(w, quantized_weight.Quantized) and w.values.dtype == np.int8 and w.axis == 0
     rows = quantize.Quantize(block=0).expand(base, {}, 0)
     assert rows[TABLE].scales.shape == (11, 1) and rows[QUERY].scales.shape == (1, 12)
     again = quantize.Quantize().expand(weights, {}, 0)
@@ -44,7 +44,7 @@ def test_an_adapter_on_a_quantized_base(base, apply, moved):
     chain = compose.build({"name": "compose", "parts": ({"name": "quantize"}, {"name": "lora", "rank": 2})})
     adapter = moved(chain.init(KEY, base))
     weights = chain.expand(base, adapter, 0)
-    assert isinstance(weights[QUERY], linear.LowRank) and isinstance(weights[QUERY].base, quantized.Quantized)
+    assert isinstance(weights[QUERY], linear.LowRank) and isinstance(weights[QUERY].base, quantized_weight.Quantized)
     a, b = (np.asarray(adapter[f"1_lora/{QUERY}/{leaf}"], np.float64) for leaf in "ab")
     wanted = np.asarray(quantize.Quantize().expand(base, {}, 0)[QUERY].dense()) + 8 * a @ b
     np.testing.assert_allclose(linear.dense(weights[QUERY]), wanted, atol=1e-6)
@@ -61,7 +61,7 @@ def test_an_adapter_before_it_is_rounded_in(base, moved):
     adapter = moved(chain.init(KEY, base))
     merged = linear.dense(lora.LoRA(rank=2).expand(base, trees.subtree(adapter, "0_lora"), 0)[QUERY])
     node = chain.expand(base, adapter, 0)[QUERY]
-    np.testing.assert_array_equal(node.values, quantized.quantize(merged).values)
+    np.testing.assert_array_equal(node.values, quantized_weight.quantize(merged).values)
 
 
 def test_integer_activations(base, apply):
@@ -112,7 +112,7 @@ def test_factors_are_rounded_each(base, apply):
     factors = linear.Factors(base[QUERY][:, :3], base[QUERY][:3])
     aware = quantize.Quantize(block=4, aware=True)
     found = aware.expand({**base, QUERY: factors}, {}, 0)[QUERY]
-    assert isinstance(found.a, quantized.Quantized) and isinstance(found.b, quantized.Quantized)
+    assert isinstance(found.a, quantized_weight.Quantized) and isinstance(found.b, quantized_weight.Quantized)
 
     def loss(a):
         weights = aware.expand({**base, QUERY: factors.replace(a=a)}, {}, 0, key=KEY)

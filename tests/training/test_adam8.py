@@ -7,7 +7,9 @@ import optax
 import pytest
 
 from lwt import trees
-from lwt.training import adam8, checkpoint, devices, experiment, optim
+from lwt.machine import devices
+from lwt.runs import checkpoint
+from lwt.training import adam8, experiment, optim
 
 SHAPES = {"table": (512, 16), "kernel": (16, 300), "out": (300, 16), "bias": (300,)}
 SETTINGS = dict(learning_rate=3e-3, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from lwt.data import pairs
-from lwt.training import build, devices, experiment
+from lwt.data.kinds import pairs
+from lwt.machine import devices
+from lwt.training import build, experiment
 
 LOSSES = (5.31829612, 5.20370070, 5.20729955)
 

@@ -9,7 +9,8 @@ import shutil
 import pytest
 
 from lwt import errors
-from lwt.training import build, checkpoint, experiment, run_config
+from lwt.runs import checkpoint, run_config
+from lwt.training import build, experiment
 
 TINY = "--config=tests/training/tiny.py"
 SHORT = {"steps": 2, "eval_every": 2}

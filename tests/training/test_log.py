@@ -6,7 +6,8 @@ import logging
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
-from lwt.training import command, log
+from lwt.machine import command_line
+from lwt.training import log
 
 
 def rows(folder):
@@ -120,7 +121,7 @@ def test_what_modules_and_programs_log_is_printed(monkeypatch, capsys):
     for logger in map(logging.getLogger, names):
         for name in ("handlers", "propagate", "level"):
             monkeypatch.setattr(logger, name, getattr(logger, name))
-    command.show_log()
-    for name in ("lwt.data.pairs", *names):
+    command_line.show_log()
+    for name in ("lwt.data.kinds.pairs", *names):
         logging.getLogger(name).info("left out by %s", name)
-    assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.pairs", *names)]
+    assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.training import checkpoint, experiment, run_config
+from lwt.runs import checkpoint, run_config
+from lwt.training import experiment
 
 # Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
 CHILD = """

@@ -10,7 +10,8 @@ import pytest
 
 from configs import common
 from lwt import errors, trees
-from lwt.training import checkpoint, experiment, teaching
+from lwt.runs import checkpoint
+from lwt.training import experiment, teaching
 
 
 @pytest.fixture

@@ -10,14 +10,15 @@ The last line is the report as JSON, also in the folder's report.json; docs/micr
 from absl import flags
 
 from lwt.export.c import export
-from lwt.training import command, experiment
+from lwt.machine import command_line
+from lwt.training import experiment
 
 
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    command.report(
+    command_line.report(
         {
             "folder": values.out,
             **export.export(opened, values.out, activations=values.activations, budget=values.budget),
@@ -31,4 +32,4 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("out", None, "The folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "What the states of the positions are rounded to.")
     flags.DEFINE_integer("budget", None, "Bytes that flash and RAM together may take; more is an error.", lower_bound=1)
-    command.run(main, required=["workdir", "out"])
+    command_line.run(main, required=["workdir", "out"])

@@ -17,7 +17,8 @@ from absl import flags
 from lwt import errors
 from lwt.export import folders
 from lwt.export.c import emulator, export, reference, toolchain, weights
-from lwt.training import command, experiment
+from lwt.machine import command_line
+from lwt.training import experiment
 
 
 def check(opened, folder, *, data="", emulated=0):
@@ -70,7 +71,7 @@ def main():
     """The program: prints the figures."""
     values = flags.FLAGS
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    command.report(check(opened, values.folder, data=values.data, emulated=values.emulated))
+    command_line.report(check(opened, values.folder, data=values.data, emulated=values.emulated))
 
 
 if __name__ == "__main__":  # flags belong to the program
@@ -79,4 +80,4 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("folder", None, "The exported folder.")
     flags.DEFINE_string("data", "", "A data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("emulated", 0, "Texts that the emulated device is given, too.")
-    command.run(main, required=["workdir", "folder"])
+    command_line.run(main, required=["workdir", "folder"])

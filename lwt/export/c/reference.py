@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import trees
-from lwt.data import labelled, ragged, rows, supervised, text
+from lwt.data import text
+from lwt.data.batches import bucketed, tokenized
+from lwt.data.kinds import labelled, supervised
 
 TEXTS = (
     "Play the newest song by Anna on the radio, please!",
@@ -38,7 +40,7 @@ def sides(opened):
 def row(opened, texts):
     """Ids of a text, or of the two of a pair, with the special tokens: ``(ids [t], segments [t])``."""
     cleaner = text.Cleaner(**opened.config.data.clean)
-    found = [ragged.Ragged.of(opened.tokenizer.encode([cleaner.clean(side)])) for side in texts]
+    found = [tokenized.Ragged.of(opened.tokenizer.encode([cleaner.clean(side)])) for side in texts]
     examples = labelled.Examples(tuple(found), None, opened.config.data.row_length, opened.config.data.cut)
     drawn = examples.draw(np.arange(1), None)
     batch = examples.batch(drawn, int(drawn["length"][0]), None)
@@ -57,7 +59,11 @@ def logits(opened, weights, pairs, *, activations="", batch=32):
     """
     found = [row(opened, texts) for texts in pairs]
     apply = _compiled(opened.model.clone(dtype="float32"), activations)
-    lengths, tree, results = rows.lengths(opened.config.data.row_length), trees.unflatten(weights), [None] * len(found)
+    lengths, tree, results = (
+        bucketed.lengths(opened.config.data.row_length),
+        trees.unflatten(weights),
+        [None] * len(found),
+    )
     order = sorted(range(len(found)), key=lambda i: len(found[i][0]))
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]

@@ -4,9 +4,9 @@ import numpy as np
 
 from lwt import errors
 from lwt.export import quantize
-from lwt.export import quantized as artefact
 from lwt.export.c import literals
-from lwt.layers import quantized
+from lwt.layers import quantized_weight
+from lwt.runs import integer_file as artefact
 
 LARGEST_BLOCK = 512  # beyond it, sums of products of 8 and 16 bits would not fit into 32
 HALF = "float16"
@@ -85,7 +85,7 @@ class Source:
 
     def _node(self, name):
         node = self._weights[name]
-        if not isinstance(node, quantized.Quantized):
+        if not isinstance(node, quantized_weight.Quantized):
             raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets should match it, for the engine in C")
         self.used.add(name)
         return node

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from lwt import trees
-from lwt.analysis import config_files
 from lwt.export.c import export, toolchain
-from lwt.layers import quantized
+from lwt.layers import quantized_weight
 from lwt.models import bert, embbert, embedder
+from lwt.runs import config_file
 
 ROOT = pathlib.Path(__file__).parents[3]
 WORDS = "cold old bold warm long dark young slow great small café “quoted” naïve x2 — 'tis £5".split()
@@ -28,7 +28,7 @@ def run(tmp_path_factory, untrained):
     rows = [{"text": f"{WORDS[i % 17]} {WORDS[i % 7]} {i}", "label": f"class {i % 2}"} for i in range(60)]
     (folder / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     spec = f"{ROOT}/configs/embbert_finetune.py:data=folder:{folder}/texts,vocabulary=160,smoke=true"
-    config = config_files.load(spec)
+    config = config_file.load(spec)
     config.model.update(width=16, reduced=4, layers=1, kernel_size=3, max_length=32)
     config.data.row_length = 24
     return untrained(config, folder / "run")
@@ -62,7 +62,7 @@ def _weight(shape, name, generator):
         return jnp.asarray(generator.normal(0, 0.4, shape) + name.endswith("scale"), jnp.float32)
     scales = generator.uniform(0.2, 1, (-(-shape[0] // 64), *shape[1:])) * 0.01
     values = jnp.asarray(generator.integers(-127, 128, shape), jnp.int8)
-    return quantized.Quantized(values, jnp.asarray(scales, jnp.float16), block=min(64, shape[0]))
+    return quantized_weight.Quantized(values, jnp.asarray(scales, jnp.float16), block=min(64, shape[0]))
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import pytest
 from lwt import errors
 from lwt.attention import efficient, linear
 from lwt.export import quantize
-from lwt.export import quantized as artefact
 from lwt.export.c import export, reference, toolchain, weights
+from lwt.runs import integer_file as artefact
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 TEXTS = ["a cold old one", "", "bold warm long dark young slow great small " * 6, "£5 — naïve", "x2"]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lwt.data import supervised
+from lwt.data.kinds import supervised
 from lwt.export.c import reference, weights
 
 PAIRS = [

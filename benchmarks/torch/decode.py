@@ -1,0 +1,117 @@
+"""Greedy decoding of 256 sentences in PyTorch with a key-value cache: ``--variant=eager|compiled[+bf16]``.
+
+Queries, keys and values are one product; keys and values of the encoder are made once; the compiled step is frozen
+(weights repacked by the compiler).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks import common
+from benchmarks.torch import model as torch_model
+from benchmarks.torch import train
+from benchmarks.work import decoding, samples
+
+VARIANTS = ("eager", "compiled", "eager+bf16", "compiled+bf16")
+
+
+def fused(attention, names):
+    """Several projections of an attention as one ``(weight, bias)``."""
+    parts = [getattr(attention, name) for name in names]
+    return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+
+
+class Decoder(torch.nn.Module):
+    """One step of decoding, from a `torch_model.Translator`."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.table = model.embedding.weight
+        self.qkv = [fused(layer.self_attention, ("query", "key", "value")) for layer in model.decoder]
+        self.memory_kv = [fused(layer.cross_attention, ("key", "value")) for layer in model.decoder]
+
+    def start(self, ids, lengths, limit):
+        """Encodes; the cache is ``(keys, values, memory keys, memory values)`` for each layer; and a mask."""
+        dtype = self.table.dtype
+        mask = torch.zeros(ids.shape, dtype=dtype).masked_fill(
+            torch.arange(ids.shape[1]) >= lengths[:, None], train.BLOCKED
+        )[:, None, None, :]
+        memory = self.model.embed(ids, torch.arange(ids.shape[1]))
+        for layer in self.model.encoder:
+            memory = layer(memory, torch_model.plan(mask, packed=False))
+        caches = []
+        for weight, bias in self.memory_kv:
+            empty = [torch.zeros(len(ids), torch_model.HEADS, limit, 32, dtype=dtype) for _ in range(2)]
+            memory_kv = [torch_model.heads(x).contiguous() for x in F.linear(memory, weight, bias).chunk(2, -1)]
+            caches.append((*empty, *memory_kv))
+        return caches, mask
+
+    def forward(self, tokens, index, caches, memory_mask):
+        """Tokens `[b]` at the place `index` (a tensor of one number) -> the next ones; writes into the caches."""
+        x = (self.table[tokens] * math.sqrt(samples.WIDTH) + self.model.positions[index])[:, None]
+        limit = caches[0][0].shape[2]
+        mask = torch.zeros(limit, dtype=x.dtype).masked_fill(torch.arange(limit) > index, train.BLOCKED)
+        for layer, (weight, bias), (keys, values, memory_keys, memory_values) in zip(
+            self.model.decoder, self.qkv, caches, strict=True
+        ):
+            q, k, v = (torch_model.heads(y) for y in F.linear(x, weight, bias).chunk(3, -1))
+            keys.index_copy_(2, index, k)
+            values.index_copy_(2, index, v)
+            mixed = F.scaled_dot_product_attention(q, keys, values, mask[None, None, None])
+            x = layer.self_attention_norm(x + layer.self_attention.out(mixed.transpose(1, 2).flatten(-2)))
+            q = torch_model.heads(layer.cross_attention.query(x))
+            mixed = F.scaled_dot_product_attention(q, memory_keys, memory_values, memory_mask)
+            x = layer.cross_attention_norm(x + layer.cross_attention.out(mixed.transpose(1, 2).flatten(-2)))
+            x = layer.mlp_norm(x + layer.fc2(F.relu(layer.fc1(x))))
+        return F.linear(x[:, 0], self.table).argmax(-1)
+
+
+def decode_with(decoder, step):
+    """``decode(Sources) -> ids [b limit]``; ends when every answer has."""
+
+    @torch.inference_mode()
+    def decode(batch):
+        ids, lengths = torch.from_numpy(batch.ids).long(), torch.from_numpy(batch.lengths)
+        caches, mask = decoder.start(ids, lengths, batch.limit)
+        tokens = torch.full((len(ids),), samples.BEGIN)
+        answers = torch.full((len(ids), batch.limit), samples.PAD)
+        done = torch.zeros(len(ids), dtype=torch.bool)
+        for i in range(batch.limit):
+            tokens = step(tokens, torch.tensor([i]), caches, mask)
+            answers[:, i] = tokens
+            done |= tokens == samples.END
+            if done.all():
+                break
+        return answers.numpy()
+
+    return decode
+
+
+def make(flat, *, bf16=False):
+    """The `Decoder` of flat weights."""
+    model = torch_model.Translator()
+    model.load(flat)
+    model = model.eval().requires_grad_(False)
+    return Decoder(model.bfloat16() if bf16 else model)
+
+
+def main():
+    flags = common.arguments(__doc__, VARIANTS, more=decoding.add_flags)
+    train.start_torch()
+    kind, *options = flags.variant.split("+")
+    batches, flat = decoding.load(flags)
+    decoder = make(flat, bf16="bf16" in options)
+    step = decoder
+    if kind == "compiled":
+        torch._inductor.config.freezing = True
+        step = torch.compile(decoder, dynamic=False)  # one program for every shape, all made in the warm-up
+        torch._dynamo.config.recompile_limit = 4 * len(batches)
+    run = decoding.runner(decode_with(decoder, step), batches, flags)
+    common.serve(run, parameters=torch_model.count(decoder.model), warmup=2)
+
+
+if __name__ == "__main__":
+    main()

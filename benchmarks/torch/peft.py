@@ -1,0 +1,40 @@
+"""LoRA of rank 16 on q, k, v by HF PEFT on short arithmetic sequences: ``--variant=METHOD:LAYOUT[+compiled][+bf16]``.
+
+METHOD is "lora" or "full" (fine-tuning of everything); the layouts are those of `torch_translation`: "lora:plain" is
+PEFT as it comes, "lora:real_loss" has the vocabulary loss on real tokens only, "lora:unpadded" packs as well.
+"""
+
+from benchmarks import common
+from benchmarks.torch import model as torch_model
+from benchmarks.torch import train, translation
+from benchmarks.work import samples
+
+VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in translation.VARIANTS)
+TRAINED = {"lora": 147_456, "full": torch_model.PARAMETERS}
+
+
+def adapted(model, *, rank=16):
+    """The model behind PEFT's LoRA: only the adapter is trained."""
+
+    # isort: split
+    import peft
+
+    targets = ["query", "key", "value"]
+    config = peft.LoraConfig(r=rank, lora_alpha=rank, lora_dropout=0.0, target_modules=targets, bias="none")
+    return peft.get_peft_model(model, config)
+
+
+def main():
+    flags = common.arguments(__doc__, VARIANTS)
+    method, _, variant = flags.variant.partition(":")
+    train.start_torch()
+    model = torch_model.Translator()
+    table = model.embedding.weight
+    model = adapted(model) if method == "lora" else model
+    pairs = samples.arithmetic(flags.data, flags.cache, count=flags.batches * samples.BATCH)
+    run = translation.trainer(model, table, samples.batches(pairs), variant)
+    common.serve(run, parameters=torch_model.count(model, trained=True), warmup=flags.batches)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The work of pre-training: the same rows of masked text for every variant, 32 of 256 tokens in a batch.
+
+Real text goes through lwt's own `lwt.data`: cleaned, cut into pieces, lines joined to segments of up to 125
+tokens, two of them a row, masked by the paper's rule. Tokenizer and batches are made once for each vocabulary, and
+kept in the cache folder. Neither PyTorch nor JAX is imported. Run as a program (`run.py` does it first), this
+file fills the cache.
+"""
+
+import argparse
+import itertools
+import os
+import pathlib
+
+import numpy as np
+
+from configs import embbert_pretrain
+from lwt.data import corpus, sources, text, tokenizer
+from lwt.data.batches import bucketed
+from lwt.data.kinds import masked
+
+DATA = "folder:english_novels_lm"
+MODELS = ("embbert", "bert_2mb")
+ROWS, LENGTH = 32, 256
+JOIN = 125  # tokens of a segment at most: two fill a row but for a few places
+LINES = 100_000  # of the text, from its start: enough for a tokenizer and some thousand rows
+
+
+def batches(model, data, cache, *, count):
+    """`count` training batches (see `masked.Examples.batch`): dicts of numpy arrays.
+
+    Args:
+        model: a name of `MODELS`, whose vocabulary is taken.
+        data: running text, ``KIND:NAME``.
+        cache: folder.
+    """
+    section = embbert_pretrain.get_config(f"model={model}").data
+    kept = path(section, data, cache, count=count)
+    if not kept.is_file():
+        stream = bucketed.Bucketed(_examples(section, data, kept.parent), rows=ROWS, lengths=(LENGTH,))
+        made = list(itertools.islice(stream, count))
+        part = kept.with_suffix(f".{os.getpid()}.npz")
+        np.savez(part, **{name: np.stack([batch[name] for batch in made]) for name in made[0]})
+        part.replace(kept)
+    arrays = dict(np.load(kept))
+    return [{name: array[i] for name, array in arrays.items()} for i in range(count)]
+
+
+def path(section, data, cache, *, count):
+    """Where the batches are kept, and the tokenizer beside them; `section` is that of the config."""
+    key = sources.digest(data, LINES, section.tokenizer.vocabulary, section.masking, ROWS, LENGTH, JOIN)[:12]
+    return pathlib.Path(cache) / f"masked-{key}" / f"batches-{count}.npz"
+
+
+def _examples(section, data, folder):
+    cleaner, source = text.Cleaner(**section.clean), sources.load(data, fields=("text",))[:LINES]
+    model = folder / "tokenizer.model"
+    if not model.is_file():
+        lines = (cleaner.clean(line) for texts, _ in corpus.lines(source) for line in texts)
+        vocabulary = section.tokenizer.vocabulary
+        tokenizer.train(lines, model, vocabulary=vocabulary, specials=tokenizer.ENCODER, exact=True)
+    tokens = tokenizer.Tokenizer(model, specials=tokenizer.ENCODER)
+    return masked.Examples(
+        corpus.tokenize(source, tokens, cleaner, cache_dir=folder),
+        max_length=LENGTH,
+        masking=masked.Masking.of(section.masking),
+        pieces=range(tokens.first, tokens.pieces),
+        join=JOIN,
+    )
+
+
+def counts(batch):
+    """What a step over this batch has done: rows, real tokens (special ones included), positions."""
+    ids = batch["ids"]
+    return {"examples": len(ids), "tokens": int((batch["segments"] > 0).sum()), "positions": ids.size}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--cache", required=True)
+    parser.add_argument("--batches", type=int, required=True)
+    flags = parser.parse_args()
+    for model in MODELS:
+        made = batches(model, flags.data, flags.cache, count=flags.batches)
+        total = {name: sum(counts(batch)[name] for batch in made) for name in counts(made[0])}
+        hidden = sum(batch["masked_weights"].sum() for batch in made)
+        share = total["tokens"] / total["positions"]
+        print(f"{model}: {share:.1%} of the positions are real, {hidden / total['examples']:.1f} of a row are masked")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Exact softmax attention without an array `[t s]`: some queries at a time, with all keys.
+
+The idea is that of Rabe and Staats 2021 ("Self-attention does not need O(n²) memory") with one level of blocks: a block
+of c queries needs `[b h c s]` at once, so that memory grows with n and not with n². The backward pass makes every
+block's weights anew, as `layers/attend.py` does, from the sums that normalised them. Where heads come one after the
+other, a block is `[b 1 c s]`, which may be small enough for a CPU's cache.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lwt.attention.parts import masks
+from lwt.layers import attend
+
+
+def attention(
+    q: Float[Array, "b h t k"],
+    k: Float[Array, "b h s k"],
+    v: Float[Array, "b h s v"],
+    mask: masks.Mask | None = None,
+    *,
+    block: int,
+    apart: bool = False,
+    key=None,
+    rate=0.0,
+    dtype="float32",
+) -> Float[Array, "b h t v"]:
+    """``softmax(q kᵀ) v``, as `attend.attend` gives it (with other random numbers for dropout).
+
+    Args:
+        q: queries, scaled; k, v: keys and values.
+        mask: what may be seen, or None.
+        block: queries that are handled at once, at most.
+        apart: whether heads come one after the other, and not all at once.
+        key, rate: dropout on the weights; no key, no dropout.
+        dtype: operands of the products.
+    """
+    if apart:
+        return _one_after_the_other(q, k, v, mask, key, block=block, rate=rate, dtype=dtype)
+    t = q.shape[2]
+    blocks = -(-t // block)
+    size = -(-t // blocks)  # equal blocks: the least that is padded
+    padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * size - t), (0, 0)))
+    return _attention(_cut(padded, blocks), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
+
+
+def _one_after_the_other(q, k, v, mask, key, **settings):
+    def one(item):
+        number, *head = item
+        own = None if key is None else jax.random.fold_in(key, number)
+        return attention(*(x[:, None] for x in head), mask, key=own, **settings)[:, 0]
+
+    heads_first = (jnp.moveaxis(x, 1, 0) for x in (q, k, v))
+    return jnp.moveaxis(jax.lax.map(one, (jnp.arange(q.shape[1]), *heads_first)), 0, 1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+def _attention(q, k, v, mask, key, rate, dtype):
+    return _forward(q, k, v, mask, key, rate, dtype)[0]
+
+
+def _forward(q, k, v, mask, key, rate, dtype):
+    def one(item):
+        number, q = item
+        allowed, keep = _of_block(number, q, k, mask, key, rate)
+        return attend.forward_with_total(q, k, v, allowed, keep, rate, dtype)
+
+    outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
+    return _paste(outputs), (q, k, v, mask, key, outputs, totals)
+
+
+def _backward(rate, dtype, saved, d_output):
+    q, k, v, mask, key, outputs, totals = saved
+
+    def one(sums, item):
+        number, q, output, total, d_output = item
+        allowed, keep = _of_block(number, q, k, mask, key, rate)
+        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, total, d_output, None, rate, dtype)
+        return (sums[0] + d_k, sums[1] + d_v), d_q
+
+    items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))
+    (d_k, d_v), d_q = jax.lax.scan(one, (jnp.zeros_like(k), jnp.zeros_like(v)), items)
+    return d_q, d_k, d_v, None, None
+
+
+_attention.defvjp(_forward, _backward)
+
+
+def _of_block(number, q, k, mask, key, rate):
+    """The mask and the dropout mask of a block of queries, as arrays or None."""
+    t, s = q.shape[2], k.shape[2]
+    allowed = None if mask is None else mask.array(t, s, start=number * t)
+    key = None if key is None else jax.random.fold_in(key, number)
+    return allowed, attend.keep_mask(key, rate, (*q.shape[:3], s))
+
+
+def _cut(x, blocks):
+    """`[b h t k] -> [blocks b h c k]`."""
+    return jnp.moveaxis(x.reshape(*x.shape[:2], blocks, -1, x.shape[-1]), 2, 0)
+
+
+def _paste(x):
+    """`[blocks b h c k] -> [b h t k]`."""
+    x = jnp.moveaxis(x, 0, 2)
+    return x.reshape(*x.shape[:2], -1, x.shape[-1])

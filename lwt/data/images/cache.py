@@ -1,0 +1,172 @@
+"""Images decoded once: a source's records as one array in a file, mapped into memory."""
+
+import collections.abc
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+
+import numpy as np
+
+from lwt import errors
+from lwt.data import sources
+from lwt.data.images import files
+
+LOG = logging.getLogger(__name__)
+SHOWN, KEPT = 3, 1000  # messages about malformed records quoted in an error, and kept
+IMAGE = "image"
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrays(collections.abc.Sequence):
+    """Records whose images are of one shape.
+
+    Attributes:
+        images: [all h w c] uint8 or float32; record i is ``images[index[i]]``.
+        columns: field -> list of [all] texts or numbers.
+        index: [n] int64.
+    """
+
+    images: np.ndarray
+    columns: dict
+    index: np.ndarray
+
+    def __len__(self):
+        return len(self.index)
+
+    def __getitem__(self, index):
+        at = int(self.index[index])
+        return {IMAGE: self.images[at]} | {field: column[at] for field, column in self.columns.items()}
+
+    def pick(self, indices):
+        """The records of `indices`, in that order; of the same arrays."""
+        return dataclasses.replace(self, index=self.index[np.asarray(indices, np.int64)])
+
+
+def folder():
+    """Where decoded images are kept: ``$LWT_CACHE``, or ``~/.cache/lwt``."""
+    return pathlib.Path(os.environ.get("LWT_CACHE") or "~/.cache/lwt").expanduser() / "images"
+
+
+def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
+    """The same source with records of `Arrays`, and without malformed ones.
+
+    The arrays are kept in `folder` by the source's fingerprint and the settings, for all runs; a damaged file is made
+    anew. Other fields of a record that are texts or numbers are kept too.
+
+    Args:
+        source: a `sources.Source` with the field ``image``, and `label`.
+        size, channels: see `files.fit`. All images have to have the shape of the first good one.
+        label: a record without it is malformed.
+        max_malformed: the share of malformed records above which it fails; below, they are left out.
+
+    Raises:
+        lwt.errors.DataError: no records, or too many malformed ones (quotes the first); a damaged archive; a cache
+            that cannot be written.
+    """
+    sources.need_fields(source.name, (IMAGE, label), source.fields)
+    fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
+    path = folder() / f"{fingerprint}.npy"
+    found = _read(path)
+    if found is None:
+        LOG.info("%s: decoding the images, once, into %s", source.name, path)
+        try:
+            _write(path, source, label, lambda image: files.fit(image, size=size, channels=channels))
+        except OSError as error:
+            raise errors.DataError(
+                f"{path.parent} cannot be written ({error.strerror}); set LWT_CACHE to a folder with room for images"
+            ) from error
+        found = _read(path)
+    images, about = found
+    _refuse(source, len(about["columns"][label]), about["malformed"], about["messages"], max_malformed)
+    return dataclasses.replace(
+        source,
+        records=Arrays(images, about["columns"], np.arange(len(images))),
+        fields=(IMAGE, *about["columns"]),
+        fingerprint=fingerprint,
+        malformed=tuple(about["messages"]),
+    )
+
+
+def _read(path):
+    """(images, what the file beside them says), or None."""
+    try:
+        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        (count,) = {len(column) for column in about["columns"].values()}
+        images = np.asarray(np.load(path, mmap_mode="r"))[:count]
+        if len(images) != count or not {"malformed", "messages"} <= set(about):
+            raise ValueError("it is not whole")
+        return images, about
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        LOG.warning("the cache %s is damaged (%s) and is made anew", path, error)
+        return None
+
+
+def _write(path, source, label, fit):
+    """Decodes all records: the images into one file, their labels and other columns into another beside it."""
+    total = len(source)
+    if not total:
+        raise errors.DataError(f"{source.name} has no images")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.stem}.{os.getpid()}.part")
+    images, columns, kept, messages, bad = None, {}, 0, [], 0
+    for number in range(total):
+        try:
+            record, image = _good(source, number, label, fit, images)
+        except errors.DataError as error:
+            bad += 1
+            messages += [str(error)] if len(messages) < KEPT else []
+            continue
+        if images is None:
+            images = np.lib.format.open_memmap(part, "w+", image.dtype, (total, *image.shape))
+            columns = {name: [] for name in record}
+        images[kept] = image
+        kept += 1
+        for name, column in columns.items():
+            column.append(record.get(name))
+    _refuse(source, kept, bad, messages, 1.0)
+    images.flush()
+    beside = part.with_suffix(".json.part")
+    about = {"columns": columns, "malformed": bad, "messages": messages}
+    beside.write_text(json.dumps(about), encoding="utf-8")
+    part.replace(path)
+    beside.replace(path.with_suffix(".json"))
+
+
+def _good(source, number, label, fit, images):
+    """(the texts and numbers of a record, its image). Raises DataError, naming file or record, if it is malformed."""
+    where = f"{source.name}, record {number}"
+    try:
+        record = source[number]
+        where = record.get("file", where)
+        image = fit(record[IMAGE])
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in record.items()}
+        plain = {name: value for name, value in plain.items() if isinstance(value, str | int | float)}
+        if label not in plain:
+            raise ValueError(f"its {label} should be text or a number, not {record.get(label)!r:.60}")
+        wanted = (image.shape, image.dtype) if images is None else (images.shape[1:], images.dtype)
+        if (image.shape, image.dtype) != wanted:
+            raise ValueError(
+                f"{_of(*wanted)} is expected, as the first image is, and not {_of(image.shape, image.dtype)}; "
+                "data.image_size and data.channels convert them"
+            )
+    except (ValueError, OSError) as error:
+        raise errors.DataError(f"{where}: {error}") from error
+    return plain, image
+
+
+def _of(shape, dtype):
+    return f"{' × '.join(map(str, shape))} {dtype}"
+
+
+def _refuse(source, kept, bad, messages, max_malformed):
+    """Raises DataError if too many images are malformed, or all."""
+    total = kept + bad
+    if not kept or bad > max_malformed * total:
+        raise errors.DataError(
+            f"{source.name}: {bad} of {total} images are malformed ({bad / total:.1%}, allowed {max_malformed:.1%}): "
+            f"{'; '.join(messages[:SHOWN])}"
+        )

@@ -1,0 +1,236 @@
+"""Sources: records of a declared form, readable by index, so that a shuffle, a shard and a resume are exact.
+
+A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``, and several are joined by ``+``::
+
+    folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .txt, .parquet
+    folder:/home/me/letters.txt                            one file of such a format
+    tfds:wmt17_translate/de-en                             a TensorFlow Datasets builder
+    generated:arithmetic,tasks=add_1|add_2                 made up here
+    folder:mt_de_en_train+folder:multi30k_de_en@train      one after the other
+
+``KIND`` is the file ``lwt/data/sources/KIND.py``; the file is its registration. It has one function
+
+    read(name, split, *, fields, max_malformed) -> Source
+
+and may have another, ``splits(name) -> [str]``.
+"""
+
+import bisect
+import collections.abc
+import dataclasses
+import hashlib
+import importlib
+import itertools
+import logging
+import pathlib
+import re
+
+import numpy as np
+
+from lwt import errors
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Records by index: ``len(source)``, ``source[i] -> dict``, ``source[a:b] -> Source``, ``source.read(a, b)``.
+
+    Attributes:
+        name: as asked for, with the split.
+        records: anything with ``len`` and ``[i] -> dict``; a ``__getitems__(indices)`` and a ``pick(indices)`` are used
+            where there is one.
+        fields: the names that every record has.
+        fingerprint: hash of the content (or of what fixes it), for caches.
+        malformed: a message with file and line for each record that was left out (the first 1000 of them).
+        classes: the names that the classes of the field ``label`` have, in their order, where the source tells them.
+    """
+
+    name: str
+    records: collections.abc.Sequence = dataclasses.field(repr=False)
+    fields: tuple
+    fingerprint: str
+    malformed: tuple = ()
+    classes: tuple = ()
+
+    def __len__(self):
+        return len(self.records)
+
+    @property
+    def parts(self):
+        """The sources that this one was joined of; itself, if it is one."""
+        return self.records.parts if isinstance(self.records, _Joined) else (self,)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return self.pick(np.arange(len(self))[index])
+        if not 0 <= index < len(self.records):
+            raise IndexError(f"{self.name} has {len(self)} records, asked for {index}")
+        return self.records[index]
+
+    def read(self, start, stop):
+        """The records of ``range(start, stop)``, as many as there are."""
+        indices = range(start, min(stop, len(self)))
+        if hasattr(self.records, "__getitems__"):
+            return self.records.__getitems__(indices)
+        return [self.records[i] for i in indices]
+
+    def subset(self, count, *, seed=0):
+        """`count` records drawn without replacement, in their order here; all of them if `count` is 0 or too many."""
+        if not 0 < count < len(self):
+            return self
+        return self.pick(np.sort(np.random.default_rng(seed).permutation(len(self))[:count]))
+
+    def pick(self, indices):
+        """The records of `indices` ([n] array of int), in that order."""
+        fingerprint = digest(self.fingerprint, hashlib.sha256(indices.astype(np.int64)).hexdigest())
+        pick = getattr(self.records, "pick", None)
+        records = pick(indices) if pick else _Picked(self.records, indices)
+        return dataclasses.replace(self, records=records, fingerprint=fingerprint)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Picked(collections.abc.Sequence):
+    records: collections.abc.Sequence
+    indices: np.ndarray
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __getitem__(self, index):
+        return self.records[int(self.indices[index])]
+
+    def __getitems__(self, indices):
+        picked = self.indices[np.asarray(indices, np.int64)].tolist()
+        if hasattr(self.records, "__getitems__"):
+            return self.records.__getitems__(picked)
+        return [self.records[i] for i in picked]
+
+
+class _Joined(collections.abc.Sequence):
+    def __init__(self, parts):
+        self.parts = parts
+        self.ends = list(itertools.accumulate(len(part) for part in parts))
+
+    def __len__(self):
+        return self.ends[-1]
+
+    def __getitem__(self, index):
+        part = bisect.bisect_right(self.ends, index)
+        return self.parts[part][index - (self.ends[part - 1] if part else 0)]
+
+    def pick(self, indices):
+        """The records of `indices` ([n] array of int); parts stay parts, unless their records are mixed."""
+        owners = np.searchsorted(self.ends, indices, side="right")
+        if not len(indices) or (np.diff(owners) < 0).any():
+            return _Picked(self, indices)
+        begins = [0, *self.ends]
+        return _Joined(tuple(self.parts[i].pick(indices[owners == i] - begins[i]) for i in np.unique(owners)))
+
+
+def load(name, *, split="train", fields=None, max_malformed=0.01):
+    """Opens a source.
+
+    Args:
+        name: ``KIND:NAME``, ``KIND:NAME@SPLIT``, or several joined by ``+``.
+        split: the split of every part that does not name its own.
+        fields: the fields that every record must have (others may be there), and not empty; default: those of the
+            first record.
+        max_malformed: the share of malformed records above which loading fails; below, they are left out.
+
+    Raises:
+        lwt.errors.DataError: a kind, name, split or field that is not there (the message says what is), an empty
+            split, a damaged file, or too many malformed records (the message quotes the first).
+    """
+    fields = None if fields is None else tuple(fields)
+    parts = [_load_one(part, split, fields=fields, max_malformed=max_malformed) for part in parts_of(name)]
+    joined = join(parts)
+    if not joined.fields:
+        raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
+    return joined
+
+
+def join(parts):
+    """One source of several, one after the other; its fields are those that all have."""
+    if len(parts) == 1:
+        return parts[0]
+    return Source(
+        name="+".join(part.name for part in parts),
+        records=_Joined(tuple(parts)),
+        fields=tuple(f for f in parts[0].fields if all(f in part.fields for part in parts)),
+        fingerprint=digest(*(part.fingerprint for part in parts)),
+        malformed=tuple(message for part in parts for message in part.malformed),
+        classes=parts[0].classes if all(part.classes == parts[0].classes for part in parts) else (),
+    )
+
+
+def splits(name):
+    """The splits of ``KIND:NAME``: those of all parts, if several are joined; none if a part names its own.
+
+    Raises:
+        lwt.errors.DataError: a kind or name that is not there.
+    """
+    found = []
+    for part in parts_of(name):
+        module, rest, own = _resolve(part)
+        found.append([] if own else module.splits(rest) if hasattr(module, "splits") else ["train"])
+    return [split for split in found[0] if all(split in others for others in found)]
+
+
+def parts_of(name):
+    """``"a:x+b:y"`` -> ``["a:x", "b:y"]``."""
+    # Only a '+' ahead of another KIND: joins; paths and slices of splits ("train+test") keep theirs.
+    return re.split(r"\+(?=[a-z_]+:)", name)
+
+
+def at(name, split):
+    """``"a:x+b:y@old"`` -> ``"a:x@SPLIT+b:y@SPLIT"``."""
+    return "+".join(f"{part[: part.rindex('@')] if _own_split(part) else part}@{split}" for part in parts_of(name))
+
+
+def _load_one(name, split, *, fields, max_malformed):
+    module, rest, own = _resolve(name)
+    return module.read(rest, own or split, fields=fields, max_malformed=max_malformed)
+
+
+def _resolve(name):
+    """(module of the kind, NAME, SPLIT or "")."""
+    kind, colon, rest = name.partition(":")
+    if not colon or not rest:
+        raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT with KIND one of {kinds()}")
+    if kind not in kinds():
+        raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds())}")
+    own = _own_split(rest)
+    return importlib.import_module(f"lwt.data.sources.{kind}"), rest.removesuffix(f"@{own}") if own else rest, own
+
+
+def _own_split(name):
+    """The split that a part names, or "". An '@' further up belongs to a path."""
+    tail = name.rpartition("@")[2] if "@" in name else ""
+    return "" if "/" in tail else tail
+
+
+def kinds():
+    """The kinds there are: the files beside this one that have a function ``read``."""
+    here = pathlib.Path(__file__).parent
+    return sorted(path.stem for path in here.glob("*.py") if "\ndef read(" in path.read_text(encoding="utf-8"))
+
+
+def need_fields(name, wanted, found):
+    """Raises DataError for the first of `wanted` (None: nothing) that is not among the fields `found`."""
+    for field in wanted or ():
+        if field not in found:
+            raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, found)}")
+
+
+def digest(*parts):
+    """A short stable hash of what `parts` print as."""
+    return hashlib.sha256("\0".join(str(part) for part in parts).encode()).hexdigest()[:32]
+
+
+def report(source):
+    """Logs the records that were left out of a source."""
+    for message in source.malformed[:3]:
+        LOG.warning("left out: %s", message)
+    if len(source.malformed) > 3:
+        LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))

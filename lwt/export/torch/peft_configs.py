@@ -1,0 +1,108 @@
+"""PEFT's adapter_config.json for a reparametrization of lwt, and the other way round."""
+
+import re
+
+from lwt import errors
+from lwt.reparam import compose, targets
+
+METHODS = ("lora", "dora")
+FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # what lwt has of their choices
+STARTS = (True, False, "gaussian", "eva", "orthogonal")  # init_lora_weights that leave the base as it is
+ABSENT = (  # keys of theirs that change the model, and that lwt has nothing like
+    *("lora_bias", "use_qalora", "layer_replication", "target_parameters", "trainable_token_indices"),
+    *("alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "velora_config"),
+)
+
+
+def checked(adapter, where):
+    """The reparametrization of an `adapters.Adapter`, if PEFT has it.
+
+    Raises:
+        lwt.errors.ConfigError: it has not; says what to do.
+    """
+    name, start = adapter.config["name"], adapter.config.get("start", "lora")
+    if name not in METHODS or start != "lora":
+        raise errors.ConfigError(
+            f"{where} has reparam.name={name!r}{f' with start={start!r}' if start != 'lora' else ''}, which PEFT has "
+            "not: --as_lora writes a change of low rank as plain LoRA; what is more goes as a whole model, by "
+            "lwt.export.torch.hf"
+        )
+    return adapter.reparam
+
+
+def of_reparam(reparam, modules, saved):
+    """The config, a dict.
+
+    Args:
+        reparam: a `lora.LoRA` or `dora.DoRA`.
+        modules: ``{target: PyTorch's name of the module}``.
+        saved: PyTorch's names of modules that are stored as a whole.
+    """
+    ranks = {module: reparam.rank_of(target) for target, module in modules.items()}
+    if reparam.scaling == "one":
+        alphas, alpha = ranks, reparam.rank
+    else:
+        found = {m: targets.by_pattern(target, reparam.alpha_pattern, reparam.alpha) for target, m in modules.items()}
+        alphas, alpha = found, reparam.alpha
+    return FIXED | {
+        "base_model_name_or_path": None,
+        "task_type": None,
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "r": reparam.rank,
+        "lora_alpha": alpha,
+        "lora_dropout": reparam.dropout,
+        "use_rslora": reparam.scaling == "rslora",
+        "use_dora": compose.find("dora") is type(reparam),
+        "target_modules": sorted(modules.values()),
+        "rank_pattern": {module: rank for module, rank in ranks.items() if rank != reparam.rank},
+        "alpha_pattern": {module: value for module, value in alphas.items() if value != alpha},
+        "modules_to_save": sorted(saved) or None,
+    }
+
+
+def to_section(config, modules, ranks, *, where):
+    """The section ``config.reparam`` of a config.
+
+    Args:
+        config: the dict.
+        modules: ``{target: PyTorch's name of the module}`` of the weights that the adapter has.
+        ranks: ``{target: rank}``.
+        where: its file, for errors.
+
+    Raises:
+        lwt.errors.CheckpointError: it is no LoRA, or one with something that lwt has not; names the key.
+    """
+    for key in ("peft_type", "r", "lora_alpha"):
+        if key not in config:
+            raise errors.CheckpointError(f"{where} has no key {key}; PEFT writes it")
+    for key, wanted in FIXED.items():
+        if config.get(key, wanted) != wanted:
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} should be {wanted!r}")
+    for key in ABSENT:
+        if config.get(key):
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r:.60} is nothing that lwt has")
+    if config.get("init_lora_weights", True) not in STARTS:
+        raise errors.CheckpointError(
+            f"{where}: init_lora_weights={config['init_lora_weights']!r} has changed the base; PEFT's save_pretrained("
+            "..., path_initial_model_for_weight_conversion=...) makes plain LoRA of it"
+        )
+    rank, alpha = config["r"], config["lora_alpha"]
+    patterns = config.get("alpha_pattern") or {}
+    alphas = {target: _value_at(module, patterns, alpha) for target, module in modules.items()}
+    names = {target: re.escape(target) for target in modules}
+    return {
+        "name": "dora" if config.get("use_dora") else "lora",
+        "rank": rank,
+        "alpha": float(alpha),
+        "scaling": "rslora" if config.get("use_rslora") else "alpha/r",
+        "dropout": float(config.get("lora_dropout", 0)),
+        "targets": "|".join(names.values()),
+        "rank_pattern": [[names[target], found] for target, found in ranks.items() if found != rank],
+        "alpha_pattern": [[names[target], float(found)] for target, found in alphas.items() if found != alpha],
+    }
+
+
+def _value_at(module, patterns, default):
+    """The value of the first pattern that the end of a module's name matches, as PEFT finds it."""
+    return next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", module)), default)

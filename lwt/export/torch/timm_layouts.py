@@ -1,0 +1,156 @@
+"""The files in which Vision Transformers are published, and how their weights are called and laid out there.
+
+.npz            the original release, github.com/google-research/vision_transformer: kernels ``[in out]``, of the
+                patches ``[p p c d]``, of attention by head: ``[d h k]``, ``[h k d]``
+.safetensors    timm's `VisionTransformer`: weights ``[out in]``, of the patches ``[d c p p]``, of query, key and
+                value together ``[3d d]``
+"""
+
+import pathlib
+import zipfile
+
+import numpy as np
+import safetensors
+import safetensors.flax
+
+from lwt import errors
+from lwt.export.torch import layouts, names
+from lwt.layers import linear
+
+QKV = ("query", "key", "value")
+BLOCK = "Transformer/encoderblock_{}"
+TOKEN, POSITION = "embed/class_token", "embed/position"
+NPZ = {  # their name -> ours, of a module or of a whole weight; {} is a number
+    "embedding": "embed/patch",
+    "cls": TOKEN,
+    "Transformer/posembed_input/pos_embedding": POSITION,
+    f"{BLOCK}/LayerNorm_0": "block_{}/attention_norm",
+    **{f"{BLOCK}/MultiHeadDotProductAttention_1/{part}": f"block_{{}}/attention/{part}" for part in (*QKV, "out")},
+    f"{BLOCK}/LayerNorm_2": "block_{}/mlp_norm",
+    f"{BLOCK}/MlpBlock_3/Dense_0": "block_{}/mlp/fc1",
+    f"{BLOCK}/MlpBlock_3/Dense_1": "block_{}/mlp/fc2",
+    "Transformer/encoder_norm": "norm",
+    "head": "head",
+}
+TIMM = {
+    "patch_embed.proj": "embed/patch",
+    "cls_token": TOKEN,
+    "pos_embed": POSITION,
+    "blocks.{}.norm1": "block_{}/attention_norm",
+    "blocks.{}.attn.qkv": "block_{}/attention/qkv",
+    "blocks.{}.attn.proj": "block_{}/attention/out",
+    "blocks.{}.norm2": "block_{}/mlp_norm",
+    "blocks.{}.mlp.fc1": "block_{}/mlp/fc1",
+    "blocks.{}.mlp.fc2": "block_{}/mlp/fc2",
+    "norm": "norm",
+    "head": "head",
+}
+
+
+def read(path):
+    """The weights of a checkpoint: a flat dict of float32 arrays under lwt's names, and the number of heads.
+
+    What is no part of a `vit.ViT` keeps its name. The number of heads is 0 where the file does not tell it
+    (.safetensors).
+
+    Raises:
+        lwt.errors.CheckpointError: there is no such file, it is damaged, or neither .npz nor .safetensors.
+    """
+    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (safetensors.flax.load_file, _from_safetensors)}
+    suffix = pathlib.Path(path).suffix
+    if suffix not in readers:
+        raise errors.CheckpointError(
+            f"{path} should be a .npz (original release) or a .safetensors (timm's or transformers' names)"
+        )
+    load, rename = readers[suffix]
+    try:
+        return rename({name: np.asarray(array, np.float32) for name, array in load(path).items()})
+    except OSError as error:
+        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
+        raise errors.CheckpointError(f"{path} is damaged, or no checkpoint of a ViT: {error}") from error
+
+
+def to_timm(weights, model):
+    """Weights under timm's names and in its layouts.
+
+    ``model.pool="mean"`` is timm's ``VisionTransformer(class_token=False, global_pool="avg", fc_norm=False)``.
+
+    Args:
+        weights: flat dict of arrays or nodes; model: the `vit.ViT` that they are of.
+
+    Raises:
+        lwt.errors.ConfigError: timm's class has no such model: a hybrid, or fixed positions.
+    """
+    if (model.stem, model.positions) != ("patches", "learned"):
+        raise errors.ConfigError(
+            f"model.stem={model.stem!r}, model.positions={model.positions!r}: timm's ViT has only 'patches', 'learned'"
+        )
+    ours = {name: np.asarray(linear.dense(w), np.float32) for name, w in weights.items()}
+    named, table = {}, {ours: theirs for theirs, ours in TIMM.items()}
+    for name, array in ours.items():
+        module, _, kind = name.rpartition("/")
+        kind = "bias" if kind == "bias" else "weight"
+        if whole := names.renamed(name, table):
+            named[whole] = array.reshape(1, -1, model.width)
+        elif name == "embed/patch/kernel":
+            cut = array.reshape(model.patch, model.patch, model.channels, model.width)
+            named["patch_embed.proj.weight"] = cut.transpose(3, 2, 0, 1)
+        elif module.endswith("/query"):
+            joined = np.concatenate([ours[name.replace("/query/", f"/{part}/")] for part in QKV], axis=-1)
+            named[f"{names.renamed(module.replace('/query', '/qkv'), table)}.{kind}"] = joined.T
+        elif not module.endswith(("/key", "/value")):
+            named[f"{names.renamed(module, table)}.{kind}"] = array.T
+    return {name: np.ascontiguousarray(array) for name, array in named.items()}
+
+
+def _load_npz(path):
+    with np.load(path) as file:
+        return dict(file)
+
+
+def _from_npz(arrays):
+    weights, heads = {}, 0
+    for name, array in arrays.items():
+        module, _, kind = name.rpartition("/")
+        if whole := names.renamed(name, NPZ):
+            weights[whole] = _without_batch(whole, array)
+        elif ours := names.renamed(module, NPZ):
+            if array.ndim == 3 and ours.endswith(QKV):
+                heads, array = array.shape[1], array.reshape(len(array), -1)
+            weights[f"{ours}/{kind}"] = array.reshape((-1, array.shape[-1]) if kind == "kernel" else -1)
+        else:
+            weights[name] = array
+    return weights, heads
+
+
+def _from_safetensors(arrays):
+    layout = names.LAYOUTS["vit"]
+    if any(name.removeprefix(layout.body) == "embeddings.cls_token" for name in arrays):
+        return layouts.from_hf(arrays, layout, where="the file"), 0
+    return _from_timm(arrays), 0
+
+
+def _from_timm(arrays):
+    weights = {}
+    for name, array in arrays.items():
+        module, _, kind = name.rpartition(".")
+        if whole := names.renamed(name, TIMM):
+            weights[whole] = _without_batch(whole, array)
+        elif (ours := names.renamed(module, TIMM)) and kind in ("weight", "bias"):
+            kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"
+            if array.ndim == 4:
+                array = array.transpose(0, 2, 3, 1).reshape(len(array), -1)
+            if ours.endswith("/qkv"):
+                parts = zip(QKV, np.split(array, 3))
+                weights |= {f"{ours.removesuffix('qkv')}{part}/{kind}": split.T for part, split in parts}
+            else:
+                weights[f"{ours}/{kind}"] = array.T
+        else:
+            weights[name] = array
+    return weights
+
+
+def _without_batch(name, array):
+    """A class token [1 1 d] as [d], positions [1 n d] as [n d]."""
+    return array.reshape(-1) if name == TOKEN else array.reshape(array.shape[-2:])

@@ -1,0 +1,173 @@
+"""Feed-forward layers as memories: what their keys answer to, and what their values would say.
+
+    python -m lwt.inspect.ffn_memories --workdir=runs/mt --out=docs/results/memories
+    python -m lwt.inspect.ffn_memories --workdir=runs/base --data=folder:novels@validation --limit=2000 --out=...
+
+After Geva et al. 2020 (arXiv 2012.14913): a layer is ``Σ_i act(x·k_i + b_i) v_i``, with a key k_i, a column of its
+first kernel, and a value v_i, a row of its second. A key's triggers are the positions of a data set with the largest
+coefficients; a value is a distribution over the vocabulary, ``softmax(v_i Eᵀ)`` with the output embedding E. Writes
+README.md, results.json, memories.csv, memories.png and memories.html, to be opened in a browser.
+
+An EmbBERT has no such layer, but its convolution path has the form of one, and stands in for it: the activated channels
+of the convolution are the coefficients, the rows of ``contract/kernel``, with the sign and weight -λ_c that they are
+added with, the values. A run without an output embedding (a classifier) has its values seen through the input one.
+"""
+
+import dataclasses
+import itertools
+import re
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from lwt import errors, trees
+from lwt.compress import activations
+from lwt.inspect import memory_report, memory_triggers
+from lwt.layers import linear
+from lwt.machine import command_line, hardware
+from lwt.report import results
+from lwt.training import build, experiment
+
+VALUES = r"(.*/mlp/fc2|.*/contract)/kernel"
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """The memories of one layer, f of them.
+
+    Attributes:
+        name: of the kernel that holds the values.
+        predicts: what a value is compared with: "the next token", "the token" at the trigger's position, or "the token
+            under the mask".
+        triggers: from `memory_triggers.strongest`.
+        tokens: `[f n]` ids of each value's likeliest tokens; shares: `[f n]` their probabilities.
+        rank: `[f]` how many tokens the value prefers to the one that it is compared with.
+        removed: the change of coefficients without the first or last token; see `memory_triggers.removals`.
+        vocabulary: tokens that were to choose from.
+    """
+
+    name: str
+    predicts: str
+    triggers: dict
+    tokens: np.ndarray
+    shares: np.ndarray
+    rank: np.ndarray
+    removed: dict
+    vocabulary: int
+
+
+def layers(weights):
+    """The names of the kernels that hold values, the encoder's before the decoder's, lower layers first.
+
+    Raises:
+        lwt.errors.ConfigError: the model has no feed-forward layer of that kind.
+    """
+    found = [name for name in weights if re.fullmatch(VALUES, name)]
+    if not found:
+        raise errors.ConfigError("the model has neither mlp/fc2 nor contract kernels, whose rows would be the values")
+    numbered = lambda name: [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]  # noqa: E731
+    return sorted(found, key=lambda name: (name.startswith("decoder"), numbered(name)))
+
+
+def output_table(opened):
+    """``(E [v d], what it is)``: the output embedding of a run, or the input's where there is none."""
+    apply = lambda method: opened.model.apply({"params": trees.unflatten(opened.weights)}, method=method)  # noqa: E731
+    if hasattr(opened.model, "output_table"):
+        return apply("output_table"), "output embedding"
+    if opened.model.head == "pretrain":
+        return apply("output_layer")[0], "output embedding"
+    table = linear.dense(opened.weights["embed/token"])
+    expander = opened.weights.get("embed/token_expander/kernel")
+    return table if expander is None else linear.linear(table, expander), "input embedding (there is no output one)"
+
+
+def value_rows(weights, name):
+    """The values `[f d]` of a layer, as they are added to the stream of states."""
+    rows = linear.dense(weights[name])
+    if not name.endswith("contract/kernel"):
+        return rows
+    stem = name.replace("contract/kernel", "difference/conv")
+    if stem in weights:
+        return -weights[stem] * rows
+    return -jnp.exp((weights[f"{stem}_query"] * weights[f"{stem}_key"]).sum()) * rows
+
+
+def value_tokens(rows, table, answers, *, count=10):
+    """``(ids [f n], probabilities [f n], rank [f])`` of values `[f d]` through a table `[v d]`; see `Layer`.
+
+    Args:
+        answers: `[f]` ids, of which the rank is wanted.
+    """
+    logits = linear.linear(rows, table.T)
+    shares, ids = jax.lax.top_k(jax.nn.softmax(logits, axis=-1), min(count, logits.shape[1]))
+    own = jnp.take_along_axis(logits, jnp.asarray(answers)[:, None], axis=1)
+    return tuple(map(np.asarray, (ids, shares, (logits > own).sum(axis=1))))
+
+
+def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
+    """The memories of all layers of a run, and the texts of some triggers.
+
+    Args:
+        opened: an `experiment.Experiment` on texts.
+        data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
+        limit: records of it; 0 for all.
+        top: triggers of a key.
+        shown: keys of a layer whose triggers' texts are looked up: those with the surest values.
+        sampled: keys of a layer whose triggers are read again without a token.
+
+    Returns:
+        ``([Layer], texts, facts)``; `texts` from `memory_triggers.contexts`, of `memory_report.SHOWN` triggers.
+
+    Raises:
+        lwt.errors.ConfigError: a run on images, or a model without such layers.
+    """
+    if opened.tokenizer is None:
+        raise errors.ConfigError(f"{opened.workdir} is a run on images; triggers are texts")
+    names = layers(opened.weights)
+    made = build.make_data(opened.config, opened.workdir, make=False)
+    used = made.evaluation(data or opened.config.data.validation, limit=limit)
+    again = lambda: made.batches(used)  # noqa: E731
+    triggers = memory_triggers.strongest(opened.model, opened.weights, again(), names, top=top)
+    removed = memory_triggers.removals(opened.model, opened.weights, again(), triggers, keys=sampled)
+    table, through = output_table(opened)
+    table = table[: opened.tokenizer.pieces]
+    (first,) = itertools.islice(again(), 1)
+    found, wanted = [], {}
+    for name in names:
+        answers = triggers[name]["answer"][:, 0]
+        tokens, shares, rank = value_tokens(value_rows(opened.weights, name), table, answers)
+        decoder = activations.side(name, first)[0] == "inputs"
+        masked = "the token, where it is masked the one under the mask" if "masked_targets" in first else "the token"
+        predicts = "the next token" if decoder else masked
+        found.append(Layer(name, predicts, triggers[name], tokens, shares, rank, removed[name], len(table)))
+        surest = np.argsort(-np.where(triggers[name]["coefficient"][:, 0] > 0, shares[:, 0], -1), kind="stable")
+        wanted[name] = np.sort(surest[:shown]), memory_report.SHOWN
+    texts = memory_triggers.contexts(triggers, again(), wanted=wanted)
+    return found, texts, {"data": used.name, "records": len(used.sources), "table": through, "top": top}
+
+
+def main():
+    """The program."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
+    found, texts, facts = study(opened, **given)
+    facts |= {"workdir": values.workdir, "command": results.command_line(), "hardware": hardware.describe()}
+    facts["seconds"] = round(time.perf_counter() - begin, 1)
+    files = memory_report.write(values.out, found, texts, opened.tokenizer, facts)
+    command_line.report({"out": values.out, "files": files, **facts})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "Folder of a run on texts.")
+    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    flags.DEFINE_string("data", "", "Where triggers are looked for, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("limit", 0, "Records of it; 0: all.")
+    flags.DEFINE_integer("top", 50, "Triggers of a key.")
+    flags.DEFINE_integer("shown", 40, "Keys of a layer that are shown with their triggers.")
+    flags.DEFINE_integer("sampled", 32, "Keys of a layer whose triggers are read again without a token.")
+    flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
+    command_line.run(main, required=["workdir"])

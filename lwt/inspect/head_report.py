@@ -1,0 +1,155 @@
+"""The page of a model's heads: what `head_importance.py` found, as tables, CSV and plots."""
+
+import csv
+import pathlib
+import statistics
+
+import numpy as np
+
+from lwt.report import plots, results
+
+LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
+HOW_TO_READ = """\
+Score: the mean over the validation set of |∂L/∂ξ|, the sensitivity of an example's loss to a factor ξ on what the head
+gives ({over}). Heads are ranked by it{normalised}. "Without": the figure when only that head is masked. "Alone": the
+figure when all other heads of its module are. Nothing was trained again after masking; `lwt.compress.structured` takes
+heads out for real.
+"""
+
+
+def write(out, scores, ranking, ablated, points, about):
+    """Writes README.md, results.json, scores.csv, pruning_curve.csv, scores.png and pruning_curve.png; returns names.
+
+    Args:
+        out: the folder.
+        scores: ``{module: [heads]}``.
+        ranking: the same, as heads were ranked by.
+        ablated: ``{(module, head): (ablated, alone)}``, or empty.
+        points: `head_importance.Point` objects.
+        about: what was measured, and how; see `head_importance.main`.
+    """
+    out, label = pathlib.Path(out), LABELS.get(about["metric"], about["metric"])
+    out.mkdir(parents=True, exist_ok=True)
+    results.write(out / "results.json", rows_of(points, about))
+    lines = [
+        [name, i, value, ranking[name][i], *ablated.get((name, i), ("", ""))]
+        for name, values in scores.items()
+        for i, value in enumerate(values)
+    ]
+    _write_csv(out / "scores.csv", ["module", "head", "score", "ranked_by", "without", "alone"], lines)
+    lines = [[p.order, p.seed, p.share, p.heads, p.value] for p in points]
+    _write_csv(out / "pruning_curve.csv", ["order", "seed", "share", "heads", about["metric"]], lines)
+    draw_scores(out / "scores.png", ranking)
+    draw_curve(out / "pruning_curve.png", points, label=label)
+    text = [
+        "# Attention heads",
+        "",
+        f"    {about['command']}",
+        "",
+        f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {about['whole']:.4g} with all "
+        f"{points[0].heads} heads. Measured on {about['hardware']} in {about['seconds'] / 60:.0f} minutes.",
+        "",
+        HOW_TO_READ.format(
+            over="summed over its tokens" if about["over"] == "examples" else "in absolute value at every position",
+            normalised=", with an L2 norm of 1 in every module" if about["normalised"] else "",
+        ),
+        "![scores](scores.png)",
+        "![the figure over the share of pruned heads](pruning_curve.png)",
+        "",
+        "## Without a share of all heads",
+        "",
+        curve_table(points, label),
+    ]
+    if ablated:
+        text += ["## One head", "", ablation_table(ablated, about["whole"], label)]
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return sorted(path.name for path in out.iterdir() if path.suffix in (".md", ".json", ".csv", ".png"))
+
+
+def rows_of(points, about):
+    """Rows for ``results.json``: the points of the curve."""
+    fixed = {key: about[key] for key in ("config", "metric", "hardware", "seconds", "command")}
+    return [
+        fixed
+        | {"overrides": {"order": p.order, "share": p.share, "heads": p.heads}, "seed": p.seed, "split": about["data"]}
+        | {"value": p.value, "paper": None}
+        for p in points
+    ]
+
+
+def curve_table(points, label):
+    """The figure by share, in order of importance, and in random orders (mean ± standard deviation)."""
+    by_share = values_of(points)
+    heads = {p.share: p.heads for p in points}
+    body = [
+        [f"{share:.0%}", str(heads[share]), *(results_text(found.get(order, [])) for order in ("importance", "random"))]
+        for share, found in by_share.items()
+    ]
+    return results.markdown(["pruned", "heads left", f"{label}, least important first", f"{label}, random"], body)
+
+
+def ablation_table(ablated, whole, label):
+    """For each module: the head whose loss costs most, and the one that does best alone."""
+    better = min if "loss" in label else max
+    body = []
+    for name in dict.fromkeys(name for name, _ in ablated):
+        own = {head: figures for (module, head), figures in ablated.items() if module == name}
+        dearest = max(own, key=lambda head: abs(whole - own[head][0]))
+        alone = better(own, key=lambda head: own[head][1])
+        body.append(
+            [name, str(len(own)), f"{own[dearest][0] - whole:+.3f} (head {dearest})",
+             f"{own[alone][1] - whole:+.3f} (head {alone})"]
+        )  # fmt: skip
+    return results.markdown(
+        ["module", "heads", f"{label} without the dearest head", f"{label} with one head only"], body
+    )
+
+
+def values_of(points):
+    """``{share: {order: [values of the seeds]}}``, shares in order."""
+    found = {}
+    for p in sorted(points, key=lambda p: p.share):
+        found.setdefault(p.share, {}).setdefault(p.order, []).append(p.value)
+    return found
+
+
+def results_text(values):
+    """``"25.10 ± 0.21 (n=3)"``; a dash for no values."""
+    return results.Cell.of(values).text(3) if values else "–"
+
+
+def draw_scores(path, ranking):
+    """A map of the scores, a line a module and a column a head."""
+    table = np.full((len(ranking), max(map(len, ranking.values()))), np.nan)
+    for row, values in zip(table, ranking.values(), strict=True):
+        row[: len(values)] = values
+    with plots.drawing(path, "Importance of heads", width=7.0) as (drawn, axes):
+        drawn.set_figheight(max(2.5, 0.3 * len(ranking) + 1.2))
+        shown = axes.imshow(table, aspect="auto", cmap="viridis")
+        axes.set_yticks(range(len(ranking)), list(ranking), fontsize=8)
+        axes.set_xticks(range(table.shape[1]))
+        axes.grid(False)
+        axes.set_xlabel("head")
+        drawn.colorbar(shown, label="score")
+    return drawn
+
+
+def draw_curve(path, points, *, label):
+    """The figure over the share of pruned heads: by importance, and in random order with a band of ± one deviation."""
+    with plots.drawing(path, "Pruning attention heads") as (drawn, axes):
+        for i, (order, title) in enumerate((("importance", "least important first"), ("random", "random order"))):
+            found = {share: by_order[order] for share, by_order in values_of(points).items() if order in by_order}
+            means = [statistics.fmean(values) for values in found.values()]
+            spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found.values()]
+            percent = [100 * share for share in found]
+            look = dict(color=plots.COLORS[i], marker=plots.MARKERS[i], capsize=3, elinewidth=1.2)
+            if found:
+                axes.errorbar(percent, means, spread, label=title, **look)
+        axes.set(xlabel="heads pruned (%)", ylabel=label)
+        axes.legend()
+    return drawn
+
+
+def _write_csv(path, header, lines):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *lines])

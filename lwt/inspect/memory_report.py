@@ -1,0 +1,169 @@
+"""The page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse in."""
+
+import csv
+import pathlib
+
+import numpy as np
+
+from lwt.data import tokenizer as tokenizers
+from lwt.inspect import memory_page
+from lwt.report import plots, results
+
+SHOWN = 10  # triggers of a key in the file to browse in
+CONFIDENT = 0.1  # the share of keys whose values are surest
+FIGURES = {  # of a layer -> header, factor, digits
+    "keys": ("keys", 1, 0),
+    "alive": ("alive", 1, 0),
+    "agreement": ("agreement (%)", 100, 1),
+    "agreement_by_chance": ("by chance (%)", 100, 2),
+    "agreement_of_the_surest": ("of the surest (%)", 100, 1),
+    "median_rank": ("median rank", 1, 0),
+    "largest_probability": ("largest probability (%)", 100, 3),
+    "same_last_token": ("same last token (%)", 100, 1),
+    "same_last_token_by_chance": ("by chance (%)", 100, 1),
+    "same_last_bigram": ("same last bigram (%)", 100, 1),
+    "without_first": ("without first (%)", 100, 1),
+    "without_last": ("without last (%)", 100, 1),
+}
+HOW_TO_READ = f"""\
+Alive: keys with a coefficient above 0 anywhere; all other figures are of these. Agreement: the likeliest token of a
+key's value is the one that it is compared with at the key's top trigger: in a decoder the next token, in an encoder,
+which has no next one, the token at the trigger itself. By chance: if the layer's values were dealt to its keys in
+random order, in the mean over all orders. Of the surest: the tenth of the keys whose values have the largest
+probabilities. Median rank: how many tokens the value prefers to the one that it is compared with. Largest probability:
+of a value, mean. Same last token (bigram): the share of a key's triggers with the commonest one; by chance: with the
+triggers of all keys of the layer shuffled. Without first (last): the change of the coefficient when that token of the
+trigger is removed (up to {SHOWN} triggers of a sample of keys); in an encoder, the text behind the trigger stays.
+"""
+
+
+def statistics(layer):
+    """The `FIGURES` of a layer; those that nothing can be said of are None.
+
+    Args:
+        layer: an `ffn_memories.Layer`.
+    """
+    own = layer.triggers
+    alive = own["coefficient"][:, 0] > 0
+    found = dict.fromkeys(FIGURES) | {"keys": len(alive), "alive": int(alive.sum())}
+    found |= {f"without_{which}": change for which, change in layer.removed.items()}
+    if not alive.any():
+        return found
+    top, answers, sure = layer.tokens[alive, 0], own["answer"][alive, 0], layer.shares[alive, 0]
+    agree = top == answers
+    surest = np.argsort(-sure, kind="stable")[: max(1, round(CONFIDENT * len(sure)))]
+    counts = [np.bincount(ids, minlength=max(top.max(), answers.max()) + 1) for ids in (top, answers)]
+    last, before = (own[what][alive] for what in ("last", "before"))
+    real = own["coefficient"][alive] > 0
+    order = np.random.default_rng(0).permutation(int(real.sum()))
+    shuffled = last.copy()
+    shuffled[real] = last[real][order]
+    bigrams = last.astype(np.int64) + (1 << 32) * before
+    return found | {
+        "agreement": float(agree.mean()),
+        "agreement_by_chance": float(np.dot(*(c.astype(float) for c in counts)) / len(top) ** 2),
+        "agreement_of_the_surest": float(agree[surest].mean()),
+        "median_rank": float(np.median(layer.rank[alive])),
+        "largest_probability": float(sure.mean()),
+        "same_last_token": commonest(last, real),
+        "same_last_token_by_chance": commonest(shuffled, real),
+        "same_last_bigram": commonest(bigrams, real),
+    }
+
+
+def commonest(ids, real):
+    """The share of the commonest of the `real` entries in every row of `ids` `[f k]`, mean over the rows."""
+    shares = [np.unique(row[mask], return_counts=True)[1].max() / mask.sum() for row, mask in zip(ids, real)]
+    return float(np.mean(shares))
+
+
+def write(out, layers, texts, tokenizer, facts):
+    """Writes README.md, results.json, memories.csv, memories.png and memories.html; returns their names.
+
+    Args:
+        out: folder.
+        layers: `ffn_memories.Layer` of every layer.
+        texts: from `memory_triggers.contexts`.
+        tokenizer: of the run.
+        facts: from `ffn_memories.study`, with workdir, command, hardware and seconds.
+    """
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    found = {layer.name.removesuffix("/kernel"): statistics(layer) for layer in layers}
+    keys = ("hardware", "seconds", "command")
+    fixed = {"config": facts["workdir"], "seed": None, "split": facts["data"], "paper": None}
+    fixed |= {key: facts[key] for key in keys}
+    rows = [
+        {**fixed, "overrides": {"layer": name}, "metric": metric, "value": value}
+        for name, own in found.items()
+        for metric, value in own.items()
+        if value is not None
+    ]
+    results.write(out / "results.json", rows)
+    with open(out / "memories.csv", "w", newline="", encoding="utf-8") as file:
+        lines = csv.DictWriter(file, ["layer", *FIGURES])
+        lines.writeheader()
+        lines.writerows({"layer": name, **own} for name, own in found.items())
+    draw(out / "memories.png", found)
+    title = f"Memories of {facts['workdir']}"
+    shown = [_page_layer(layer, texts, tokenizer) for layer in layers]
+    (out / "memories.html").write_text(memory_page.page(title, shown), encoding="utf-8")
+    kinds = dict.fromkeys(f"`{layer.name.split('/')[0]}`: {layer.predicts}" for layer in layers)
+    if len({layer.predicts for layer in layers}) == 1:
+        kinds = [layers[0].predicts]
+    text = [f"# {title}", "", f"    {facts['command']}", ""]
+    text += [f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of"]
+    text += [f"`{facts['data']}`. Values: through the {facts['table']}, {layers[0].vocabulary:,} tokens; they are"]
+    text += [f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.", ""]
+    text += [HOW_TO_READ, table(found), "![statistics of the layers](memories.png)", ""]
+    text += ["[Keys with their triggers and values](memories.html), to be opened in a browser.", ""]
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return ["README.md", "results.json", "memories.csv", "memories.png", "memories.html"]
+
+
+def table(found):
+    """The Markdown table of ``{layer: statistics}``."""
+    show = lambda value, factor, digits: "–" if value is None else f"{factor * value:,.{digits}f}"  # noqa: E731
+    body = [[name, *(show(own[key], *FIGURES[key][1:]) for key in FIGURES)] for name, own in found.items()]
+    return results.markdown(["layer", *(header for header, *_ in FIGURES.values())], body)
+
+
+def draw(path, found):
+    """Agreement, what triggers share, and the change of coefficients, by layer."""
+    panels = {
+        "Values": ("agreement", "agreement_by_chance", "agreement_of_the_surest"),
+        "Triggers": ("same_last_token", "same_last_token_by_chance", "same_last_bigram"),
+        "Removal": ("without_first", "without_last"),
+    }
+    names = [name.removesuffix("/mlp/fc2").removesuffix("/contract") for name in found]
+    with plots.drawing(path, "", panels=len(panels), width=12, share_y=False) as (_, axes):
+        for place, (title, keys) in zip(axes, panels.items(), strict=True):
+            for i, key in enumerate(keys):
+                points = [(at, 100 * own[key]) for at, own in enumerate(found.values()) if own[key] is not None]
+                look = dict(color=plots.COLORS[i], marker=plots.MARKERS[i], linestyle="--" if "chance" in key else "-")
+                if points:
+                    place.plot(*zip(*points), label=key.replace("_", " "), **look)
+            place.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+            place.set(title=title, ylabel="%" if title != "Removal" else "change of the coefficient (%)")
+            place.legend()
+
+
+def _page_layer(layer, texts, tokenizer):
+    """What `memory_page.page` takes of a layer."""
+    tokens = lambda ids: [piece(tokenizer, int(i)) for i in ids]  # noqa: E731
+    keys = {}
+    for (name, key, place), (before, here, after) in texts.items():
+        if name != layer.name:
+            continue
+        own = keys.setdefault(key, {"values": list(zip(tokens(layer.tokens[key]), layer.shares[key])), "triggers": []})
+        rest = [] if layer.predicts == "the next token" else after
+        answer = piece(tokenizer, int(layer.triggers["answer"][key, place]))
+        text = (*tokenizer.decode([before]), piece(tokenizer, here), *tokenizer.decode([rest]))
+        own["triggers"].append((float(layer.triggers["coefficient"][key, place]), text, answer))
+    return {"name": layer.name.removesuffix("/kernel"), "predicts": layer.predicts, "keys": dict(sorted(keys.items()))}
+
+
+def piece(tokenizer, number):
+    """A token as a text; special ones by their names."""
+    specials = tokenizers.ENCODER if tokenizer.first == len(tokenizers.ENCODER) else tokenizers.SEQ2SEQ
+    return specials[number] if number < len(specials) else tokenizer.decode([[number]])[0]

@@ -1,0 +1,175 @@
+"""Singular values of a run's weights, and of what training on top of another run changed (a LoRA's updates).
+
+    python -m lwt.inspect.spectra --workdir=runs/mt --out=docs/results/spectra
+    python -m lwt.inspect.spectra --workdir=runs/ranks/rank16-lora-one-seed0 --out=docs/results/spectra_lora
+
+Writes README.md, results.json, spectra.csv (a line for each weight), singular_values.csv (all of them, largest first)
+and spectra.png. For a run with ``init_from``, the updates are its merged weights less those that it started from.
+"""
+
+import collections
+import csv
+import pathlib
+import statistics
+import time
+
+import numpy as np
+from absl import flags
+
+from lwt.layers import linear
+from lwt.machine import command_line as command
+from lwt.machine import hardware
+from lwt.reparam import targets
+from lwt.report import elbow, plots, results
+from lwt.training import experiment
+
+KERNELS = r".*(kernel|embedding|embed/\w+)"
+UNCHANGED = 1e-5  # an update this small beside its weight is the rounding of a merge
+FIGURES = {  # of a matrix -> digits after the point
+    "norm": 3,
+    "largest": 3,
+    "effective_rank": 1,
+    "stable_rank": 1,
+    "rank_90": 0,
+    "rank_99": 0,
+    "elbow": 0,
+}
+HOW_TO_READ = """\
+Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
+2007). Stable rank: Σσ² / σ₁². Rank 90, rank 99: the smallest rank that keeps 90 % or 99 % of the energy Σσ². Elbow: the
+rank that lies farthest above the chord of energy over rank; – where there is none. Means over the layers.
+"""
+
+
+def figures(values):
+    """The `FIGURES` of a matrix, by its singular values `[k]`, descending, not all 0; the elbow may be None."""
+    energy, shares = np.square(values), values / values.sum()
+    kept = np.cumsum(energy) / energy.sum()
+    entropy = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
+    return {
+        "norm": float(np.sqrt(energy.sum())),
+        "largest": float(values[0]),
+        "effective_rank": float(np.exp(entropy)),
+        "stable_rank": float(energy.sum() / energy[0]),
+        "rank_90": 1 + int(np.searchsorted(kept, 0.9 * (1 - 1e-12))),
+        "rank_99": 1 + int(np.searchsorted(kept, 0.99 * (1 - 1e-12))),
+        "elbow": elbow.farthest({0: 0.0, **{rank: float(share) for rank, share in enumerate(kept, 1)}}),
+    }
+
+
+def of_weights(weights, pattern=KERNELS):
+    """``{name: singular values [k]}``, descending, float64, of the matrices of a flat dict that `pattern` matches."""
+    names = targets.select(weights, pattern, key="--weights")
+    dense = {name: np.asarray(linear.dense(weights[name]), np.float64) for name in names}
+    return {name: np.linalg.svd(w, compute_uv=False) for name, w in dense.items() if np.any(w)}
+
+
+def of_updates(weights, base, pattern=KERNELS):
+    """The same of ``weights - base``, for the weights that both have in one shape and that differ."""
+    changed = {}
+    for name in targets.select(weights, pattern, key="--weights"):
+        if name in base and base[name].shape == weights[name].shape:
+            new, old = (np.asarray(linear.dense(w[name]), np.float64) for w in (weights, base))
+            if np.linalg.norm(new - old) > UNCHANGED * np.linalg.norm(old):
+                changed[name] = new - old
+    return of_weights(changed, pattern) if changed else {}
+
+
+def kind(name):
+    """What weights of all layers have in common: "encoder/layer_0/mlp/fc1/kernel" -> "encoder/mlp/fc1"."""
+    parts = [part for part in name.removesuffix("/kernel").split("/") if not part.rpartition("_")[2].isdigit()]
+    return "/".join(parts)
+
+
+def write(out, spectra, *, workdir, command_line, seconds, machine):
+    """Writes the page; returns the names of its files.
+
+    Args:
+        out: folder.
+        spectra: ``{"weights" or "updates": {name: singular values}}``.
+        workdir: of the run, for the page.
+    """
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    found = {of: {name: figures(values) for name, values in own.items()} for of, own in spectra.items()}
+    fixed = {"config": str(workdir), "seed": None, "split": "", "paper": None, "hardware": machine}
+    rows = [
+        {**fixed, "overrides": {"of": of, "weight": name}, "metric": metric, "value": own[metric]}
+        | {"seconds": seconds, "command": command_line}
+        for of, by_name in found.items()
+        for name, own in by_name.items()
+        for metric in ("effective_rank", "rank_90")
+    ]
+    results.write(out / "results.json", rows)
+    _write_csv(out / "spectra.csv", found)
+    with open(out / "singular_values.csv", "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["of", "name", "singular values, largest first"])
+        for of, by_name in spectra.items():
+            lines.writerows([of, name, *(f"{value:.4g}" for value in values)] for name, values in by_name.items())
+    draw(out / "spectra.png", spectra)
+    text = ["# Spectra", "", f"    {command_line}", "", HOW_TO_READ]
+    for of, by_name in found.items():
+        text += [f"## {of.capitalize()} of `{workdir}`", "", _table(by_name)]
+    text += ["![energy over rank](spectra.png)", ""]
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return ["README.md", "results.json", "spectra.csv", "singular_values.csv", "spectra.png"]
+
+
+def draw(path, spectra):
+    """The share of the energy that is left out, over the share of the ranks: a panel for weights and for updates, a
+    curve for each kind of weight, the mean over the layers."""
+    at = np.linspace(0, 1, 101)
+    with plots.drawing(path, "", panels=len(spectra)) as (_, panels):
+        for axes, (of, by_name) in zip(np.atleast_1d(panels), spectra.items(), strict=True):
+            curves = collections.defaultdict(list)
+            for name, values in by_name.items():
+                left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
+                curves[kind(name)].append(np.interp(at, np.linspace(0, 1, len(left)), left))
+            for i, (name, own) in enumerate(curves.items()):
+                look = dict(color=plots.COLORS[i % len(plots.COLORS)], linestyle="-" if i < len(plots.COLORS) else "--")
+                axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
+            axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
+            axes.legend(fontsize=6)
+
+
+def _table(by_name):
+    groups = collections.defaultdict(list)
+    for name, own in by_name.items():
+        groups[kind(name)].append(own)
+    body = []
+    for name, rows in groups.items():
+        cells = [[row[key] for row in rows if row[key] is not None] for key in FIGURES]
+        shown = [f"{statistics.fmean(c):.{d}f}" if c else "–" for c, d in zip(cells, FIGURES.values(), strict=True)]
+        body.append([name, str(len(rows)), *shown])
+    return results.markdown(["weight", "matrices", *(key.replace("_", " ") for key in FIGURES)], body)
+
+
+def _write_csv(path, found):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        lines = csv.DictWriter(file, ["of", "name", *FIGURES])
+        lines.writeheader()
+        for of, by_name in found.items():
+            for name, own in by_name.items():
+                lines.writerow({"of": of, "name": name} | {k: "" if v is None else f"{v:.5g}" for k, v in own.items()})
+
+
+def main():
+    """The program."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    spectra = {"weights": of_weights(opened.weights, values.weights)}
+    if opened.config.init_from:
+        updates = of_updates(opened.weights, opened.base(), values.weights)
+        spectra |= {"updates": updates} if updates else {}
+    about = {"workdir": values.workdir, "command_line": results.command_line(), "machine": hardware.describe()}
+    files = write(values.out, spectra, seconds=round(time.perf_counter() - begin, 2), **about)
+    command.report({"out": values.out, "files": files, **{of: len(found) for of, found in spectra.items()}})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("workdir", None, "Folder of a run.")
+    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
+    flags.DEFINE_string("weights", KERNELS, "Regular expression for the names of the weights.")
+    command.run(main, required=["workdir"])

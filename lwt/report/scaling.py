@@ -1,0 +1,102 @@
+"""How a cost grows with the length, and what quality costs: exponents, crossings, and their pictures."""
+
+import math
+import statistics
+
+from matplotlib import ticker
+
+from lwt.report import plots
+
+
+def exponent(points):
+    """p of the power law ``c·nᵖ`` that fits the upper half of the lengths best (least squares of the logarithms).
+
+    Args:
+        points: ``{n: cost}``.
+
+    Returns:
+        p, or None of fewer than two lengths.
+    """
+    upper = sorted(points)[len(points) // 2 :]
+    if len(upper) < 2:
+        return None
+    return statistics.linear_regression([math.log(n) for n in upper], [math.log(points[n]) for n in upper]).slope
+
+
+def crossing(ours, other):
+    """The length from which on `ours` costs less than `other`, between two lengths by a straight line of logarithms.
+
+    Args:
+        ours, other: ``{n: cost}``; lengths that only one of them has are left out.
+
+    Returns:
+        0.0 if it costs less at every length, None if not at the longest.
+    """
+    gaps = [(n, math.log(ours[n] / other[n])) for n in sorted(ours.keys() & other.keys())]
+    if not gaps or gaps[-1][1] >= 0:
+        return None
+    dearer = [i for i, (_, gap) in enumerate(gaps) if gap >= 0]
+    if not dearer:
+        return 0.0
+    (n, gap), (next_n, next_gap) = gaps[dearer[-1]], gaps[dearer[-1] + 1]
+    return n * (next_n / n) ** (gap / (gap - next_gap))
+
+
+def against_length(series, path, *, label, title=""):
+    """A cost over the length, both logarithmic, with each variant's exponent; returns the Figure.
+
+    Args:
+        series: ``{variant: {n: cost}}``.
+        path: of the PNG.
+        label: of the vertical axis, with the unit.
+    """
+    with plots.drawing(path, title, width=9.6) as (drawn, axes):
+        for i, (name, points) in enumerate(series.items()):
+            power = exponent(points)
+            shown = name if power is None else f"{name}: n^{power:.2f}"
+            axes.plot(*zip(*sorted(points.items())), label=shown, linewidth=1.4, **_look(i))
+        every = sorted({n for points in series.values() for n in points})
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(every, [str(n) for n in every])
+        axes.minorticks_off()
+        axes.set(xlabel="length n (logarithmic)", ylabel=label)
+        drawn.legend(loc="outside right upper")
+    return drawn
+
+
+def against_cost(panels, path, *, cost_label):
+    """Quality over cost, a panel a task: means of the seeds, bars of ± one standard deviation; returns the Figure.
+
+    Args:
+        panels: ``{title: (quality's label, {variant: (costs of the seeds, qualities of the seeds)})}``.
+        path: of the PNG.
+        cost_label: of the horizontal axes, with the unit.
+    """
+    spread = lambda values: statistics.stdev(values) if len(values) > 1 else 0.0  # noqa: E731
+    names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
+    width = 6.4 + 4.0 * (len(panels) - 1)
+    with plots.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
+        places = axes if len(panels) > 1 else [axes]
+        for place, (title, (label, series)) in zip(places, panels.items(), strict=True):
+            for name, (costs, qualities) in series.items():
+                x, y = statistics.fmean(costs), statistics.fmean(qualities)
+                look = _look(names.index(name)) | {"linestyle": "none"}
+                place.errorbar(x, y, spread(qualities), spread(costs), label=name, capsize=3, elinewidth=1.2, **look)
+            place.set_title(title)
+            place.set_xscale("log")
+            for axis in (place.xaxis.set_major_formatter, place.xaxis.set_minor_formatter):
+                axis(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+            place.set(xlabel=f"{cost_label} (logarithmic)", ylabel=label)
+        found = {}
+        for place in places:
+            found |= dict(zip(*reversed(place.get_legend_handles_labels())))
+        drawn.legend(found.values(), found.keys(), loc="outside right upper")
+    return drawn
+
+
+def _look(i):
+    """Colour, mark and line of the i-th of many series."""
+    colors, lines = len(plots.COLORS), ("-", "--", ":")
+    look = {"color": plots.COLORS[i % colors], "marker": plots.MARKERS[(i + i // colors) % len(plots.MARKERS)]}
+    return look | {"linestyle": lines[i // colors % len(lines)]}

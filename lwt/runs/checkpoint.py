@@ -1,0 +1,302 @@
+"""Checkpoints on disk: Orbax writes the arrays in the background, a manifest of checksums vouches for them.
+
+    FOLDER/500/state/...       the arrays, by flat name
+    FOLDER/500/data/metadata   the position in the data, JSON
+    FOLDER/500/MANIFEST.json   evaluation figures, shape and type of every array, size and sha256 of every file
+
+A step is written under a temporary name, then summed up in its manifest, then renamed: a folder that has a number
+for its name and a manifest inside is whole. (Orbax alone restores a flipped byte without a word, and takes an empty
+folder for the newest step.) Orbax' CheckpointManager is not used: it deletes old steps before the manifest of the
+new one could be written, and refuses to write a damaged step again.
+"""
+
+import contextlib
+import functools
+import pathlib
+import shutil
+
+import jax
+import jax.numpy as jnp
+import orbax.checkpoint as ocp
+from absl import logging
+from jax.experimental import multihost_utils
+
+from lwt import errors, trees
+from lwt.runs import manifest
+
+TIMEOUT = 600  # seconds that a process waits for the others at the end of a save
+
+
+class Checkpoints:
+    """The checkpoints of one run: the last few, and the best.
+
+    With several processes each of them makes every call; the folder is one that all of them see.
+
+    Args:
+        folder: made at the first save.
+        keep_last: how many of the newest steps stay on disk; the best one stays beside them.
+        select: the evaluation figure that "best" means.
+        mode: its good end, ``"min"`` or ``"max"``.
+
+    Raises:
+        lwt.errors.ConfigError: `keep_last` or `mode` make no sense.
+    """
+
+    def __init__(self, folder, *, keep_last=2, select="loss", mode="min"):
+        if keep_last < 1:
+            raise errors.ConfigError(f"keep_last={keep_last} would keep no checkpoint; it should be at least 1")
+        if mode not in ("min", "max"):
+            raise errors.ConfigError(f"select_mode={mode!r}: it should be 'min' or 'max'")
+        self.folder = pathlib.Path(folder).absolute()
+        self._keep_last, self._select, self._mode = keep_last, select, mode
+        self._saving = None  # (step, what its manifest will say) while a save is under way
+        self._known = set()  # steps that this object wrote, or restored and so verified
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def save(self, step, state, *, data_state, metrics=None, wait=False):
+        """Starts to write `state`, and returns as soon as it may be changed (its buffers donated, too).
+
+        A step that this object wrote or restored before is left as it is. Steps later than `step` belong to a run
+        that was taken up again before them, and are removed.
+
+        Args:
+            step: the number of optimizer steps taken.
+            state: a tree of arrays; their names are those of `named`.
+            data_state: the position in the data, as JSON.
+            metrics: evaluation figures at this step, or None: then it cannot be the best.
+            wait: return only when the checkpoint is on disk.
+
+        Raises:
+            lwt.errors.ConfigError: `metrics` lacks the figure to select by.
+            lwt.errors.CheckpointError: this save, or the one before it, could not be written.
+        """
+        if metrics is not None and self._select not in metrics:
+            raise errors.ConfigError(
+                f"select={self._select!r} is not an evaluation figure; {errors.suggest(self._select, metrics)}"
+            )
+        self.wait()
+        if step not in self._known:
+            leaves = named(state)
+            self._saving = (step, manifest.describe(step, leaves, metrics=metrics))
+            items = ocp.args.Composite(
+                # Orbax refuses arrays without elements; the manifest knows their shapes
+                state=ocp.args.StandardSave({name: leaf for name, leaf in leaves.items() if leaf.size}),
+                data=ocp.args.JsonSave(data_state),
+            )
+            with self._failures_of_saving():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._orbax.save(self._path(step), args=items, force=True)
+        if wait:
+            self.wait()
+
+    def wait(self):
+        """Returns when what was saved is on disk, and what is to go is gone.
+
+        Raises:
+            lwt.errors.CheckpointError: the save failed; earlier checkpoints are untouched.
+        """
+        if self._saving:
+            step, _ = self._saving
+            with self._failures_of_saving():
+                self._orbax.wait_until_finished()
+            self._saving = None
+            self._known.add(step)
+            if jax.process_index() == 0:
+                self._prune(step)
+            if jax.process_count() > 1:
+                multihost_utils.sync_global_devices(f"lwt checkpoint {step}")
+
+    def close(self):
+        """Waits for the save under way, and ends the background threads."""
+        try:
+            self.wait()
+        finally:
+            if "_orbax" in vars(self):
+                vars(self).pop("_orbax").close()
+
+    def steps(self):
+        """The steps whose save was finished, in order. (Their checksums are compared when they are restored.)"""
+        return [step for step in self._numbers() if (self._path(step) / manifest.NAME).is_file()]
+
+    def last_step(self):
+        """The newest step whose save was finished, or None."""
+        return max(self.steps(), default=None)
+
+    def best_step(self):
+        """The step with the best selected figure (the earliest of equals), or None if no step has one."""
+        return self._best(self._manifests())
+
+    def metrics(self, step):
+        """The evaluation figures saved with `step`; empty if there were none, None for one that was not finite."""
+        return manifest.read(self._path(step))["metrics"]
+
+    def restore(self, step="last", like=None, *, check=None):
+        """Reads a checkpoint whose every file has the checksum that it was written with.
+
+        Args:
+            step: ``"last"`` (if that is damaged, the one before it, with a warning), ``"best"`` (the last, if no step
+                was evaluated), or a number.
+            like: the tree to restore, of arrays or `jax.ShapeDtypeStruct` with shardings; None for a flat dict of
+                all there is, on one device.
+            check: called with the data state before the arrays are looked at, to raise if they are something else's.
+
+        Returns:
+            ``(state, data_state, step)``; `state` has the structure of `like`.
+
+        Raises:
+            lwt.errors.CheckpointError: there is no such checkpoint, it is damaged (the message names the file), or its
+                names, shapes or types are not those of `like`.
+        """
+        self.wait()
+        step, contents = self._find(step)
+        path = self._path(step)
+        with _as_checkpoint_error(f"{path}: not restored"):
+            data_state = self._orbax.restore(path, args=ocp.args.Composite(data=ocp.args.JsonRestore())).data
+        if check is not None:
+            check(data_state)
+        found = manifest.shapes(contents)
+        wanted = found if like is None else named(like)
+        _compare(path, wanted, found)
+        device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        targets = {
+            name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None) or device)
+            for name, leaf in wanted.items()
+        }
+        items = ocp.args.Composite(
+            state=ocp.args.StandardRestore({name: leaf for name, leaf in targets.items() if leaf.size})
+        )
+        with _as_checkpoint_error(f"{path}: not restored"):
+            read = self._orbax.restore(path, args=items)
+        flat = {name: read.state[name] if leaf.size else _empty(leaf) for name, leaf in targets.items()}
+        self._known.add(step)
+        if like is not None:
+            flat = jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in wanted])
+        return flat, data_state, step
+
+    @functools.cached_property
+    def _orbax(self):
+        options = ocp.options.AsyncOptions(timeout_secs=TIMEOUT, post_finalization_callback=self._seal)
+        return ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler(), async_options=options)
+
+    def _seal(self):
+        """Writes the manifest: Orbax calls this on process 0, in its thread, before it renames the written folder."""
+        step, contents = self._saving
+        temporary = [path for path in self.folder.glob(f"{step}.*") if _is_temporary(path)]
+        manifest.write(temporary[0] if temporary else self._path(step), contents)
+
+    @contextlib.contextmanager
+    def _failures_of_saving(self):
+        step, _ = self._saving
+        try:
+            with _as_checkpoint_error(f"{self._path(step)}: not written"):
+                yield
+        except errors.CheckpointError:
+            self._saving = None
+            raise
+
+    def _prune(self, step):
+        """Removes what is neither among the last few up to `step`, nor the best, and what broken saves left."""
+        manifests = {s: contents for s, contents in self._manifests().items() if s <= step}
+        kept = {*sorted(manifests)[-self._keep_last :], self._best(manifests)}
+        for path in self.folder.iterdir():
+            if _is_temporary(path) or (path.name.isdecimal() and int(path.name) not in kept):
+                (path / manifest.NAME).unlink(missing_ok=True)  # first: half a folder is never to be taken for whole
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _best(self, manifests):
+        figures = {step: manifests[step]["metrics"].get(self._select) for step in sorted(manifests)}
+        figures = {step: figure for step, figure in figures.items() if figure is not None}
+        choose = min if self._mode == "min" else max
+        return choose(figures, key=figures.get, default=None)
+
+    def _path(self, step):
+        return self.folder / str(step)
+
+    def _numbers(self):
+        """All steps that have a folder, whole or not."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
+
+    def _manifests(self):
+        found = {}
+        for step in self._numbers():
+            with contextlib.suppress(errors.CheckpointError):
+                found[step] = manifest.read(self._path(step))
+        return found
+
+    def _find(self, step):
+        """``"last"``, ``"best"`` or a number -> the number and the manifest of a step that is whole in every byte."""
+        if step == "best":
+            best = self.best_step()
+            step = "last" if best is None else best
+        if step == "last":
+            return self._find_last()
+        if not str(step).isdecimal():
+            raise errors.CheckpointError(f"checkpoint {step!r}: it should be 'best', 'last' or the number of a step")
+        if int(step) not in self._numbers():
+            there = ", ".join(map(str, self.steps())) or "none"
+            raise errors.CheckpointError(f"{self.folder}: no checkpoint of step {step}; the steps there are: {there}")
+        return int(step), manifest.verify(self._path(int(step)))
+
+    def _find_last(self):
+        damage = []
+        for step in reversed(self._numbers()):
+            try:
+                contents = manifest.verify(self._path(step))
+            except errors.CheckpointError as error:
+                damage.append(str(error))
+                continue
+            for text in damage:
+                logging.warning("%s; going back to step %d", text, step)
+            return step, contents
+        if damage:
+            raise errors.CheckpointError(
+                f"no checkpoint can be restored: {'; '.join(damage)}; get it back, or remove {self.folder}"
+            )
+        raise errors.CheckpointError(f"{self.folder}: there is no checkpoint; the steps there are: none")
+
+
+def named(tree):
+    """Any tree of arrays as a flat dict ``{"params/base/embed/embedding": leaf}``, in the order of its leaves.
+
+    Raises:
+        ValueError: two leaves would share a name.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    flat = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+    if len(flat) < len(leaves):
+        raise ValueError("two leaves of the tree share a name")
+    return flat
+
+
+def _compare(path, wanted, found):
+    """Strict: neither a name nor a shape nor a type may differ."""
+    difference = trees.differences(wanted, found)
+    if not difference:
+        casts = [f"{n}: {found[n].dtype} instead of {x.dtype}" for n, x in wanted.items() if found[n].dtype != x.dtype]
+        difference = f"other types: {', '.join(casts[:6])}" if casts else ""
+    if difference:
+        raise errors.CheckpointError(f"{path} belongs to something else; {difference}")
+
+
+@contextlib.contextmanager
+def _as_checkpoint_error(what):
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise errors.CheckpointError(f"{what}: {reason}") from error
+
+
+def _empty(leaf):
+    return jax.device_put(jnp.zeros(leaf.shape, leaf.dtype), leaf.sharding)
+
+
+def _is_temporary(path):
+    return ".orbax-checkpoint-tmp" in path.name

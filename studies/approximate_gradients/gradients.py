@@ -1,0 +1,172 @@
+"""Approximate gradients of attention: how wrong they are at which logits, and what they cost at which length.
+
+    python -m studies.approximate_gradients.gradients --out=docs/results/approximate_gradients
+    python -m studies.approximate_gradients.gradients --out=... --parts=cost --lengths=512,1024 --head_widths=8
+
+Errors: queries, keys, values and the output's gradient are drawn from the standard normal distribution, 256 positions
+of width 8, in float64; queries and keys are then multiplied by what makes the largest logit the wanted one. An error is
+``‖dQ̃ − dQ‖ / ‖dQ‖`` with the exact dQ of a direct computation. Cost: forward and backward of eight heads of one
+text, float32, beside softmax attention; temporaries are the compiler's own figure.
+
+Rows go into ``results.json``, in the place of those that measured the same before; the page shows all that are there.
+"""
+
+import functools
+import math
+import pathlib
+import statistics
+import time
+
+import jax
+import numpy as np
+from absl import flags
+
+from lwt import errors
+from lwt.attention.parts import blockwise, polynomial
+from lwt.layers import attend
+from lwt.machine import command_line, hardware
+from lwt.report import results
+from studies.approximate_gradients import gradients_report
+
+DEGREES = (1, 2, 3, 4, 5)
+LENGTH, WIDTH = 256, 8  # of the errors
+HEADS, BLOCK = 8, 256  # of the costs
+PARTS = ("errors", "cost")
+
+
+def draw(seed):
+    """``(q, k, v, d_output)``, each `[1 1 t k]`, all standard normal; q is scaled."""
+    generator = np.random.default_rng(seed)
+    q, k, v, d_output = (generator.standard_normal((1, 1, LENGTH, WIDTH)) for _ in range(4))
+    return q / math.sqrt(WIDTH), k, v, d_output
+
+
+def exact_d_q(q, k, v, d_output):
+    """The gradient of softmax attention by its formula, with all arrays `[t s]`."""
+    weights = np.exp(q @ k.swapaxes(2, 3))
+    weights /= weights.sum(-1, keepdims=True)
+    delta = (d_output * (weights @ v)).sum(-1, keepdims=True)
+    return (weights * (d_output @ v.swapaxes(2, 3) - delta)) @ k
+
+
+def measure_errors(largest, *, seeds=5, degrees=DEGREES):
+    """``{(degree, largest logit, seed): relative error of dQ}``.
+
+    Args:
+        largest: the largest logits.
+    """
+    cases = [(bound, seed) for bound in largest for seed in range(seeds)]
+    q, k, v, d_output = (np.concatenate(x) for x in zip(*[_scaled(draw(seed), bound) for bound, seed in cases]))
+    exact = exact_d_q(q, k, v, d_output)
+    found = {}
+    with jax.enable_x64(True):
+        for degree in degrees:
+            one = functools.partial(polynomial.attention, degree=degree, exact_forward=False, dtype="float64")
+            d_q = np.asarray(jax.jit(lambda *x, one=one: jax.vjp(one, *x[:3])[1](x[3])[0])(q, k, v, d_output))
+            for (bound, seed), ours, theirs in zip(cases, d_q, exact):
+                found[degree, bound, seed] = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
+    return found
+
+
+def _scaled(arrays, largest):
+    q, k, *others = arrays
+    root = math.sqrt(largest / np.abs(q @ k.swapaxes(2, 3)).max())
+    return root * q, root * k, *others
+
+
+def attentions(degrees):
+    """``{variant: function of q, k, v}`` whose costs are compared."""
+    found = {
+        "softmax": attend.attend,
+        "softmax in blocks": functools.partial(blockwise.attention, block=BLOCK),
+    }
+    for degree in degrees:
+        for exact in (True, False):
+            name = f"degree {degree}, exact forward" if exact else f"degree {degree}"
+            found[name] = functools.partial(polynomial.attention, degree=degree, exact_forward=exact, block=BLOCK)
+    return found
+
+
+def cost(attention, length, width, *, repeats=3):
+    """``{"milliseconds", "temporary_megabytes"}`` of forward and backward: the median time, after one to warm up."""
+    q, k, v, d_output = (
+        jax.random.normal(jax.random.key(i), (1, HEADS, length, width)) * (0.3 if i < 2 else 1) for i in range(4)
+    )
+    both = jax.value_and_grad(lambda q, k, v: (attention(q, k, v) * d_output).sum(), (0, 1, 2))
+    compiled = jax.jit(both).lower(q, k, v).compile()
+    times = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        jax.block_until_ready(compiled(q, k, v))
+        times.append(1e3 * (time.perf_counter() - begin))
+    megabytes = compiled.memory_analysis().temp_size_in_bytes / 1e6
+    return {"milliseconds": statistics.median(times[1:]), "temporary_megabytes": megabytes}
+
+
+def numbers(text, *, flag):
+    """The whole numbers of a list such as "512,1024".
+
+    Raises:
+        lwt.errors.ConfigError: it holds something else.
+    """
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise errors.ConfigError(f"--{flag}={text!r} should be whole numbers above 0, with commas between them")
+    return found
+
+
+def main():
+    """The program: measures the parts asked for, then writes the page."""
+    values = flags.FLAGS
+    parts = values.parts.split(",") if values.parts else []
+    for part in parts:
+        if part not in PARTS:
+            raise errors.ConfigError(f"--parts={values.parts}: {errors.suggest(part, PARTS)}")
+    lengths, widths, degrees = (
+        numbers(getattr(values, name), flag=name) for name in ("lengths", "head_widths", "degrees")
+    )
+    path = pathlib.Path(values.out) / "results.json"
+    keep = functools.partial(_keep, path, hardware.describe(), results.command_line())
+    if "errors" in parts:
+        largest = sorted({*gradients_report.REFERENCE, *np.geomspace(0.1, 12, values.points).round(3).tolist()})
+        begin = time.perf_counter()
+        found = measure_errors(largest, seeds=values.seeds)
+        seconds = (time.perf_counter() - begin) / len(found)
+        for (degree, bound, seed), error in found.items():
+            keep({"degree": degree, "largest": bound}, seed, gradients_report.ERROR, error, seconds)
+    if "cost" in parts:
+        for width in widths:
+            for length in lengths:
+                for name, attention in attentions(degrees).items():
+                    if name == "softmax" and length > values.largest_square:
+                        continue
+                    begin = time.perf_counter()
+                    found = cost(attention, length, width, repeats=values.repeats)
+                    overrides = {"variant": name, "head_width": width, "length": length}
+                    for metric, value in found.items():
+                        keep(overrides, None, metric, value, time.perf_counter() - begin)
+    gradients_report.write(values.out)
+
+
+def _keep(path, hardware, again, overrides, seed, metric, value, seconds):
+    fixed = {"config": "lwt/attention/parts/polynomial.py", "split": "standard normal", "paper": None}
+    row = {"overrides": overrides, "seed": seed, "metric": metric, "value": value, "seconds": round(seconds, 3)}
+    results.append(path, fixed | row | {"hardware": hardware, "command": again})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("out", None, "Folder of the page.")
+    flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost; nothing: only the page is written.")
+    flags.DEFINE_integer("seeds", 5, "Draws of every error.", lower_bound=1)
+    flags.DEFINE_integer(
+        "points", 10, "Largest logits between 0.1 and 12, beside the three of the table.", lower_bound=2
+    )
+    flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths whose cost is measured.")
+    flags.DEFINE_string("head_widths", "8,16", "Head widths whose cost is measured.")
+    flags.DEFINE_string("degrees", "1,2,3", "Degrees whose cost is measured.")
+    flags.DEFINE_integer("largest_square", 4096, "The longest length at which softmax keeps its whole array.")
+    flags.DEFINE_integer("repeats", 3, "Timed runs of each.", lower_bound=1)
+    command_line.run(main, required=["out"])

@@ -1,0 +1,140 @@
+"""The page on approximate gradients: tables, pictures and sentences, all made from its ``results.json``."""
+
+import math
+import pathlib
+
+from lwt.attention.parts import approximation_check
+from lwt.report import plots, results, scaling
+
+ERROR = "relative_error_d_q"
+REFERENCE = {  # largest logit -> the error for degree 1 to 5 in another computation, whose draw is not known
+    0.38: (4.5e-3, 3.7e-4, 2.0e-5, 1.2e-6, 5.1e-8),
+    1.54: (7.5e-2, 2.3e-2, 4.8e-3, 1.1e-3, 1.8e-4),
+    5.68: (0.68, 0.46, 0.31, 0.20, 0.12),
+}
+COSTS = {"milliseconds": ("time", "ms, forward and backward"), "temporary_megabytes": ("memory", "MB of temporaries")}
+ABOUT_ERRORS = """\
+Relative error of dQ, ours / a reference that was computed apart from this code, with another draw. Ours: the mean over
+the draws. 256 positions of width 8, standard normal, float64; queries and keys are scaled together until the largest
+logit is the one given.
+"""
+ABOUT_COST = """\
+Eight heads, one text, float32, forward and backward. "degree g" is approximate in both directions; with an exact
+forward pass, time still grows with n², and memory does not. Exponents are fitted to the upper half of the lengths.
+"""
+
+
+def errors_of(rows):
+    """``{degree: {largest logit: mean error}}``, in order."""
+    rows = [row for row in rows if row["metric"] == ERROR]
+    table = results.cells(rows, index="degree", columns="largest")
+    return {degree: {x: table[degree][x].mean for x in sorted(table[degree])} for degree in sorted(table)}
+
+
+def costs_of(rows, metric, width):
+    """``{variant: {length: cost}}`` of one head width."""
+    rows = [row for row in rows if row["metric"] == metric and row["overrides"]["head_width"] == width]
+    table = results.cells(rows, index="variant", columns="length")
+    return {name: {n: line[n].mean for n in sorted(line)} for name, line in table.items()}
+
+
+def reach(points, tolerance=approximation_check.TOLERANCE):
+    """The largest logit up to which the error stays within the tolerance, on straight lines between logarithms.
+
+    Args:
+        points: ``{largest logit: error}``, in order.
+
+    Returns:
+        None if it always stays, or never does.
+    """
+    pairs = list(points.items())
+    for (x, error), (next_x, next_error) in zip(pairs, pairs[1:]):
+        if error <= tolerance < next_error:
+            share = math.log(tolerance / error) / math.log(next_error / error)
+            return x * (next_x / x) ** share
+    return None
+
+
+def write(out):
+    """Writes README.md and the pictures beside the ``results.json`` of the folder `out`; returns the page's text.
+
+    Raises:
+        lwt.errors.DataError: there is no such file.
+    """
+    out = pathlib.Path(out)
+    rows = results.load(out / "results.json")
+    machines = ", ".join(sorted({row["hardware"] for row in rows}))
+    commands = [f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)]
+    text = ["# Approximate gradients of attention", "", *commands, "", f"Hardware: {machines}.", ""]
+    errors = errors_of(rows)
+    if errors:
+        text += _errors(out, errors)
+    widths = sorted({row["overrides"]["head_width"] for row in rows if row["metric"] in COSTS})
+    text += ["## Cost", "", ABOUT_COST] if widths else []
+    for width in widths:
+        text += _costs(out, rows, width)
+    page = "\n".join(text).rstrip() + "\n"
+    (out / "README.md").write_text(page, encoding="utf-8")
+    return page
+
+
+def _errors(out, errors):
+    header = ["degree", *(f"largest logit {x}" for x in REFERENCE)]
+    body = []
+    for degree, points in errors.items():
+        pairs = [(points.get(x), line[degree - 1]) for x, line in REFERENCE.items()]
+        body.append([str(degree), *(f"{_short(ours)} / {_short(theirs)}" for ours, theirs in pairs)])
+    reaches = {degree: reach(points) for degree, points in errors.items()}
+    percent = f"{100 * approximation_check.TOLERANCE:g} %"
+    found = [
+        f"- Degree {degree}: the error stays within {percent} up to a largest logit of {x:.2f} (the remainder alone "
+        f"guarantees {approximation_check.threshold(degree):.2f})."
+        for degree, x in reaches.items()
+        if x is not None
+    ]
+    _draw_errors(errors, out / "errors.png")
+    picture = "![relative error over the largest logit](errors.png)"
+    return ["## Error", "", ABOUT_ERRORS, results.markdown(header, body), *found, "", picture, ""]
+
+
+def _costs(out, rows, width):
+    text = [f"### Heads of width {width}", ""]
+    for metric, (file, label) in COSTS.items():
+        series = costs_of(rows, metric, width)
+        lengths = sorted({n for points in series.values() for n in points})
+        body = []
+        for name, points in series.items():
+            power = scaling.exponent(points)
+            cells = [f"{points[n]:,.1f}" if n in points else "–" for n in lengths]
+            body.append([name, *cells, "–" if power is None else f"{power:.2f}"])
+        name = f"{file}_{width}.png"
+        scaling.against_length(series, out / name, label=label)
+        header = [label, *(f"n = {n}" for n in lengths), "exponent"]
+        text += [results.markdown(header, body), f"![{label}]({name})", ""]
+        if metric == "milliseconds":
+            text += [*_break_even(series), ""]
+    return text
+
+
+def _break_even(series):
+    """From which length on each degree is faster than exact attention in blocks."""
+    for name, points in series.items():
+        if name.startswith("degree"):
+            n = scaling.crossing(points, series["softmax in blocks"])
+            where = "at no length measured" if n is None else f"from n = {n:.0f} on" if n else "at all lengths measured"
+            yield f"- {name}: faster than softmax in blocks {where}."
+
+
+def _draw_errors(errors, path):
+    with plots.drawing(path, "", width=7.2) as (drawn, axes):
+        for i, (degree, points) in enumerate(errors.items()):
+            look = {"color": plots.COLORS[i % len(plots.COLORS)], "marker": plots.MARKERS[i % len(plots.MARKERS)]}
+            axes.plot(*zip(*points.items()), label=f"degree {degree}", **look)
+        axes.axhline(approximation_check.TOLERANCE, color="#333333", linestyle="--", linewidth=1.2)
+        axes.set(xscale="log", yscale="log", xlabel="largest logit (logarithmic)", ylabel="relative error of dQ")
+        axes.legend()
+    return drawn
+
+
+def _short(value):
+    return "–" if value is None else f"{value:.2f}" if value >= 0.1 else f"{value:.1e}"

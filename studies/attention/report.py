@@ -1,0 +1,175 @@
+"""The page of the attention study: quality against cost, made from the runs' records."""
+
+import csv
+import math
+import pathlib
+import statistics
+
+from lwt.report import results, scaling, study
+from studies.attention import variants
+
+METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
+    "translation": ("bleu", "BLEU", 1, 2),
+    "classification": ("accuracy", "accuracy (%)", 100, 2),
+}
+COSTS = {  # figure -> header, factor on what is shown, digits after the point
+    "step_seconds": ("ms a step", 1e3, 1),
+    "flops": ("MFLOP an example", 1e-6, 1),
+    "cache_bytes": ("cache, kB", 1e-3, 1),
+    "parameters": ("parameters", 1, 0),
+}
+PLAIN = "softmax"
+HOW_TO_READ = """\
+Quality of the best checkpoint on the test set: mean ± standard deviation over the seeds, and the difference to softmax
+attention with the standard error of that difference. Costs are those of the whole model. Time: the median over a run's
+log lines, mean over the seeds; the runs followed each other. Operations: forward and backward of a row of 32 tokens (a
+side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both attentions
+of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or across to the
+encoder.
+"""
+
+
+def rows_of(records, *, command):
+    """Rows for ``results.json``: quality and costs of every run.
+
+    Args:
+        records: ``{name: what attention_study kept of the run}``.
+    """
+    rows = []
+    for record in records.values():
+        metric = METRICS[record["arguments"]["task"]][0]
+        fixed = results.of_run(record, command=command)
+        for name, value in ({metric: record["figures"][metric]} | record["costs"]).items():
+            rows.append(fixed | {"metric": name, "value": value})
+    return rows
+
+
+def write(out, records, *, missing, command):
+    """Writes README.md, results.json, table.csv and quality.png into the folder `out`; returns their names.
+
+    Args:
+        records: ``{name: what attention_study kept of the run}``.
+        missing: names of runs that were asked for and have no record.
+    """
+    out = pathlib.Path(out)
+    results.write(out / "results.json", rows_of(records, command=command))
+    rows = results.load(out / "results.json")
+    text = ["# Attention: quality against cost", "", f"    {command}", "", *_settings(records), ""]
+    tables = {task: values_of(rows, task) for task in METRICS}
+    tables = {task: values for task, values in tables.items() if values}
+    text += [f"- {line}" for task, values in tables.items() for line in findings(task, values)]
+    text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
+    text += ["", HOW_TO_READ, "![quality over the time of a step](quality.png)", ""]
+    for task, values in tables.items():
+        text += [f"## {task.capitalize()}", "", table(task, values, records)]
+    _write_csv(out / "table.csv", tables)
+    _draw(out / "quality.png", tables)
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return ["README.md", "results.json", "table.csv", "quality.png"]
+
+
+def values_of(rows, task):
+    """``{attention: {metric: [value of every seed]}}`` of one task, in the order of the variants."""
+    found = {}
+    for name in variants.names():
+        for row in rows:
+            if row["overrides"] == {"task": task, "attention": name}:
+                found.setdefault(name, {}).setdefault(row["metric"], []).append(row["value"])
+    return found
+
+
+def difference(ours, plain):
+    """``(difference of the means, its standard error)`` of two lists; None for the error of single values."""
+    gap = statistics.fmean(ours) - statistics.fmean(plain)
+    if min(len(ours), len(plain)) < 2:
+        return gap, None
+    return gap, math.sqrt(sum(statistics.variance(values) / len(values) for values in (ours, plain)))
+
+
+def findings(task, values):
+    """Sentences on what K/V projection loses."""
+    metric, label, factor, digits = METRICS[task]
+    if PLAIN not in values:
+        return []
+    plain, lines = values[PLAIN], []
+    for name, own in values.items():
+        if not name.startswith("kv_projection"):
+            continue
+        gap, error = difference(own[metric], plain[metric])
+        text = f"{task.capitalize()}, {name}: {factor * gap:+.{digits}f} {label} beside softmax attention"
+        if error is not None:
+            verdict = "within" if abs(gap) <= 2 * error else "more than"
+            text += f", {verdict} two standard errors ({2 * factor * error:.{digits}f}) of the difference"
+        share = statistics.fmean(own["flops"]) / statistics.fmean(plain["flops"])
+        lines.append(f"{text}; {share:.0%} of the operations.")
+    return lines
+
+
+def table(task, values, records):
+    """The Markdown table of a task: quality, its difference to softmax attention, and the costs."""
+    metric, label, factor, digits = METRICS[task]
+    costs = [cost for cost in COSTS if any(cost in own for own in values.values())]
+    about = {record["arguments"]["attention"]: record for record in records.values() if _task(record) == task}
+    body = []
+    for name, own in values.items():
+        gap = "–"
+        if PLAIN in values and name != PLAIN:
+            mean, error = difference(own[metric], values[PLAIN][metric])
+            gap = f"{factor * mean:+.{digits}f}" + (f" ± {factor * error:.{digits}f}" if error is not None else "")
+        cells = [_number(own[cost], *COSTS[cost][1:]) if cost in own else "–" for cost in costs]
+        elsewhere = ", ".join(key.partition("_")[0] for key in about[name]["softmax_in"]) or "–"
+        setting = about[name]["setting"]
+        body.append([name, _quality(own[metric], factor, digits), gap, *cells, elsewhere, f"`{setting}`"])
+    header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), "softmax in", "setting"]
+    return results.markdown(header, body)
+
+
+def _task(record):
+    return record["arguments"]["task"]
+
+
+def _settings(records):
+    """Sentences on how the models were trained."""
+    lines = []
+    for task in METRICS:
+        own = [record for record in records.values() if _task(record) == task]
+        if own:
+            steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in own}))
+            seeds = len({record["arguments"]["seed"] for record in own})
+            hours = sum(record["seconds"] for record in own) / 3600
+            machines = "; ".join(sorted({record["hardware"] for record in own}))
+            specs = ", ".join(sorted({f"`{record['config']}`" for record in own}))
+            lines.append(
+                f"{task.capitalize()}: {specs} with the settings of `studies/attention/study.py`, {steps} steps, "
+                f"{seeds} seeds; {len(own)} runs in {hours:.1f} hours on {machines}."
+            )
+    return lines
+
+
+def _quality(values, factor, digits):
+    """``"25.10 ± 0.21 (n=3)"``."""
+    return results.Cell.of(values, scale=factor).text(digits)
+
+
+def _number(values, factor, digits):
+    return f"{factor * statistics.fmean(values):,.{digits}f}"
+
+
+def _write_csv(path, tables):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["task", "attention", "metric", "mean", "deviation", "seeds"])
+        for task, values in tables.items():
+            for name, own in values.items():
+                for metric, found in own.items():
+                    deviation = statistics.stdev(found) if len(found) > 1 else ""
+                    lines.writerow([task, name, metric, statistics.fmean(found), deviation, len(found)])
+
+
+def _draw(path, tables):
+    panels, times = {}, lambda values, factor: [factor * value for value in values]
+    for task, values in tables.items():
+        metric, label, factor, _ = METRICS[task]
+        series = {name: (times(own["step_seconds"], 1e3), times(own[metric], factor)) for name, own in values.items()}
+        panels[task.capitalize()] = label, series
+    scaling.against_cost(panels, path, cost_label="time of a training step (ms)")

@@ -1,0 +1,190 @@
+"""Quality against cost: the same small models trained with every attention, in the same steps.
+
+    python -m studies.attention --workdir=runs/attention --out=docs/results/attention_quality
+    python -m studies.attention --workdir=runs/attention --only='^translation-(softmax|kv_projection)'
+    python -m studies.attention --workdir=runs/attention --index=$SLURM_ARRAY_TASK_ID
+    python -m studies.attention --workdir=runs/attention --report_only
+
+A run is the config of its task (`TASKS`), with the attention of its name (`studies/attention/variants.py`) and its
+seed; its folder is named like ``translation-local-seed0``. Where an attention has no causal form, or cannot attend to
+another sequence, the decoder has softmax attention in its place. Every row holds one text, for some attentions mix what
+is in a row. Evaluated is the best checkpoint, on the test set.
+
+``softmax_block256`` is left out: it is softmax attention, and on rows of at most its block not even another program.
+
+How runs are chosen, gone on with and reported: `lwt/report/study.py`. The report holds all runs of the workdir that
+have figures, whatever the flags.
+"""
+
+import dataclasses
+import functools
+import os
+import statistics
+
+import jax
+import jax.numpy as jnp
+from absl import flags
+
+from lwt import trees
+from lwt.inspect import cost
+from lwt.machine import hardware
+from lwt.report import plots, study
+from lwt.runs import config_file
+from lwt.training import experiment
+from studies.attention import report as attention_report
+from studies.attention import variants as attention_variants
+
+RECORD = os.path.join("eval", "attention_study.json")
+REACH = 8  # keys, landmarks, ... of the variants that save on them; most texts have 10 to 40 tokens
+ROW = 32  # positions of the rows that operations are counted for
+LEFT_OUT = ("softmax_block256",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is trained with every attention.
+
+    Attributes:
+        config: file of the config that it is made from; arguments: of that file.
+        model: what is set on the model.
+        settings: what else is set, by the name of its key.
+        length: of the longest row.
+    """
+
+    config: str
+    arguments: dict
+    model: dict
+    settings: dict
+    length: int
+
+
+TASKS = {
+    "translation": Task(
+        config="configs/translation.py",
+        arguments=dict(data="multi30k"),
+        model=dict(encoder_layers=2, decoder_layers=2),
+        settings={
+            "steps": 1_000,
+            "eval_every": 500,
+            "save_every": 500,
+            "data.rows": 128,
+            "optimizer.schedule.warmup": 200,
+        },
+        length=64,
+    ),
+    "classification": Task(
+        config="configs/embbert_finetune.py",
+        arguments=dict(model="bert_2mb", task="emotion", recipe="tuned"),
+        model={},
+        settings={"epochs": 6.0, "data.row_length": 128},
+        length=128,
+    ),
+}
+
+
+def entries(*, seeds=3, smoke=False):
+    """The runs of the study, seed by seed.
+
+    Args:
+        seeds: runs of every setting.
+        smoke: two steps of a tiny model each.
+    """
+    variants = [name for name in attention_variants.names() if name not in LEFT_OUT]
+    return [
+        study.Entry(
+            f"{task}-{name}-seed{seed}",
+            dict(task=task, attention=name, seed=seed),
+            study.spec_of(TASKS[task].config, TASKS[task].arguments, "smoke=true" if smoke else ""),
+        )
+        for seed in range(seeds)
+        for task in TASKS
+        for name in variants
+    ]
+
+
+def config_of(entry):
+    """The config of a run: that of its task, and what the study sets on it."""
+    task, config = TASKS[entry.arguments["task"]], config_file.load(entry.spec)
+    settings = task.settings if "smoke" not in entry.spec else {}  # they say how long it trains, and on how much
+    with config.unlocked():
+        config.seed = entry.arguments["seed"]
+        config.data.packed = False
+        config.update_from_flattened_dict(settings)
+        config.model = config.model.to_dict() | task.model | places(section_of(entry, config), config.model.name)
+    return config
+
+
+def section_of(entry, config):
+    """The setting of a run's attention."""
+    length, head_width = TASKS[entry.arguments["task"]].length, config.model.width // config.model.heads
+    return attention_variants.sections(head_width, length=length, reach=REACH)[entry.arguments["attention"]]
+
+
+def places(section, model):
+    """``{key of the model: section}``: where a model has the attention of a section, and where softmax instead.
+
+    Args:
+        section: from `attention_variants.sections`.
+        model: name of the model.
+    """
+    if model != "seq2seq":
+        return {"attention": section}
+    able, softmax = attention_variants.abilities(section), {"name": "softmax"}
+    return {
+        "attention": section,
+        "decoder_attention": section if able.has_causal else softmax,
+        "cross_attention": section if able.crosses else softmax,
+    }
+
+
+def run(entry, workdir):
+    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
+    return study.run(entry, workdir, measure, record=RECORD, config=config_of(entry))
+
+
+def measure(entry, folder):
+    """What is kept of a run: figures on the test set, costs, and how its attention was set."""
+    opened = experiment.load(folder)
+    config, section = opened.config, section_of(entry, opened.config)
+    rates = plots.read(folder, "train/steps_per_second")[1]
+    counted = cost.measure(config, rows=config.data.rows, row_length=ROW)
+    cache = cache_bytes(opened.model, TASKS[entry.arguments["task"]].length)
+    return {
+        "epochs": config.epochs,
+        "checkpoint": opened.step,
+        "figures": opened.report(),
+        "costs": {
+            "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
+            "flops": counted["flops_per_example"]["forward_backward"],
+            "parameters": trees.count(opened.weights),
+        }
+        | ({"cache_bytes": cache} if cache else {}),
+        "setting": attention_variants.describe(section),
+        "softmax_in": [key for key, value in places(section, config.model.name).items() if value != section],
+        "seconds": study.seconds(folder),
+        "hardware": hardware.of_run(folder),
+    }
+
+
+def cache_bytes(model, length):
+    """Bytes of the decode cache of a text of `length` tokens, for as many steps; 0 of a model that does not decode."""
+    if not hasattr(model, "start"):
+        return 0
+
+    def start():
+        variables = model.init(jax.random.key(0), model.example())
+        memory, segments = jnp.zeros((1, length, model.width)), jnp.ones((1, length), jnp.int32)
+        return model.apply(variables, memory, segments, length, method="start")
+
+    cache = jax.eval_shape(start)
+    kept = [part[name] for part in cache.values() for name in part if name.startswith("layer_")]
+    return trees.nbytes(kept)
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    found = entries(seeds=values.seeds, smoke=values.smoke)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    report = functools.partial(study.report, chosen, RECORD, attention_report.write)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), report)

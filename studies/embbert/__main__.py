@@ -1,0 +1,17 @@
+"""The study of EmbBERT-Q, its baselines and ablations: see `study.py`, which lists the commands."""
+
+from absl import flags
+
+from lwt.machine import command_line
+from lwt.report import study as studies
+from studies.embbert import study
+
+if __name__ == "__main__":
+    studies.define_flags()
+    flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
+    flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
+    flags.DEFINE_list(
+        "starts", ["pretrained"], "scratch,pretrained,further,taught: of the models that the paper pre-trains."
+    )
+    flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
+    command_line.run(study.main, required=["workdir"])

@@ -1,0 +1,242 @@
+"""The page of the EmbBERT-Q study: the paper's tables with our figures beside them, made from the runs' own files."""
+
+import csv
+import functools
+import itertools
+import pathlib
+import statistics
+
+from lwt.inspect import cost
+from lwt.report import plots, results, study
+from lwt.runs import config_file
+from studies.embbert import memory as embbert_memory
+from studies.embbert import paper
+from studies.embbert import scores as embbert_scores
+
+PRETRAIN = "configs/embbert_pretrain.py"
+SUITES = {"TinyNLP": 9, "GLUE": 12}  # the whole tables of pre-trained models
+FILES = ("README.md", "results.json", "scores.csv", "memory.csv", "data.csv", "figure2.png")
+CURVES = "pretraining.png"
+
+
+def write(out, records, folders, *, missing, command):
+    """Writes the page, its rows, tables and pictures into the folder `out`; returns the names of the files.
+
+    Args:
+        records: ``{name: what embbert_study kept of the run}``; of pre-training there is no "task" in the arguments.
+        folders: ``{name: the run's folder}``.
+        missing: names of runs that were asked for and have no record.
+    """
+    out = pathlib.Path(out)
+    results.write(out / "results.json", embbert_scores.rows_of(records, command=command))
+    rows = results.load(out / "results.json")
+    bases = {name: record for name, record in records.items() if "task" not in record["arguments"]}
+    tuned = {name: record for name, record in records.items() if name not in bases}
+    tables, scores = paper.TABLES, embbert_scores.collect(rows)
+    lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
+    memory, data = memory_table(rows), data_table(tuned)
+    _csv(out / "scores.csv", *score_list(lines))
+    _csv(out / "memory.csv", *memory)
+    _csv(out / "data.csv", *data)
+    draw(out / "figure2.png", memory, lines)
+    text = ["# EmbBERT-Q on TinyNLP and GLUE", "", f"    {command}", "", *settings(bases, tuned), ""]
+    text += [f"- {sentence}" for sentence in findings(lines, rows)]
+    text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
+    text += ["", HOW_TO_READ]
+    empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
+    for number, table in tables.items():
+        if number not in empty:
+            text += [f"## Table {number}: {table.title}", "", score_table(table, lines[number])]
+            text += [f"- {sentence}\n" for sentence in incomplete(table, lines[number])]
+    text += [f"Nothing is measured yet of Tables {', '.join(map(str, empty))}.", ""] if empty else []
+    text += ["## Table 2: memory", "", results.markdown(*_shown(*memory)), MEMORY]
+    text += ["## Figure 2", "", "![weights, activations and scores](figure2.png)", ""]
+    first = {name: r["arguments"]["model"] for name, r in bases.items() if "data" not in r["arguments"]}
+    if first:  # losses of one text; those of a task's own texts are no part of the picture
+        curves = {paper.title(model): folders[name] for name, model in first.items()}
+        plots.learning_curves(curves, out / CURVES, label="masked words and next sentence (nats)")
+        text += ["## Pre-training", "", f"![loss of the pre-training]({CURVES})", ""]
+    text += ["## Tables 3 and 4: the data", "", results.markdown(*_shown(*data)), DATA]
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return [*FILES, *([CURVES] if first else [])]
+
+
+HOW_TO_READ = """\
+Per cent on the test set: mean ± standard deviation over the seeds, and the paper's figures in the line below. A mean is
+over all columns, of the seeds that have them all; "–" is not measured. EmbBERT-Q and what is marked "(8 bits)" is
+evaluated from a file of integers. In GLUE's tables F1 is weighted by the classes' sizes, as in the paper's code, and
+the mean is that of ten columns, as the paper prints it; GLUE's rule averages nine tasks, with accuracy and F1 of the
+positive class, and both correlations. The paper's WNLI is partly one minus the accuracy, and its Table 8 repeats
+accuracies where the MCC of Embedder and Embedder + conv should stand (Table 10 has it).
+"""
+MEMORY = """\
+Weights are counted without a head, activations are those of the paper's formulas for one text of 256 tokens (BERT-Tiny:
+512), totals without quantization 4 bytes a value. The file holds the head and all scales; its total adds activations of
+2 bytes. The paper's 781 kB are EmbBERT-Q's. More readings: `python -m studies.embbert.memory`.
+"""
+DATA = """\
+Records of our copies, which are smaller than the paper's sets in places. "In train" counts the test texts that the
+training data holds too, case and white space aside.
+"""
+
+
+def settings(bases, tuned):
+    """Sentences on how the models were trained."""
+    found = []
+    for record in bases.values():
+        figures, name = record["figures"], paper.title(record["arguments"]["model"])
+        shown = ", ".join(f"{metric} {value:.4g}" for metric, value in figures.items() if isinstance(value, float))
+        hours = f"{record['seconds'] / 3600:.1f} hours on {record['hardware']}"
+        source = f"`{record['data']}`"
+        if record.get("init_from"):  # older records lack the key
+            source += f", from `{record['init_from']}` on"
+        found.append(f"{name} was pre-trained on {source}: {record['steps']:,} steps, {hours} ({shown}).")
+    if tuned:
+        records = tuned.values()
+        rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
+        lengths = {f"{r['epochs']:g} epochs" if r["epochs"] else f"{r['steps']:,} steps" for r in records}
+        spent = sum(record["seconds"] for record in records) / 3600
+        machines = "; ".join(sorted({record["hardware"] for record in records}))
+        found.append(
+            f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {spent:.1f} hours in all, "
+            f"on {machines}."
+        )
+    return found
+
+
+def findings(lines, rows):
+    """Sentences that say what the averages say."""
+    found, sizes = [], embbert_scores.file_sizes(rows)
+    for suite, number in SUITES.items():
+        table, parts = paper.TABLES[number], []
+        for (model, form), line in lines[number].items():
+            if line["average"]:
+                printed = embbert_scores.paper_line(table, model, form).get("average")
+                beside = f" (paper {100 * printed:.2f})" if printed is not None else ""
+                parts.append(f"{paper.title(model, form)} {_percent(line['average'])}{beside}")
+        if parts:
+            found.append(f"{suite}, mean of the columns: {', '.join(parts)}.")
+        for model in dict.fromkeys(key[0] for key in lines[number]):
+            forms = [lines[number].get((model, form), {}).get("average") for form in paper.FORMS]
+            if all(forms):
+                change = 100 * (statistics.fmean(forms[1]) - statistics.fmean(forms[0]))
+                found.append(
+                    f"{suite}, {paper.title(model)}: eight bits change the mean by {change:+.2f} points "
+                    f"(files of {sizes[model]:,} bytes)."
+                )
+    return found
+
+
+def score_table(table, lines):
+    """The Markdown table of the lines of a table of the paper: ours, and below it the paper's."""
+    means = {name: embbert_scores.MEANS[name] for name in embbert_scores.means_of(table)}
+    columns = {**table.columns, **means}
+    body = []
+    for (model, form), line in lines.items():
+        title, printed = paper.title(model, form), embbert_scores.paper_line(table, model, form)
+        counts = sorted({len(line[column]) for column in table.columns if line[column]})
+        seeds = "–" if not counts else "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+        body.append([title, *(_percent(line[column]) for column in columns), seeds])
+        if printed:
+            shown = [f"{100 * printed[column]:.2f}" if column in printed else "–" for column in columns]
+            body.append([f"{title}, paper", *shown, ""])
+    return results.markdown(["model", *columns.values(), "seeds"], body)
+
+
+def incomplete(table, lines):
+    """Sentences on the lines that have figures, but no average."""
+    found = []
+    for (model, form), line in lines.items():
+        lacking = [table.columns[column] for column in embbert_scores.lacking(table, line)]
+        if any(line[column] for column in table.columns) and not line["average"]:
+            why = f"without {', '.join(lacking)}" if lacking else "for no seed has all columns"
+            found.append(f"{paper.title(model, form)}: no mean {why}.")
+    return found
+
+
+def score_list(lines):
+    """Header and lines of ``scores.csv``: every cell of every table."""
+    body = []
+    for number, found in lines.items():
+        table = paper.TABLES[number]
+        for (model, form), line in found.items():
+            printed = embbert_scores.paper_line(table, model, form)
+            for column, values in line.items():
+                mean = statistics.fmean(values) if values else None
+                deviation = statistics.stdev(values) if len(values) > 1 else None
+                metric = embbert_scores.metric_of(table, column) if column in table.columns else "mean"
+                body.append([number, model, form, column, metric, mean, deviation, len(values), printed.get(column)])
+    return ["table", "model", "form", "column", "metric", "mean", "deviation", "seeds", "paper"], body
+
+
+def memory_table(rows):
+    """Header and lines of Table 2, the models of section 6 besides: sizes in values and in bytes; None: not known."""
+    known, costs, files = embbert_memory.table_2(), embbert_memory.ablations(), embbert_scores.file_sizes(rows)
+    body = []
+    for model, title in paper.MODELS.items():
+        printed = [1000 * value for value in known[title].paper] if title in known else [None] * 3
+        activations = int((known[title].cost if title in known else costs[title]).activations)
+        weights = weights_of(model)
+        size = files.get(model)
+        both = size + 2 * activations if size else None
+        pairs = zip(printed, (weights, activations, 4 * (weights + activations)), strict=True)
+        body.append([title, *itertools.chain.from_iterable(pairs), size, both])
+    header = ["model", "weights: paper", "counted", "activations: paper", "formulas", "bytes: paper", "float32"]
+    return [*header, "eight-bit file", "with activations"], body
+
+
+@functools.cache
+def weights_of(model):
+    """Weights of a model without its heads, counted."""
+    return cost.parameters(config_file.load(f"{PRETRAIN}:model={model}"))["model"]
+
+
+def data_table(tuned):
+    """Header and lines of Tables 3 and 4: what every task's parts hold, from the first run that has them."""
+    body, seen = [], {}
+    for record in tuned.values():
+        seen.setdefault(record["arguments"]["task"], record)
+    for task, (size, classes) in paper.SIZES.items():
+        line = [task, size, classes]
+        if task in seen:
+            counts, parts = seen[task]["records"], seen[task]["figures"][paper.FLOAT]
+            tests, leaks = ([counts[key.format(part)] for part in parts] for key in ("{}", "{} in train"))
+            line += [counts["train"], counts["validation"], " + ".join(map(str, tests)), sum(leaks), seen[task]["rule"]]
+        body.append(line + [None] * (8 - len(line)))
+    return ["task", "records: paper", "classes", "train", "validation", "test", "in train", "rule"], body
+
+
+def draw(path, memory, lines):
+    """Figure 2: sizes of the models of section 6, and their means on both benchmarks."""
+    sizes = {line[0]: (line[2], line[4]) for line in memory[1]}
+    keys = [(model, paper.FLOAT) for model in paper.LADDER] + [("embbert", paper.EIGHT_BIT)]
+    titles = {key: paper.title(*key) for key in keys}
+    weights, activations = ({titles[key]: sizes[paper.MODELS[key[0]]][i] for key in keys} for i in (0, 1))
+    panels = {}
+    for suite, number in SUITES.items():
+        table = paper.TABLES[number]
+        ours = {key: lines[number].get(key, {}).get("average", []) for key in keys}
+        panels[suite] = {
+            "lwt": {titles[key]: [100 * value for value in values] for key, values in ours.items() if values},
+            "paper": {titles[key]: table.rows[key]["average"] for key in keys},
+        }
+    plots.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
+
+
+def _percent(values):
+    """``"87.50 ± 0.61"``; one seed has no spread."""
+    if not values:
+        return "–"
+    spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.2f}{spread}"
+
+
+def _shown(header, body):
+    """A table of values as texts."""
+    show = lambda value: "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)  # noqa: E731
+    return header, [[show(value) for value in line] for line in body]
+
+
+def _csv(path, header, body):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *body])

@@ -1,0 +1,192 @@
+"""What a search for an architecture chooses from: candidates, their configs, and their costs ahead of training."""
+
+import dataclasses
+import functools
+import itertools
+import math
+import random
+
+import jax
+import jax.numpy as jnp
+
+from lwt import errors, trees
+from lwt.inspect import cost
+from lwt.layers import linear, quantized_weight
+from lwt.reparam import quantize
+from lwt.report import study
+from lwt.runs import config_file
+from lwt.training import build
+from studies.attention import study as attention_study
+from studies.attention import variants
+
+FLOAT = "float32"
+FORMATS = (FLOAT, *quantized_weight.FORMATS)
+REACH = 8  # keys, landmarks, ... of the attentions that save on them
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is searched for.
+
+    Attributes:
+        config: file of the config that all candidates start from; arguments: of that file.
+        length: positions of a text whose time is measured; of a translation too.
+        space: ``{field of Candidate: its values}``.
+    """
+
+    config: str
+    arguments: dict
+    length: int
+    space: dict
+
+
+SPACE = {
+    "layers": (4, 6, 8),
+    "width": (64, 96, 128),
+    "heads": (2, 4),
+    "expansion": (1, 2, 4),
+    "attention": ("softmax", "kv_projection_half"),
+    "format": (FLOAT, "int8", "int4"),
+}
+TASKS = {
+    "translation": Task("configs/translation.py", {"data": "multi30k"}, 16, SPACE),
+    "classification": Task(
+        "configs/embbert_finetune.py",
+        {"model": "bert_2mb", "recipe": "tuned", "data": "folder:snips"},
+        32,
+        SPACE | {"width": (32, 64, 96), "attention": ("softmax", "efficient")},
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """An architecture, and the format of its weights.
+
+    Attributes:
+        layers: of an encoder, and of a decoder; width: d; heads: h; expansion: f / d.
+        attention: one of `attention_variants`.
+        format: one of `FORMATS`; of kernels and tables, the rest is then float16.
+    """
+
+    layers: int
+    width: int
+    heads: int
+    expansion: int
+    attention: str
+    format: str
+
+    @property
+    def architecture(self):
+        """Its name without the format: candidates that share it share their training."""
+        return f"l{self.layers}-d{self.width}-h{self.heads}-f{self.expansion * self.width}-{self.attention}"
+
+    @property
+    def name(self):
+        """Of the candidate."""
+        return f"{self.architecture}, {self.format}"
+
+
+def candidates(space, *, count, seed=0, fits=lambda candidate: True):
+    """Candidates of a space that fit, in its order: all, or `count` that are drawn.
+
+    Args:
+        space: ``{field of Candidate: its values}``.
+        count: most of them.
+        seed: of the order in which they are looked at.
+        fits: whether one is small enough; asked until `count` of them are.
+
+    Raises:
+        lwt.errors.ConfigError: a field, attention or format that there is not.
+    """
+    fields = [field.name for field in dataclasses.fields(Candidate)]
+    for name in space:
+        if name not in fields:
+            raise errors.ConfigError(f"--space={name}: {errors.suggest(name, fields)}")
+    for key, known in (("attention", variants.names()), ("format", FORMATS)):
+        for value in space[key]:
+            if value not in known:
+                raise errors.ConfigError(f"--space={key}={value}: {errors.suggest(value, known)}")
+    every = [Candidate(**dict(zip(fields, values))) for values in itertools.product(*(space[f] for f in fields))]
+    possible = [one for one in every if one.width % (2 * one.heads) == 0]
+    order = random.Random(seed).sample(possible, len(possible))
+    return sorted(itertools.islice(filter(fits, order), count), key=possible.index)
+
+
+def config_of(task, candidate, *, steps, data="", smoke=False):
+    """The config of a run of so many steps, evaluated at its end.
+
+    Args:
+        task: a key of `TASKS`.
+        data: the ``data`` argument of the task's config; "" for the task's own.
+    """
+    found = TASKS[task]
+    arguments = found.arguments | ({"data": data} if data else {}) | ({"smoke": "true"} if smoke else {})
+    config = config_file.load(study.spec_of(found.config, arguments))
+    two_stacks = config.model.name == "seq2seq"
+    section = variants.sections(candidate.width // candidate.heads, length=config.data.row_length, reach=REACH)[
+        candidate.attention
+    ]
+    counts = ("encoder_layers", "decoder_layers") if two_stacks else ("layers",)
+    sizes = dict.fromkeys(counts, candidate.layers) | {"width": candidate.width, "heads": candidate.heads}
+    sizes["hidden"] = candidate.expansion * candidate.width
+    with config.unlocked():
+        config.model = config.model.to_dict() | sizes | attention_study.places(section, config.model.name)
+        config.data.packed = variants.abilities(section).keeps_texts_apart
+        config.steps = config.eval_every = config.save_every = steps
+        config.epochs = 0.0
+        config.log_every = max(1, min(config.log_every, steps // 4))
+        config.optimizer.schedule.warmup = min(config.optimizer.schedule.warmup, steps // 5)
+    return config
+
+
+def nbytes(config, format):
+    """Bytes of a run's weights in a file of a format, but for its header.
+
+    Args:
+        config: from `config_of`; format: one of `FORMATS`.
+    """
+    base = trees.subtree(cost.shapes(config)[0], "base")
+    if format == FLOAT:
+        return trees.nbytes(base)
+    rounded = jax.eval_shape(lambda base: quantize.Quantize(format=format).expand(base, {}, 0), base)
+    total = 0
+    for w in rounded.values():
+        if linear.is_node(w):
+            halved = math.prod(w.shape) // 2 if format == "int4" else 0  # two to a byte
+            total += trees.nbytes(w) - halved
+        else:
+            total += 2 * math.prod(w.shape)
+    return total
+
+
+def call(config, format, *, length):
+    """A function that answers one text of `length` positions with random weights, and waits for it.
+
+    A translation is its encoder and `length` steps of greedy decoding: random weights would end when they like.
+    """
+    model = build.make_model(config, cost.vocabulary_of(config))
+    weights = build.init_weights(model, jax.random.key(0))
+    if format != FLOAT:
+        weights = quantize.Quantize(format=format).expand(weights, {}, 0)
+    run = jax.jit(functools.partial(_translate if hasattr(model, "start") else _classify, model, length))
+    return lambda: jax.block_until_ready(run(weights))
+
+
+def _classify(model, length, weights):
+    batch = {name: jnp.ones((1, length), jnp.int32) for name in model.example()}
+    return model.apply({"params": trees.unflatten(weights)}, batch)
+
+
+def _translate(model, length, weights):
+    apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
+    ones = jnp.ones((1, length), jnp.int32)
+    cache = apply(apply(ones, ones, jnp.arange(length)[None], method="encode"), ones, length, method="start")
+
+    def step(carry, _):
+        tokens, past = carry
+        logits, new = apply(tokens, {"self": past, "cross": cache["cross"]}, method="step")
+        return (logits.argmax(-1).astype(jnp.int32), new["self"]), None
+
+    (tokens, _), _ = jax.lax.scan(step, (ones[:, 0], cache["self"]), None, length=length)
+    return tokens

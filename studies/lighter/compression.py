@@ -1,0 +1,286 @@
+"""What is left of a model's quality the more of it goes, method by method: as it is cut, and after training again.
+
+    python -m studies.lighter.compression --base=runs/snips --workdir=runs/compression --out=docs/results/compression
+    python -m studies.lighter.compression --base=runs/mt --epochs=1 --workdir=runs/mt-cuts --out=cuts --only='^svd'
+    python -m studies.lighter.compression --base=runs/snips --workdir=runs/compression --report_only
+
+A point is a method of `METHODS` at one strength: a cut of the base by `lwt/compress`, and a run that goes on from it
+for ``--epochs``, with `configs/lightweight.py`; they lie in a folder like ``weights-0.8-seed0/``. Gradual pruning is
+one run, whose sparsity rises over the first ``--ramp`` steps. Students start from nothing, and are trained as long as
+the base was. All are evaluated on the base's test set.
+
+How points are chosen, gone on with and reported: `lwt/report/study.py`.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+
+import jax
+import numpy as np
+from absl import flags
+
+from lwt import errors
+from lwt.inspect import measuring
+from lwt.machine import command_line, hardware
+from lwt.report import plots, results, study
+from lwt.runs import run_config
+from studies.lighter import recipe
+
+CONFIG = "configs/lightweight.py"
+RECORD = "compression_study.json"
+FINETUNE, ZEROS_STAY = dict(method="finetune"), dict(method="prune")  # zeros of the base stay zeros
+KERNELS = re.compile(r".*kernel")
+HOW_TO_READ = """\
+"Left" is the share of the numbers in the base's kernels that are left: those that are not 0, those of factors; tables
+of embeddings, biases and norms are not counted, and only heads, units, factors and students take fewer bytes. "As cut"
+is the quality before, "trained" after training again. One seed unless a cell says how many.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A way to make a model lighter, at several strengths.
+
+    Attributes:
+        title: on the page.
+        argument: what the strength is of: of `cut`; or, without one, of the config file.
+        strengths: its values, the lightest cut first.
+        cut: a key of `recipe.CUTS`, or "": nothing is cut before training.
+        settings: other arguments of the cut.
+        training: arguments of the config file.
+    """
+
+    title: str
+    argument: str
+    strengths: tuple
+    cut: str = ""
+    settings: dict = dataclasses.field(default_factory=dict)
+    training: dict = dataclasses.field(default_factory=lambda: FINETUNE)
+
+
+SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
+SHARES = (0.25, 0.5, 0.75)
+ENERGIES = (0.8, 0.6, 0.4, 0.2)
+METHODS = {
+    "weights": Method("weights, a layer's smallest", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
+    "global": Method(
+        "weights, the model's smallest", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
+    ),
+    "gradual": Method("weights, gradually", "sparsity", SPARSITIES, training=ZEROS_STAY),
+    "pattern": Method("weights, n of 4", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
+    "units": Method("hidden units", "units", (*SHARES, 0.9), "structured"),
+    "heads": Method("heads", "heads", SHARES, "structured"),
+    "svd": Method("SVD", "energy", ENERGIES, "factorise"),
+    "svd_calibrated": Method("SVD, calibrated", "energy", ENERGIES, "factorise", dict(calibrate=256)),
+    "student": Method("student", "width", (0.75, 0.5, 0.25), training=FINETUNE),
+    "taught": Method("student, taught", "width", (0.75, 0.5, 0.25), training=dict(method="distill")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Point(study.Entry):
+    """A method at one strength.
+
+    Attributes:
+        chain: its stages, as `recipe.run` takes them.
+    """
+
+    chain: list
+
+
+def entries(base, *, epochs, ramp, seeds=1, smoke=False):
+    """The points of the study, seed by seed.
+
+    Args:
+        base: folder of the run that is made lighter.
+        epochs: of training after a cut; ramp: steps of gradual pruning's rise.
+        seeds: of the training.
+        smoke: two steps of each training.
+
+    Raises:
+        lwt.errors.ConfigError: there is no such run.
+    """
+    sizes, found = run_config.read(base).model, []
+    for seed in range(seeds):
+        for name, method in METHODS.items():
+            for strength in method.strengths:
+                training = dict(method.training, seed=seed)
+                if method.argument == "width":
+                    training |= dict(teacher=base, **narrower(sizes, strength))
+                elif method.cut:
+                    training |= dict(epochs=epochs)
+                else:
+                    training |= dict(base=base, epochs=epochs, sparsity=strength, ramp=ramp)
+                training |= dict(smoke=True) if smoke else {}
+                arguments = dict(method=name, strength=_shown(strength), seed=seed)
+                chain = [("cut", method.cut, {method.argument: strength, **method.settings})] if method.cut else []
+                folder = f"{name}-{_shown(strength).replace(':', 'of')}-seed{seed}"
+                spec = study.spec_of(CONFIG, training)
+                found.append(Point(folder, arguments, spec, [*chain, ("trained", "train", training)]))
+    return found
+
+
+def narrower(sizes, share):
+    """``{"width", "hidden"}`` of a student, about this share of its teacher's; the width is a multiple of 2 · heads."""
+    unit = 2 * sizes.get("heads", 1)
+    found = {"width": max(1, round(share * sizes.width / unit)) * unit}
+    return found | ({"hidden": max(1, round(share * sizes.hidden))} if "hidden" in sizes else {})
+
+
+def run(entry, base, workdir):
+    """Cuts, trains and evaluates a point, or leaves it alone if that was done; returns its record."""
+    folder = os.path.join(workdir, entry.name)
+    same = {"arguments": entry.arguments, "config": entry.spec, "base": base}
+    kept = study.read_record(folder, RECORD)
+    if kept and {key: kept[key] for key in same} == same:
+        return kept
+    whole, *made = recipe.run(entry.chain, base, folder, path=CONFIG)
+    trained = made[-1]
+    metric, lower, quality = measuring.quality(trained.opened)
+    found = same | {
+        "metric": metric,
+        "lower": lower,
+        "whole": measuring.quality(whole.opened)[2],
+        "cut": measuring.quality(made[0].opened)[2] if len(made) > 1 else None,
+        "trained": quality,
+        "left": kernels(trained.opened) / kernels(whole.opened),
+        "bytes": trained.bytes,
+        "data": measuring.title(trained.opened),
+        "seconds": trained.seconds,
+        "hardware": hardware.of_run(os.path.join(folder, "trained")),
+    }
+    study.write_record(folder, RECORD, found)
+    return found
+
+
+def kernels(opened):
+    """How many numbers other than 0 the kernels of an `experiment.Experiment` hold, or their factors."""
+    chosen = [w for name, w in opened.weights.items() if KERNELS.fullmatch(name)]
+    return int(sum(np.count_nonzero(leaf) for leaf in jax.tree.leaves(chosen)))
+
+
+def rows_of(records, *, command):
+    """Rows for ``results.json``: quality as cut and trained, what is left, and bytes of every point."""
+    rows = []
+    for record in records.values():
+        fixed = results.of_run(record | {"figures": {"data": record["data"]}}, command=command)
+        values = {record["metric"]: record["trained"], f"{record['metric']}_as_cut": record["cut"]}
+        values |= {key: record[key] for key in ("left", "bytes")}
+        rows += [fixed | {"metric": name, "value": value} for name, value in values.items() if value is not None]
+    return rows
+
+
+def by_point(records):
+    """``{(method, strength): [records of the seeds]}``, in the order of `METHODS`."""
+    found = {}
+    for name, method in METHODS.items():
+        for strength in map(_shown, method.strengths):
+            own = [
+                r
+                for r in records.values()
+                if (r["arguments"]["method"], r["arguments"]["strength"]) == (name, strength)
+            ]
+            if own:
+                found[name, strength] = own
+    return found
+
+
+def table(records, factor):
+    """The points as Markdown."""
+    body = []
+    for (name, strength), own in by_point(records).items():
+        cut = [record["cut"] for record in own if record["cut"] is not None]
+        whole, trained = own[0]["whole"], results.Cell.of([record["trained"] for record in own], scale=factor)
+        about = [METHODS[name].title, f"{METHODS[name].argument} {strength}"]
+        about += [f"{own[0]['left']:.1%}", f"{own[0]['bytes']:,}", f"{factor * cut[0]:.2f}" if cut else "–"]
+        minutes = sum(record["seconds"] for record in own) / 60
+        body.append([*about, trained.text(2), f"{trained.mean - factor * whole:+.2f}", f"{minutes:.1f}"])
+    return results.markdown(
+        ["method", "strength", "left", "bytes", "as cut", "trained", "to the base", "training, min"], body
+    )
+
+
+def draw(records, path, factor, label):
+    """Quality over what is left, a line for every method, as cut and trained; saves a PNG."""
+    lines = {}
+    for (name, _), own in by_point(records).items():
+        lines.setdefault(name, []).append(own)
+    with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
+        for place, key, title in zip(axes, ("cut", "trained"), ("As cut", "Trained again"), strict=True):
+            place.set_title(title)
+            place.axhline(
+                factor * next(iter(records.values()))["whole"], color="#333333", linestyle="--", linewidth=1.2
+            )
+            for i, (name, points) in enumerate(lines.items()):
+                shown = [(own[0]["left"], own) for own in points if own[0][key] is not None]
+                place.plot(
+                    [100 * left for left, _ in shown],
+                    [results.Cell.of([record[key] for record in own], scale=factor).mean for _, own in shown],
+                    label=METHODS[name].title, color=plots.COLORS[i % len(plots.COLORS)],
+                    marker=plots.MARKERS[i % len(plots.MARKERS)], linestyle="-" if i < len(plots.COLORS) else ":",
+                )  # fmt: skip
+            plots.log_x(place, "numbers left in kernels, %")
+        axes[0].set_ylabel(label)
+        drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def write(out, records, *, missing, command):
+    """Writes README.md, results.json and compression.png into the folder `out`; returns their names.
+
+    Args:
+        records: ``{name: record}`` from `run`.
+        missing: names of points that were asked for and have no record.
+
+    Raises:
+        lwt.errors.ConfigError: the records are of several bases.
+    """
+    bases = sorted({record["base"] for record in records.values()})
+    if len(bases) > 1:
+        raise errors.ConfigError(f"the workdir holds points of {study.listed(bases)}; one base has one workdir")
+    out, first = pathlib.Path(out), next(iter(records.values()))
+    results.write(out / "results.json", rows_of(records, command=command))
+    factor = 100 if first["metric"] in results.SHARES else 1
+    label = first["metric"] + (" (%)" if factor == 100 else "")
+    draw(records, out / "compression.png", factor, label)
+    machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
+    minutes = sum(record["seconds"] for record in records.values()) / 60
+    text = ["# What goes, and what it costs", "", f"    {command}", ""]
+    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
+    text += [
+        f"`{bases[0]}` on `{first['data']}`: {label} {factor * first['whole']:.2f} (dashed). {len(records)} points, "
+        f"trained in {minutes:.0f} minutes together, on {machines}.",
+        "",
+        HOW_TO_READ,
+        "![quality over what is left](compression.png)",
+        "",
+        table(records, factor),
+    ]
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return ["README.md", "results.json", "compression.png"]
+
+
+def _shown(strength):
+    return ":".join(map(str, strength)) if isinstance(strength, list) else f"{strength:g}"
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
+    found = entries(values.base, **given)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    report = functools.partial(study.report, chosen, RECORD, write)
+    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), report)
+
+
+if __name__ == "__main__":
+    study.define_flags()
+    flags.FLAGS.set_default("seeds", 1)
+    flags.DEFINE_string("base", None, "Folder of the run that is made lighter.")
+    flags.DEFINE_float("epochs", 2.0, "Of training after a cut.")
+    flags.DEFINE_integer("ramp", 100, "Steps over which the sparsity of gradual pruning rises.", lower_bound=1)
+    flags.DEFINE_boolean("smoke", False, "Two steps of each training: to see that all runs.")
+    command_line.run(main, required=["base", "workdir"])

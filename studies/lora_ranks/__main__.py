@@ -1,0 +1,14 @@
+"""The study of LoRA ranks on a trained translator: see `study.py`, which lists the commands."""
+
+from absl import flags
+
+from lwt.machine import command_line
+from lwt.report import study as studies
+from studies.lora_ranks import study
+
+if __name__ == "__main__":
+    studies.define_flags()
+    flags.DEFINE_string("config", "configs/lora_ranks.py", "A config file with a sweep().")
+    flags.DEFINE_string("base", None, "Workdir of the trained base.")
+    flags.DEFINE_string("arguments", "", "More arguments of every run: 'steps=500,rate=0.002'.")
+    command_line.run(study.main, required=["base", "workdir"])

@@ -1,0 +1,90 @@
+"""The study of LoRA's rank on one trained base: every run of a sweep, its evaluation, and the report.
+
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --index=$SLURM_ARRAY_TASK_ID
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --report_only
+
+Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. How runs are chosen, gone on
+with and reported: `lwt/report/study.py`.
+"""
+
+import functools
+import os
+import re
+
+from absl import flags
+
+from lwt import errors
+from lwt.inspect import cost
+from lwt.machine import hardware
+from lwt.report import results, study
+from lwt.runs import config_file, run_config
+from lwt.training import experiment
+from studies.lora_ranks import report as rank_report
+
+RECORD = os.path.join("eval", "rank_study.json")
+
+
+def entries(path, base, *, seeds=3, more=""):
+    """The runs of the ``sweep(seeds)`` of the config file `path`, in its order.
+
+    Args:
+        path: a config file with ``sweep`` and ``get_config``.
+        base: workdir of the run that all start from.
+        more: arguments of every run besides, ``"steps=500,rate=0.002"``.
+
+    Raises:
+        lwt.errors.ConfigError: no sweep there.
+    """
+    sweep = getattr(config_file.module(path), "sweep", None)
+    if sweep is None:
+        raise errors.ConfigError(f"--config={path} has no sweep(); configs/lora_ranks.py has one")
+    return [
+        study.Entry(name_of(arguments), arguments, study.spec_of(path, {"base": base, **arguments}, more))
+        for arguments in sweep(seeds)
+    ]
+
+
+def name_of(arguments):
+    """``{"rank": 16, "method": "lora", "scaling": "one", "seed": 0}`` -> ``"rank16-lora-one-seed0"``."""
+    rest = [str(value) for key, value in arguments.items() if key not in ("rank", "seed", "method")]
+    rank = [f"rank{arguments['rank']}"] if "rank" in arguments else []
+    return re.sub(r"[^\w.-]+", "_", "-".join([*rank, arguments["method"], *rest, f"seed{arguments['seed']}"]))
+
+
+def run(entry, workdir):
+    """Trains, goes on with, or leaves alone the run of `entry`; evaluates it once; returns its record."""
+    return study.run(entry, workdir, measure, record=RECORD)
+
+
+def measure(entry, folder):
+    """Figures of the best checkpoint on the test set, for the run's record."""
+    del entry
+    opened = experiment.load(folder)
+    return {
+        "learning_rate": opened.config.optimizer.learning_rate,
+        "checkpoint": opened.step,
+        "split": opened.config.data.test,
+        "figures": opened.report(),
+        "parameters": cost.parameters(opened.config, vocabulary=opened.tokenizer.vocabulary),
+        "hardware": hardware.of_run(folder),
+    }
+
+
+def report(found):
+    """Writes the report of the runs `found` that have figures; returns the names of its files."""
+    values = flags.FLAGS
+    folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in found}
+    records = {name: study.read_record(folder, RECORD) for name, folder in folders.items()}
+    rank_report.write(study.out_of(values), records, folders, base=values.base, command=results.command_line())
+    return ["README.md", "results.json", "table.csv", "accuracy.png", "loss.png"]
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    found = entries(values.config, values.base, seeds=values.seeds, more=values.arguments)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    if not values.report_only:
+        run_config.read(values.base)  # one error, not one for every run
+    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, found))

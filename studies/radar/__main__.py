@@ -1,0 +1,13 @@
+"""The study of radar models: see `study.py`, which lists the commands."""
+
+from absl import flags
+
+from lwt.machine import command_line
+from lwt.report import study as studies
+from studies.radar import study
+
+if __name__ == "__main__":
+    studies.define_flags()
+    flags.FLAGS.set_default("seeds", 1)
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
+    command_line.run(study.main, required=["workdir"])

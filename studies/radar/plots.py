@@ -1,0 +1,109 @@
+"""Pictures of images by class: examples, and which class was taken for which.
+
+python -m studies.radar.plots --data=generated:radar_har,difficulty=easy --out=maps.png
+"""
+
+import math
+import pathlib
+
+import matplotlib
+import numpy as np
+from absl import flags
+from matplotlib import figure as figures
+
+from lwt.data import sources
+from lwt.data.radar import maps as radar
+from lwt.machine import command_line
+from lwt.report import plots
+
+COLUMNS = 4
+
+
+def main():
+    """The program: one map of each class."""
+    source = sources.load(flags.FLAGS.data, split=flags.FLAGS.split)
+    if source.name.startswith("generated:radar_har"):
+        edges = (0, radar.DURATION, -radar.FASTEST, radar.FASTEST)
+        about = dict(extent=edges, xlabel="seconds", ylabel="m/s, towards the radar")
+    else:
+        about = dict(xlabel="columns", ylabel="rows")
+    maps(examples(source), flags.FLAGS.out, title=source.name, **about)
+
+
+def examples(source, *, each=1):
+    """``{label: images}``: the first `each` images of every class, in the order of the classes, else as they come."""
+    found = {name: [] for name in source.classes}
+    for record in source:
+        images = found.setdefault(record["label"], [])
+        if len(images) < each:
+            images.append(record["image"])
+    return found
+
+
+def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""):
+    """A panel for each image, one colour scale for all.
+
+    Args:
+        images: ``{label: [image [h w c], ...]}``.
+        path: of the PNG.
+        channel: that is shown.
+        extent: (left, right, bottom, top) of an image in the units of the axes; None for pixels, row 0 at the bottom.
+        xlabel, ylabel: with units.
+    """
+    panels = [(label, image[..., channel]) for label, some in images.items() for image in some]
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    least, most = (limit(image.min() if limit is min else image.max() for _, image in panels) for limit in (min, max))
+    with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
+        drawn = figures.Figure(figsize=(2.4 * columns, 2.1 * rows + 0.4), layout="constrained")
+        axes = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for place, (label, image) in zip(axes.flat, panels):
+            place.imshow(image, origin="lower", aspect="auto", cmap="magma", vmin=least, vmax=most, extent=extent)
+            place.set_title(label.replace("_", " "))
+        for place in axes.flat[len(panels) :]:
+            place.set_axis_off()
+        drawn.suptitle(title, fontsize=11)
+        drawn.supxlabel(xlabel, fontsize=10)
+        drawn.supylabel(ylabel, fontsize=10)
+        _save(drawn, path)
+    return drawn
+
+
+def confusion(references, predictions, names, path, *, title=""):
+    """How many records of a class (rows) were taken for which (columns); shades are shares of the row.
+
+    Args:
+        references, predictions: `[n]` class ids of 0 to len(names) - 1.
+        names: of the classes.
+        path: of the PNG.
+    """
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (np.asarray(references), np.asarray(predictions)), 1)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    side = 1.6 + 0.62 * len(names)
+    with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
+        drawn = figures.Figure(figsize=(side + 0.6, side), layout="constrained")
+        axes = drawn.subplots()
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        for (row, column), count in np.ndenumerate(counts):
+            if count:
+                color = "white" if shares[row, column] > 0.6 else "#333333"
+                axes.text(column, row, count, ha="center", va="center", color=color)
+        labels = [name.replace("_", " ") for name in names]
+        axes.set_xticks(range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(names)), labels)
+        axes.set(xlabel="answer", ylabel="activity", title=title)
+        _save(drawn, path)
+    return drawn
+
+
+def _save(drawn, path):
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path, dpi=plots.DPI, format="png")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("data", "generated:radar_har,difficulty=easy", "The images: KIND:NAME.")
+    flags.DEFINE_string("split", "test", "Their split.")
+    flags.DEFINE_string("out", "maps.png", "The PNG.")
+    command_line.run(main, required=[])

@@ -1,0 +1,164 @@
+"""The page of the study of Vertical LoRA, made from the runs' records."""
+
+import dataclasses
+import pathlib
+import statistics
+
+from lwt.report import plots, results, study
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """What a task is judged by: its name in the figures, a label with the unit, and the factor on what is shown."""
+
+    name: str
+    label: str
+    factor: float = 1.0
+
+
+METRICS = {
+    "images": Metric("accuracy", "accuracy (%)", 100),
+    "unaugmented": Metric("accuracy", "accuracy (%)", 100),
+    "translation": Metric("bleu", "BLEU"),
+    "text": Metric("accuracy", "accuracy (%)", 100),
+}
+TITLES = {
+    "images": "Images, augmented",
+    "unaugmented": "Images as they are: the paper's Figure 2",
+    "translation": "Translation",
+    "text": "Text classification",
+}
+HOW_TO_READ = """\
+"Test" is the best checkpoint on the test set, "best validation" that checkpoint's own figure: mean ± standard deviation
+over the seeds, and the difference to the whole model. Parameters are those that are stored, all of which are trained;
+bytes are theirs in float32 with Adam's moments. The time of a step is the median over a run's log lines, to be
+compared within one machine alone. "Turn" is by how much the validation loss at the end exceeds its lowest value: the
+paper says that it rises for the whole model alone.
+"""
+
+
+def rows_of(records, *, command):
+    """Rows for ``results.json``: quality, sizes and times of every run.
+
+    Args:
+        records: ``{name: what vertical_study kept of the run}``.
+    """
+    rows = []
+    for record in records.values():
+        metric = METRICS[record["arguments"]["task"]].name
+        fixed = results.of_run(record, command=command)
+        validation = record["curves"]["validation"]
+        values = {metric: record["figures"][metric]} | record["costs"]
+        values["validation"] = max(validation[metric][1])
+        values["turn"] = validation["loss"][1][-1] - min(validation["loss"][1])
+        rows += [fixed | {"metric": name, "value": value} for name, value in values.items()]
+    return rows
+
+
+def write(out, records, *, missing, command):
+    """Writes README.md, results.json and the plots of every task into the folder `out`; returns their names.
+
+    Args:
+        records: ``{name: what vertical_study kept of the run}``.
+        missing: names of runs that were asked for and have no record.
+    """
+    out, records = pathlib.Path(out), dict(sorted(records.items(), key=_order))
+    results.write(out / "results.json", rows_of(records, command=command))
+    rows = results.load(out / "results.json")
+    text, files = ["# Vertical LoRA beside the whole model", "", f"    {command}", ""], []
+    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
+    text += [HOW_TO_READ]
+    for task, metric in METRICS.items():
+        own = [row for row in rows if row["overrides"]["task"] == task]
+        if not own:
+            continue
+        text += [f"## {TITLES[task]}", "", setting(own), "", table(own, metric)]
+        for name, label in {"loss": "loss", metric.name: metric.label}.items():
+            if draw(out / f"{task}_{name}.png", curves(records, task, name), label, metric if name != "loss" else None):
+                text += [f"![{label}]({task}_{name}.png)", ""]
+                files.append(f"{task}_{name}.png")
+    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
+    return ["README.md", "results.json", *files]
+
+
+def title_of(overrides):
+    """``"whole"``, or ``"recursive, rank 4"``."""
+    return f"{overrides['mode']}, rank {overrides['rank']}" if "rank" in overrides else overrides["mode"]
+
+
+def setting(rows):
+    """A sentence on how the models of a task were trained."""
+    runs = {(title_of(row["overrides"]), row["seed"]): row for row in rows}
+    hours = sum(row["seconds"] for row in runs.values()) / 3600
+    by_machine = {}
+    for (title, _), row in runs.items():
+        by_machine.setdefault(row["hardware"], {})[title] = None
+    machines = "; ".join(
+        f"{machine} ({'; '.join(titles)})" if len(by_machine) > 1 else machine
+        for machine, titles in sorted(by_machine.items())
+    )
+    specs = ", ".join(f"`{spec}`" for spec in sorted({row["config"] for row in rows}))
+    settings = f"{specs} with the settings of `studies/vertical/study.py`"
+    return f"{settings}; {len(runs)} runs in {hours:.1f} hours on {machines}."
+
+
+def table(rows, metric):
+    """The Markdown table of a task: quality, its difference to the whole model, sizes and times."""
+    found = {}
+    for row in rows:
+        found.setdefault(title_of(row["overrides"]), {}).setdefault(row["metric"], []).append(row["value"])
+    whole, body = found.get("whole"), []
+    for name, own in found.items():
+        gap = share = "–"
+        if whole:
+            share = f"{100 * own['parameters'][0] / whole['parameters'][0]:.2f} %"
+        if whole and own is not whole:
+            gap = f"{metric.factor * (statistics.fmean(own[metric.name]) - statistics.fmean(whole[metric.name])):+.2f}"
+        test, best = (results.Cell.of(own[name], scale=metric.factor) for name in (metric.name, "validation"))
+        quality = [test.text(2), gap, best.text(2)]
+        megabytes = (own["parameter_bytes"][0] + own["optimizer_bytes"][0]) / 1e6
+        sizes = [f"{own['parameters'][0]:,}", share, f"{megabytes:,.1f}"]
+        time = f"{1e3 * statistics.fmean(own['step_seconds']):,.0f}"
+        body.append([name, *quality, f"{statistics.fmean(own['turn']):.3f}", *sizes, time])
+    first = ["model", f"test {metric.label}", "to whole", "best validation", "turn"]
+    return results.markdown([*first, "parameters", "share", "MB", "ms a step"], body)
+
+
+def curves(records, task, name):
+    """``{title: {"train": (steps, values), "validation": ...}}`` of the first seed of every model of a task."""
+    found = {}
+    for record in records.values():
+        if record["arguments"]["task"] == task:
+            found.setdefault(title_of(record["arguments"]), {part: own[name] for part, own in record["curves"].items()})
+    return found
+
+
+def draw(path, found, label, metric=None):
+    """Training and evaluation side by side, one colour a model; False, and no file, where there is nothing to draw.
+
+    Args:
+        path: of the PNG.
+        found: from `curves`.
+        label: of the vertical axis, with the unit.
+        metric: whose factor the values have, if it is not the loss.
+    """
+    parts = [part for part in ("train", "validation") if any(own[part][0] for own in found.values())]
+    if not parts:
+        return False
+    factor = metric.factor if metric else 1
+    with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
+        for place, part in zip(axes, ("train", "validation")):
+            place.set_title({"train": "Training", "validation": "Evaluation"}[part])
+            place.set(xlabel="optimizer steps", ylabel=label)
+            for i, (name, own) in enumerate(found.items()):
+                steps, values = own[part]
+                style = "--" if name.startswith("base") else "-"
+                place.plot(steps, [factor * value for value in values], style, color=plots.COLORS[i], label=name)
+        drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return True
+
+
+def _order(item):
+    """The whole model first, then by mode, the highest rank first."""
+    arguments = item[1]["arguments"]
+    return "rank" in arguments, arguments["mode"], -arguments.get("rank", 0), arguments["seed"]

@@ -1,0 +1,204 @@
+"""Labelled texts: what labels mean, unknown ones, pairs and joined fields, and the way from folder to batch."""
+
+import collections
+import json
+
+import ml_collections
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.data import labels, tokenizer
+from lwt.data.batches import tokenized
+from lwt.data.kinds import labelled
+
+CITIES = ("rome", "oslo", "bonn", "lima", "cairo", "paris", "tokyo", "quito")
+
+
+def write(folder, *, names=None, **parts):
+    folder.mkdir(exist_ok=True)
+    for split, records in parts.items():
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    if names:
+        (folder / "labels.txt").write_text("\n".join(names) + "\n")
+
+
+def records(count, labels, *, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "text": f"the weather of {' '.join(rng.choice(CITIES, rng.integers(1, 9)))} ({i})",
+            "label": labels[i % len(labels)],
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))
+
+    def data(name="a", workdir="run", **other):
+        section = {
+            **{"train": f"folder:{name}", "validation": "", "test": "", "fields": (), "label": "label"},
+            **{"leak_free": False, "max_train_records": 0, "max_malformed": 0.05, "clean": {}},
+            **{"tokenizer": {"path": "", "vocabulary": 150, "split_digits": False}},
+            **{"rows": 4, "row_length": 32, "cut": "end", "eval_batch": 8},
+        }
+        return labelled.Labelled(ml_collections.ConfigDict(section | other), tmp_path / workdir)
+
+    return data
+
+
+@pytest.mark.parametrize(
+    "values, names",
+    [
+        (["b", "a", "b"], ("a", "b")),
+        ([10, 2, 2], ("2", "10")),
+        (["10", "2"], ("2", "10")),
+        (["10", "x"], ("10", "x")),
+        ([True, False], ("False", "True")),
+        ([0.5, 2, 2.0], ()),
+        (["0.5", "2"], ()),
+    ],
+)
+def test_classes_come_from_the_data(values, names):
+    made = labels.Labels.of(values)
+    assert made.names == names and made.outputs == max(1, len(names)) and made.regression == (not names)
+    found, unknown = made.encode(values)
+    assert not unknown and found.dtype == (np.int32 if names else np.float32)
+    assert found.tolist() == [names.index(str(v)) if names else float(v) for v in values]
+
+
+def test_a_label_is_a_name_or_a_place():
+    found, unknown = labels.Labels(("no", "yes")).encode([1, "no", "0", "yes", 2, -1, "oui"])
+    assert found.tolist() == [1, 0, 0, 1, -1, -1, -1] and unknown == {"2": 1, "-1": 1, "oui": 1}
+    found, unknown = labels.Labels(("1", "2", "3")).encode([1, "3", 0])
+    assert found.tolist() == [0, 2, -1] and unknown == {"0": 1}
+
+
+def test_labels_that_mean_nothing():
+    with pytest.raises(errors.DataError, match="all labels are 'x'; there is nothing to learn"):
+        labels.Labels.of(["x", "x"])
+    with pytest.raises(errors.DataError, match=r"a label should be text or a number, not \['x'\]"):
+        labels.Labels.of(["x", ["x"]])
+    for wrong in ("much", float("nan")):
+        with pytest.raises(errors.DataError, match="here: the label of record 1 is no number"):
+            labels.Labels(()).encode([1.5, wrong], where="here")
+
+
+def test_from_folder_to_batch(make, tmp_path):
+    write(tmp_path / "a", names=["sun", "rain"], train=records(60, [0, 1]), test=records(20, [1], seed=1))
+    data = make()
+    batch = next(data.training())
+    assert {name: array.dtype for name, array in batch.items()} == dict.fromkeys(batch, np.int32)
+    assert {name: array.shape[:1] for name, array in batch.items()} == {
+        n: a.shape[:1] for n, a in data.example().items()
+    }
+    train = {record["text"]: record["label"] for record in data.splits.train}
+    cleaned = {data._cleaner.clean(text): label for text, label in train.items()}
+    batches, seen = data.training(), []
+    for _ in range(54 // 4):
+        batch = next(batches)
+        texts = data.tokenizer.decode(batch["ids"])
+        assert [cleaned[text] for text in texts] == batch["label"].tolist()
+        seen += texts
+    assert len(set(seen)) == len(seen) == 52 and data.positions == batches.measure()["positions"]
+    validation = data.evaluation()
+    assert len(validation.sources) == 6 and not set(validation.sources) & set(train)
+    assert (
+        data.evaluation("test").references.tolist() == [1] * 20 and len(data.evaluation("test", limit=7).sources) == 7
+    )
+    with pytest.raises(errors.DataError, match=r"has no part 'tset'; did you mean 'test'"):
+        data.evaluation("tset")
+
+
+def test_unknown_labels_are_reported_and_count_as_wrong(make, tmp_path, caplog):
+    write(
+        tmp_path / "a", train=records(40, ["x", "y"]), validation=records(10, ["x"]), test=records(9, ["x", "z", "z"])
+    )
+    test = make().evaluation("test")
+    assert test.unknown == {"z": 6} and test.references.tolist() == [0, -1, -1] * 3
+    assert "6 of 9 records have labels that are none of the 2 classes (x, y): 'z' (6)" in caplog.text
+    write(tmp_path / "a", test=records(3, ["z"]))
+    with pytest.raises(errors.DataError, match=r"3 of 3 records.*'z' \(3\)"):
+        make(workdir="other").evaluation("test")
+
+
+def test_training_labels_outside_of_the_names(make, tmp_path, caplog):
+    write(
+        tmp_path / "a",
+        names=["x", "y", "z"],
+        train=[*records(59, ["x", "y"]), *records(1, ["typo"])],
+        test=records(5, ["x"]),
+    )
+    data = make(validation="folder:a@test", test="folder:a@test")
+    assert set(next(data.training())["label"].tolist()) <= {0, 1} and len(data._train_examples) == 59
+    assert "'typo' (1); they are left out" in caplog.text and "no training record has the label 'z'" in caplog.text
+    with pytest.raises(errors.DataError, match=r"1 of 60 records have labels that are none of the 3 classes"):
+        make(validation="folder:a@test", test="folder:a@test", max_malformed=0.01).training()
+
+
+def test_pairs_and_numbers(make, tmp_path):
+    rows = [
+        {"sentence1": f"{a} is far", "sentence2": f"from {b}", "label": i / 2}
+        for i, (a, b) in enumerate(zip(CITIES * 4, CITIES[1:] * 4))
+    ]
+    write(tmp_path / "a", train=rows, test=rows[:8])
+    data = make()
+    assert data.labels.regression and data.labels.outputs == 1 and data.fields == ("sentence1", "sentence2")
+    assert (data.outputs, data.test, data.named(""), data.named("validation")) == (1, "test", "test", "validation")
+    test = data.evaluation("test")
+    batch = next(iter(data.batches(test)))
+    assert batch["label"].dtype == np.float32 and batch["label"].tolist() == [
+        rows[i]["label"] for i in batch["example"]
+    ]
+    for ids, segments, example in zip(batch["ids"], batch["segments"], batch["example"], strict=True):
+        assert data.tokenizer.decode([ids[segments == 1], ids[segments == 2]]) == test.sources[example].split("\t")
+        assert ids[segments == 1][-1] == ids[segments == 2][-1] == tokenizer.SEP
+    predicted = data.from_texts(["rome is far\tfrom oslo", "lima is far\tfrom bonn"])
+    (batch,) = data.batches(predicted)
+    assert "label" not in batch and collections.Counter(batch["example"].tolist()) == {-1: 6, 0: 1, 1: 1}
+    with pytest.raises(errors.DataError, match="text 1 should be two texts with a tab between"):
+        data.from_texts(["rome"])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_text_loses_its_end_or_its_middle(count):
+    rng = np.random.default_rng(0)
+    texts = [[list(range(5, 5 + n)) for n in rng.integers(0, 40, 60)] for _ in range(count)]
+    sides = tuple(map(tokenized.Ragged.of, texts))
+    limit = 20 - 1 - count
+    for cut in labelled.CUTS:
+        examples = labelled.Examples(sides, None, 20, cut)
+        drawn = examples.draw(np.arange(60), None)
+        ids = examples.batch(drawn, 20, None)["ids"]
+        for i, sizes in enumerate(drawn["size"][:, :count]):
+            wanted = [tokenizer.CLS]
+            for side, kept in zip(texts, sizes, strict=True):
+                whole, last = side[i], kept // 2 if cut == "middle" and kept < len(side[i]) else 0
+                wanted += whole[: kept - last] + whole[len(whole) - last :] + [tokenizer.SEP]
+            assert ids[i].tolist() == wanted + [0] * (20 - len(wanted))
+            assert sum(sizes) == min(limit, sum(len(side[i]) for side in texts))
+
+
+def test_joined_fields_may_be_empty_in_part(make, tmp_path):
+    rows = [
+        {"title": "" if i % 3 else "News", "description": f"from {CITIES[i % 8]}", "label": i % 2} for i in range(40)
+    ]
+    write(tmp_path / "a", train=rows, test=rows[:2])
+    data = make()
+    assert data.fields == ("title+description",)
+    assert data.evaluation("test").sources == ["News from rome", "from oslo"]
+    assert len(data.splits.train) == 36
+
+
+def test_to_predict_no_data_is_needed(make, tmp_path):
+    write(tmp_path / "a", train=records(40, ["x", "y"]), test=records(4, ["x"]))
+    next(make().training())
+    (tmp_path / "a" / "train.jsonl").unlink()
+    again = make()
+    assert again.labels.names == ("x", "y") and len(list(again.batches(again.from_texts(["rome"])))) == 1
+    (tmp_path / "run" / "labels.json").write_text("{}")
+    with pytest.raises(errors.DataError, match="labels.json is damaged"):
+        _ = make().labels

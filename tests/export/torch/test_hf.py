@@ -1,0 +1,222 @@
+"""Folders of transformers: models with random weights give the same logits on both sides, both ways."""
+
+import json
+import types
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import pytest
+
+from lwt import errors, registry, trees
+from lwt.attention import linear
+from lwt.export import folders
+from lwt.export.torch import configs, hf, layouts, names
+from lwt.models import bert, embbert, seq2seq, vit
+from lwt.runs import config_file
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+torch_timm = pytest.importorskip("benchmarks.torch.timm", reason="timm is in the extra `test`", exc_type=ImportError)
+torch = torch_timm.torch
+transformers = pytest.importorskip("transformers", reason="needs transformers (the extra `test`)")
+
+TOLERANCE = 1e-5
+V, D, HIDDEN = 40, 16, 24
+ENCODER = dict(hidden_size=D, num_hidden_layers=2, num_attention_heads=2, intermediate_size=HIDDEN)
+BERT = transformers.BertConfig(vocab_size=V, max_position_embeddings=10, num_labels=3, **ENCODER)
+BERT_OF_3 = transformers.BertConfig(vocab_size=V, max_position_embeddings=10, type_vocab_size=3, **ENCODER)
+VIT = transformers.ViTConfig(image_size=8, patch_size=4, num_labels=3, **ENCODER)
+MARIAN = transformers.MarianConfig(
+    **{
+        f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in (("ffn_dim", HIDDEN), ("layers", 2))
+    },
+    **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "vocab_size": V, "d_model": D},
+    **{"activation_function": "swish", "scale_embedding": True, "pad_token_id": 0, "decoder_start_token_id": 2},
+    **{"eos_token_id": 3, "max_position_embeddings": 512},
+)
+CASES = {  # their class and config, and what of our model its data would say
+    "bert": (transformers.BertModel, BERT, dict(vocabulary=V, head="none")),
+    "bert, three segments": (transformers.BertModel, BERT_OF_3, dict(vocabulary=V, head="none")),
+    "bert, classes": (transformers.BertForSequenceClassification, BERT, dict(vocabulary=V, head="classify", outputs=3)),
+    "marian": (transformers.MarianMTModel, MARIAN, dict(vocabulary=V)),
+    "vit": (transformers.ViTForImageClassification, VIT, dict(outputs=3)),
+}
+IDS = np.array([[2, 9, 30, 4, 17, 4], [2, 7, 4, 0, 0, 0]])
+SEGMENTS = np.array([[1, 1, 1, 1, 2, 2], [1, 1, 1, 0, 0, 0]])
+IMAGES = np.random.default_rng(0).normal(0, 1, (2, 8, 8, 3)).astype(np.float32)
+
+
+def randomised(model):
+    """A model of transformers with random biases and scales too."""
+    generator = np.random.default_rng(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:  # not Marian's positions
+                parameter.copy_(torch.from_numpy(generator.normal(0, 0.3, parameter.shape).astype(np.float32)))
+    return model.eval()
+
+
+def theirs(model):
+    """Logits or last states of a model of transformers, those of padding 0."""
+    ids, mask = torch.from_numpy(IDS), torch.from_numpy((SEGMENTS > 0).astype(np.int64))
+    with torch.no_grad():
+        if isinstance(model, transformers.ViTForImageClassification):
+            return model(pixel_values=torch.from_numpy(IMAGES).permute(0, 3, 1, 2)).logits.numpy()
+        if isinstance(model, transformers.MarianMTModel):
+            return (
+                model(input_ids=ids, attention_mask=mask, decoder_input_ids=ids).logits.numpy()
+                * (SEGMENTS > 0)[..., None]
+            )
+        two = model.config.type_vocab_size == 2
+        kinds = torch.from_numpy(np.maximum(SEGMENTS - 1, 0) if two else SEGMENTS)
+        found = model(input_ids=ids, attention_mask=mask, token_type_ids=kinds)
+        return (
+            found.logits.numpy() if "logits" in found else found.last_hidden_state.numpy() * (SEGMENTS > 0)[..., None]
+        )
+
+
+def ours(model, weights):
+    """The same of a model of lwt."""
+    positions, segments = np.arange(6)[None].repeat(2, 0), (SEGMENTS > 0).astype(np.int32)
+    batch = {"ids": IDS, "segments": SEGMENTS}
+    if isinstance(model, vit.ViT):
+        batch = {"image": IMAGES}
+    if isinstance(model, seq2seq.Seq2Seq):
+        batch = {"source": IDS, "source_segments": segments, "source_positions": positions}
+        batch |= {"inputs": IDS, "target_segments": segments, "target_positions": positions}
+    found = jax.jit(model.apply)({"params": trees.unflatten(weights)}, jax.tree.map(jnp.asarray, batch))
+    return np.asarray(found) * (segments[..., None] if found.ndim == 3 else 1)
+
+
+def opened(model, weights, labels=()):
+    """What `hf.write` reads of an opened run."""
+    name = type(model).__name__.lower()
+    config = ml_collections.ConfigDict({"model": {"name": name}, "task": {"name": "classify"}})
+    return types.SimpleNamespace(config=config, model=model, weights=weights, labels=labels, tokenizer=None)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equal_logits_both_ways(case, tmp_path):
+    kind, config, more = CASES[case]
+    other = randomised(kind(config))
+    other.save_pretrained(tmp_path / "theirs")
+    section, weights = hf.read(tmp_path / "theirs")
+    section["attention"] = registry.maker("lwt.attention", section["attention"], key="", taken=())
+    model = registry.make("lwt.models", section, key="model", **more)
+    wanted = theirs(other)
+    assert np.abs(wanted).max() > 0.5
+    np.testing.assert_allclose(ours(model, weights), wanted, atol=TOLERANCE)
+    hf.write(opened(model, weights), tmp_path / "ours")
+    back = kind.from_pretrained(tmp_path / "ours").eval()
+    for name, array in other.state_dict().items():
+        np.testing.assert_array_equal(back.state_dict()[name].numpy(), array.numpy(), err_msg=name)
+    np.testing.assert_array_equal(theirs(back), wanted)
+
+
+def test_a_run_goes_and_comes_back(tiny, untrained, tmp_path):
+    run = untrained(tiny(), tmp_path / "run")
+    hf.write(run, tmp_path / "hf")
+    assert (tmp_path / "hf/tokenizer.model").read_bytes() == run.tokenizer.path.read_bytes()
+    with pytest.raises(errors.ConfigError, match="hf holds something already"):
+        hf.write(run, tmp_path / "hf")
+    back = hf.convert(tmp_path / "hf", run, tmp_path / "back")
+    assert back.weights.keys() == run.weights.keys() and back.tokenizer.fingerprint == run.tokenizer.fingerprint
+    for name, w in run.weights.items():
+        np.testing.assert_array_equal(back.weights[name], w, err_msg=name)
+    with pytest.raises(errors.ConfigError, match="back holds a run already"):
+        hf.convert(tmp_path / "hf", run, tmp_path / "back")
+    transformers.BertModel(BERT).save_pretrained(tmp_path / "bert")
+    with pytest.raises(errors.ConfigError, match="bert holds a 'bert'; --base=.*run is a 'seq2seq'"):
+        hf.convert(tmp_path / "bert", run, tmp_path / "other")
+    (tmp_path / "hf/model.safetensors").write_bytes(b"torn")
+    with pytest.raises(errors.CheckpointError, match="hf/model.safetensors is damaged"):
+        hf.read(tmp_path / "hf")
+    with pytest.raises(errors.CheckpointError, match="none/config.json cannot be read: No such file"):
+        hf.read(tmp_path / "none")
+
+
+def test_a_body_under_the_head_of_a_run(untrained, tmp_path):
+    (tmp_path / "texts").mkdir()
+    rows = [{"text": f"{'old new cold warm'.split()[i % 4]} {i}", "label": "no yes".split()[i % 2]} for i in range(40)]
+    (tmp_path / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = f"configs/embbert_finetune.py:model=bert_tiny,vocabulary=80,smoke=true,data=folder:{tmp_path / 'texts'}"
+    config = config_file.load(spec)
+    config.model.update(width=8, hidden=8, layers=1, max_length=8)
+    config.data.row_length = 8
+    run = untrained(config, tmp_path / "run")
+    sizes = BERT.to_dict() | {"vocab_size": run.tokenizer.vocabulary}
+    other = randomised(transformers.BertForPreTraining(transformers.BertConfig.from_dict(sizes)))
+    other.save_pretrained(tmp_path / "hf")
+    with pytest.raises(errors.CheckpointError, match="missing: head/classifier/.*unexpected: cls.predictions.bias"):
+        hf.convert(tmp_path / "hf", run, tmp_path / "without")
+    narrow = r"head/classifier/kernel: \(8, 2\) instead of \(16, 2\)"  # the run's head under a wider body
+    with pytest.raises(errors.CheckpointError, match=narrow):
+        hf.convert(tmp_path / "hf", run, tmp_path / "narrow", new_head=True)
+    config.model.width = D
+    wide = untrained(config, tmp_path / "wide")
+    made = hf.convert(tmp_path / "hf", wide, tmp_path / "made", new_head=True)
+    assert made.labels == ("no", "yes") and made.config.model.layers == 2
+    np.testing.assert_array_equal(made.weights["head/classifier/kernel"], wide.weights["head/classifier/kernel"])
+    states = made.model.clone(head="none", parent=None)
+    np.testing.assert_allclose(ours(states, made.weights), theirs(other.bert), atol=TOLERANCE)
+
+
+LIKE_HF = bert.Bert(V, embedding_norm=True, pooler=True)
+
+
+@pytest.mark.parametrize(
+    "name, model, message",
+    [
+        ("embbert", embbert.Embbert(V), "model.name='embbert' is none of Hugging Face's.*bert, seq2seq, vit"),
+        ("bert", bert.Bert(V), "model.embedding_norm=False should be True"),
+        ("bert", LIKE_HF.clone(head="pretrain"), "model.head='pretrain' should be 'none' or 'classify'"),
+        ("bert", LIKE_HF.clone(sizes={"block_0/mlp": 3}), "model.sizes={'block_0/mlp': 3}: .* of one size"),
+        ("bert", LIKE_HF.clone(attention=linear.Attention), "model.attention should be 'softmax'"),
+        ("seq2seq", seq2seq.Seq2Seq(V, pre_norm=True), "model.pre_norm=True should be False for 'marian'"),
+        ("vit", vit.ViT(pool="mean"), "model.pool='mean' should be 'token'"),
+    ],
+)
+def test_models_that_hugging_face_has_not(name, model, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        configs.of_model(name, model)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"model_type": "gpt2"}, "model_type='gpt2' should be one of bert, marian, vit"),
+        ({"d_model": None}, "has no key d_model"),
+        ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 should be 24"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings=False should be True"),
+        ({"activation_function": "relu6"}, "activation_function='relu6'; did you mean 'relu'"),
+    ],
+)
+def test_models_that_lwt_has_not(change, message):
+    config = {key: value for key, value in {**MARIAN.to_dict(), **change}.items() if value is not None}
+    with pytest.raises(errors.CheckpointError, match=f"config.json.*{message}"):
+        configs.to_section(config, where="config.json")
+
+
+def test_what_a_marian_file_may_say_twice():
+    table, layout = np.ones((V, D), np.float32), names.LAYOUTS["seq2seq"]
+    positions = transformers.MarianMTModel(MARIAN).model.encoder.embed_positions.weight.numpy()
+    copies = {
+        "lm_head.weight": table,
+        "final_logits_bias": np.zeros((1, V)),
+        "model.encoder.embed_positions.weight": positions,
+    }
+    found = layouts.from_hf({"model.shared.weight": table, **copies}, layout, where="file")
+    assert list(found) == ["embed/embedding"]
+    for name, array in copies.items():
+        with pytest.raises(errors.CheckpointError, match=f"file: {name} is not"):
+            layouts.from_hf({"model.shared.weight": table, **copies, name: array + 1}, layout, where="file")
+
+
+def test_labels_are_those_of_the_run(tmp_path):
+    model = vit.ViT(outputs=2, image_size=8, patch=4, width=8, layers=1, heads=1, hidden=8)
+    config = configs.of_model("vit", model, labels=("no", "yes"), task="classify_images")
+    found = transformers.ViTConfig.from_dict(config)
+    assert found.id2label == {0: "no", 1: "yes"} and found.num_labels == 2
+    folders.write_json(tmp_path / "config.json", config)
+    assert json.loads((tmp_path / "config.json").read_text()) == config

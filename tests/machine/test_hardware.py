@@ -1,0 +1,41 @@
+import re
+import socket
+
+import pytest
+
+from lwt.machine import hardware
+
+
+def test_a_machine_is_named_but_not_its_host():
+    assert re.fullmatch(r"\S.*, \d+ cores?.*", hardware.describe())
+    assert socket.gethostname() not in hardware.describe()
+
+
+def test_a_run_tells_the_machines_that_it_was_on(tmp_path, monkeypatch):
+    assert hardware.of_run(tmp_path) == "a machine not recorded"
+    for _ in range(2):
+        hardware.note(tmp_path)
+    assert hardware.of_run(tmp_path) == hardware.describe()
+    monkeypatch.setattr(hardware, "describe", lambda: "Abacus, 1 core")
+    first = hardware.of_run(tmp_path)
+    hardware.note(tmp_path)
+    assert hardware.of_run(tmp_path) == f"{first}; then Abacus, 1 core"
+
+
+@pytest.mark.parametrize(
+    ("processor", "slow"),
+    [
+        ("flags\t\t: fpu avx512_bf16 avx512f\n", True),
+        ("flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile\n", False),
+        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2 avx512_bf16\n", False),
+        ("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx2 avx512f\n", True),
+        ("vendor_id\t: GenuineIntel\nflags\t\t: fpu avx2 avx512_bf16\n", True),
+        ("Features\t: fp asimd bf16\n", False),
+        ("", False),
+    ],
+)
+def test_float32_is_advised_only_where_bfloat16_is_known_to_be_slow(monkeypatch, processor, slow):
+    monkeypatch.setattr(hardware, "_cpuinfo", lambda: processor)
+    assert hardware.slow_in_bfloat16() == slow
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert not hardware.slow_in_bfloat16()

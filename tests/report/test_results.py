@@ -1,0 +1,120 @@
+"""Rows of results: what is refused, what replaces what, and the tables."""
+
+import json
+import multiprocessing
+import re
+import statistics
+import sys
+
+import pytest
+
+from lwt import errors
+from lwt.report import results
+
+ROW = {
+    "config": "configs/lora_ranks.py",
+    "overrides": {"rank": 8},
+    "seed": 0,
+    "split": "test",
+    "metric": "exact_match",
+    "value": 0.5,
+    "paper": 0.42,
+    "hardware": "some CPU, 2 cores",
+    "seconds": 12.5,
+    "command": "python -m studies.lora_ranks",
+}
+
+
+def row(rank, seed, value, **more):
+    return ROW | {"overrides": {"rank": rank}, "seed": seed, "value": value} | more
+
+
+def test_rows_come_back_and_a_repeated_one_replaces(tmp_path):
+    path = tmp_path / "study" / "results.json"
+    for each in (row(8, 0, 0.5), row(8, 1, 0.7, paper=None), row(16, 0, 1)):
+        results.append(path, each)
+    results.append(path, row(8, 0, 0.6))
+    assert results.load(path) == [row(8, 0, 0.6), row(8, 1, 0.7, paper=None), row(16, 0, 1)]
+    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
+    assert list(json.loads(path.read_text())[0]) == list(ROW)
+    results.write(path, [row(4, 0, 0.1)])
+    assert results.load(path) == [row(4, 0, 0.1)]
+
+
+def add(path, seed):
+    for value in range(5):
+        results.append(path, row(value, seed, 0.0))
+
+
+def test_runs_of_a_job_array_may_append_at_once(tmp_path):
+    path = tmp_path / "results.json"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=add, args=(path, seed)) for seed in range(2)]
+    for worker in workers:
+        worker.start()
+    add(path, 2)
+    for worker in workers:
+        worker.join()
+    assert len(results.load(path)) == 15
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"value": None}, "value=None should be of type int or float"),
+        ({"value": float("nan")}, "value=nan is not a finite number"),
+        ({"seed": True}, "seed=True should be of type int or null"),
+        ({"overrides": "rank=8"}, "overrides='rank=8' should be of type dict"),
+        ({"metrik": 1}, "unknown key 'metrik'; did you mean 'metric'?"),
+    ],
+)
+def test_wrong_rows_are_refused_and_the_file_stays(tmp_path, wrong, message):
+    path = tmp_path / "results.json"
+    results.append(path, ROW)
+    with pytest.raises(errors.DataError, match=re.escape(message)):
+        results.append(path, ROW | wrong)
+    with pytest.raises(errors.DataError, match=re.escape(message)):
+        results.write(path, [ROW | wrong])
+    assert results.load(path) == [ROW]
+
+
+def test_missing_key_and_damaged_files(tmp_path):
+    path = tmp_path / "results.json"
+    with pytest.raises(errors.DataError, match="'seconds' is missing"):
+        results.append(path, {key: value for key, value in ROW.items() if key != "seconds"})
+    with pytest.raises(errors.DataError, match="cannot be read"):
+        results.load(path)
+    for text, message in (
+        ("[{", "is not JSON"),
+        ("{}", "expected a list"),
+        ('[{"config": "x"}]', "row 1: 'overrides'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(errors.DataError, match=message):
+            results.append(path, ROW)
+        assert path.read_text() == text
+
+
+def test_pivot():
+    values = [0.5, 0.7, 0.6]
+    rows = [row(8, seed, value) for seed, value in enumerate(values)]
+    rows += [row(16, 0, 0.875, paper=0.88), row(8, 0, 2.5, metric="loss", paper=None)]
+    assert results.pivot(rows, index="rank", columns="metric", digits=1, scale=100).splitlines() == [
+        "| rank | exact_match | exact_match, paper | loss |",
+        "| :--- | ---: | ---: | ---: |",
+        "| 8 | 60.0 ± 10.0 (n=3) | 42.0 | 250.0 (n=1) |",
+        "| 16 | 87.5 (n=1) | 88.0 | – |",
+    ]
+    cell = results.cells(rows, index="rank", columns="metric")[8]["exact_match"]
+    assert cell.deviation == pytest.approx(statistics.stdev(values)) and cell.count == 3
+    with pytest.raises(errors.DataError, match="no 'rnak'.*did you mean 'rank'"):
+        results.pivot(rows, index="rnak", columns="metric")
+    with pytest.raises(errors.DataError, match="the paper's value"):
+        results.pivot([*rows, row(8, 5, 0.5, paper=0.43)], index="rank", columns="metric")
+
+
+def test_the_command(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", f"--workdir={tmp_path}/runs/a b"])
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    assert results.command_line() == "python train.py '--workdir=runs/a b'"

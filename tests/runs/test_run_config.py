@@ -1,0 +1,68 @@
+"""The keys of a config: none is missing in silence."""
+
+import json
+
+import numpy as np
+import pytest
+
+from configs import common
+from lwt import errors, trees
+from lwt.runs import run_config
+from lwt.training import build, experiment
+
+OWN = ("mesh/", "optimizer/arguments/", "optimizer/schedule/")  # their other keys are their own arguments
+
+
+def test_the_keys_are_those_of_the_common_config():
+    flat = trees.flatten(common.base().to_dict())
+    expected = {next((own[:-1] for own in OWN if name.startswith(own)), name) for name in flat}
+    found = {key.replace(".", "/").removesuffix("/name" if "schedule" in key else "") for key in run_config.KEYS}
+    assert found == expected
+
+
+def without(key, config):
+    *section, last = key.split(".")
+    place = config
+    for name in section:
+        place = place[name]
+    del place[last]
+    return config
+
+
+@pytest.mark.parametrize("key", ["data.kind", "epochs", "optimizer.schedule.name", "data.clean", "task.name"])
+def test_a_missing_key_is_named(tiny, tmp_path, key):
+    run_config.keep(tiny(), tmp_path / "run")
+    path = tmp_path / "run/config.json"
+    path.write_text(json.dumps(without(key, json.loads(path.read_text()))))
+    wanted = {"data.clean": "data.clean.lowercase"}.get(key, key)
+    for call in (experiment.load, run_config.read):
+        with pytest.raises(errors.ConfigError, match=f"run/config.json has no key {wanted}: .*configs/common.py"):
+            call(tmp_path / "run")
+    config = tiny()
+    with config.unlocked():
+        without(key, config)
+    with pytest.raises(errors.ConfigError, match=f"^the config has no key {wanted}: "):
+        build.build(config, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_training_evaluates_on_so_many_records(tiny, tmp_path, rows):
+    figures = {}
+    for count in (0, 3):
+        run, workdir = {"steps": 1, "data.max_eval_records": count}, tmp_path / str(count)
+        experiment.train(tiny(run), workdir)
+        figures[count] = next(row["validation/loss"] for row in rows(workdir) if "validation/loss" in row)
+        opened = experiment.load(workdir)
+        again = opened.evaluate(opened.config.data.validation, limit=count)[0]["loss"]
+        np.testing.assert_allclose(figures[count], again, rtol=1e-6)
+    assert figures[0] != figures[3]
+
+
+def test_a_run_of_an_older_version_is_read_as_it_was(tiny, tmp_path):
+    run_config.keep(tiny(), tmp_path)
+    path, kept = tmp_path / "config.json", run_config.read(tmp_path)
+    older = json.loads(path.read_text())
+    for key in run_config.ADDED["data"]:
+        del older["data"][key]
+    path.write_text(json.dumps(older))
+    assert run_config.read(tmp_path).to_dict() == kept.to_dict()

@@ -1,0 +1,127 @@
+"""The page of the EmbBERT-Q study, of records that are made up, and the paper's tables that stand in it."""
+
+import csv
+import pathlib
+import statistics
+
+import pytest
+
+from lwt.metrics import glue
+from lwt.report import results
+from lwt.runs import config_file
+from studies.embbert import memory, report, scores
+from studies.embbert import paper as embbert_paper
+
+ROOT = pathlib.Path(__file__).parents[3]
+PAIRS = ("test_matched", "test_mismatched")
+
+
+@pytest.fixture(autouse=True)
+def from_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_paper_s_tables():
+    assert tuple(embbert_paper.GLUE) == tuple(glue.COLUMNS)
+    for table in embbert_paper.TABLES.values():
+        for row in table.rows.values():
+            assert statistics.fmean(row[column] for column in table.columns) == pytest.approx(row["average"], abs=0.011)
+    counts = {title: cost.weights for title, cost in memory.ablations().items()}
+    counted = {line[0]: line[2] for line in report.memory_table([])[1]}
+    assert counted["EmbBERT"] == 357_248 and counted["BERT-Tiny"] == 4_385_920
+    assert all(0 <= counted[title] - weights < 0.02 * weights for title, weights in counts.items())
+
+
+def record_of(task, model, start, seed, value):
+    parts = PAIRS if task == "mnli" else ("test",)
+    figures = dict.fromkeys(scores.METRICS, value)
+    forms = {
+        form: {part: {m: v - 0.001 * (form == "8-bit") for m, v in figures.items()} for part in parts}
+        for form in ("float32", "8-bit")
+    }
+    counts = {"train": 100, "validation": 10, **dict.fromkeys(parts, 20), **{f"{part} in train": 1 for part in parts}}
+    return {
+        "arguments": {"task": task, "model": model, "start": start, "seed": seed},
+        "config": f"configs/embbert_finetune.py:task={task}",
+        "steps": 9, "epochs": 10.0, "figures": forms, "bytes": 390_000 + 100 * seed, "rule": "i", "records": counts,
+        "learning_rate": 3e-4, "seconds": 60.0, "hardware": "nothing",
+    }  # fmt: skip
+
+
+def test_the_page_says_where_a_pre_training_began():
+    record = {
+        **{"arguments": {"model": "embbert"}, "data": "folder:snips", "init_from": "runs/base"},
+        **{"figures": {"loss": 4.5}, "seconds": 3600.0, "hardware": "nothing", "steps": 9},
+    }
+    for begun, expected in (("runs/base", "`folder:snips`, from `runs/base` on: 9 steps"), ("", "`folder:snips`: 9")):
+        text = "".join(report.settings({"base-embbert": record | {"init_from": begun}}, {}))
+        assert f"EmbBERT was pre-trained on {expected}" in text
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """EmbBERT complete for two seeds (0.8 and 0.82, but MNLI 0.5); a third without nlu; Embedder without Snips."""
+    config, out = config_file.module(ROOT / "configs/embbert_finetune.py"), tmp_path_factory.mktemp("page")
+    runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
+    runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
+    runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
+    runs += [("embbert", "taught", "nlu", 0)]
+    runs.remove(("embbert", "pretrained", "nlu", 2))
+    records = {
+        f"{task}-{model}-{start}-{seed}": record_of(
+            task, model, start, seed, 0.5 if task == "mnli" else 0.8 + 0.02 * seed
+        )
+        for model, start, task, seed in runs
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        written = report.write(out, records, {}, missing=["rte-embbert-9"], command="python -m study")
+    assert {path.name for path in out.iterdir()} == {*written}
+    return out
+
+
+def test_the_page_tells_the_figures(page):
+    tables = dict(part.partition("\n")[::2] for part in (page / "README.md").read_text().split("## Table ")[1:])
+    accuracy = tables["9: TinyNLP, accuracy, pre-trained"]
+    ours = " | ".join([*["82.00 ± 2.00"] * 5, "81.00 ± 1.41", "82.00 ± 2.00", "81.00 ± 1.41", "2–3"])
+    assert f"| EmbBERT | {ours} |" in accuracy
+    assert "| EmbBERT-Q, paper | 84.01 | 90.63 | 86.60 | 74.10 | 89.90 | 94.05 | 97.93 | 88.17 |  |" in accuracy
+    assert "| EmbBERT-Q | 81.90 ± 2.00 |" in accuracy and "| Embedder (8 bits) | 79.90 |" in accuracy
+    assert f"| Embedder | {' | '.join(['80.00'] * 6)} | – | – | 1 |" in accuracy
+    assert "Embedder: no mean without Snips." in accuracy
+    assert f"| BERT + EA | {' | '.join(['–'] * 9)} |" in accuracy
+    assert f"| EmbBERT, further pre-trained | {' | '.join(['–'] * 5)} | 84.00 | 84.00 | – | 1 |" in accuracy
+    assert "| EmbBERT-Q, further pre-trained | –" in accuracy
+    assert f"| EmbBERT-Q, taught by three of itself | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
+    scratch = tables["7: TinyNLP, accuracy, not pre-trained"]
+    assert f"| EmbBERT | {' | '.join(['–'] * 9)} |" in scratch and "| Embedder | 80.00 |" in scratch
+    nine = statistics.fmean([*[0.82] * 8, 0.5, 0.5]), statistics.fmean([*[0.82] * 7, 0.5, 0.5]), (8 * 0.82 + 0.5) / 9
+    means = " | ".join(f"{100 * mean:.2f} ± {2 * share:.2f}" for mean, share in zip(nine, (8 / 10, 7 / 9, 8 / 9)))
+    assert f" | {means} | 3 |" in tables["12: GLUE, pre-trained"]
+    paper = next(line for line in tables["12: GLUE, pre-trained"].splitlines() if line.startswith("| EmbBERT, paper"))
+    assert paper.endswith("| 87.61 | 49.25 | 63.50 | 60.82 | – |  |")
+    text = (page / "README.md").read_text()
+    assert "- TinyNLP, EmbBERT: eight bits change the mean by -0.10 points (files of 390,0" in text
+    assert "EmbBERT-Q 80.90 ± 1.41 (paper 88.17)" in text and "Not in the figures: rte-embbert-9." in text
+    assert "| snips | 14.5k | 7 | 100 | 10 | 20 | 1 | i |" in text
+    assert "| mnli | 403k | 3 | 100 | 10 | 20 + 20 | 2 | i |" in text
+    assert "| EmbBERT | 357,000 | 357,248 | 131,000 | 131,072 | 781,000 | 1,953,280 | 390,0" in text
+
+
+def test_the_rows_and_the_table_for_programs(page):
+    rows = results.load(page / "results.json")
+    mine = {"task": "nlu", "model": "embbert", "start": "pretrained", "form": "8-bit"}
+    found = {row["metric"]: row["paper"] for row in rows if row["overrides"] == mine and row["seed"] == 1}
+    assert found["accuracy"] == pytest.approx(0.9405) and found["mcc"] == pytest.approx(0.9336)
+    assert found["f1"] is None and found["bytes"] is None
+    halves = {row["split"]: row["paper"] for row in rows if row["overrides"]["task"] == "mnli" if row["paper"]}
+    assert halves == pytest.approx({"test_matched": 0.6710, "test_mismatched": 0.6805})
+    pair = [row for row in rows if row["overrides"]["task"] == "qqp" and row["paper"]]
+    assert {row["metric"] for row in pair} == {"f1_weighted"}
+    with open(page / "scores.csv", newline="") as file:
+        lines = {tuple(line.values())[:4]: line for line in csv.DictReader(file)}
+    line = lines["10", "embbert", "float32", "snips"]
+    assert (line["metric"], line["seeds"], float(line["mean"]), float(line["paper"])) == (
+        "mcc", "3", pytest.approx(0.82), pytest.approx(0.9729),
+    )  # fmt: skip
+    assert lines["9", "embedder", "float32", "average"]["mean"] == ""

@@ -1,0 +1,224 @@
+"""The EmbBERT-Q study, a tiny one from end to end. Its page: test_embbert_report.py."""
+
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import lwt
+from lwt import errors
+from lwt.export import bundle, quantize
+from lwt.machine import hardware
+from lwt.report import study
+from lwt.runs import config_file, run_config
+from studies.embbert import paper, report
+from studies.embbert import study as embbert_study
+
+ROOT = pathlib.Path(__file__).parents[3]
+WORDS = "cold old bold warm long dark young slow great small".split()
+PAIRS = ("test_matched", "test_mismatched")
+
+
+@pytest.fixture(autouse=True)
+def from_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Running text, texts in two classes, and pairs of texts with two test sets."""
+    root = tmp_path_factory.mktemp("data")
+    lines = [f"the {w} was {w}er than a {WORDS[i % 7]} one" + "\n" * (i % 9 == 8) for i, w in enumerate(WORDS * 12)]
+    text = "\n".join(lines)
+    for folder in ("english_novels_lm", "snips", "glue_mnli"):
+        (root / folder).mkdir()
+    for split in ("train", "validation"):
+        (root / "english_novels_lm" / f"{split}.txt").write_text(text)
+    texts = [{"text": f"{w} {WORDS[i % 7]}", "label": WORDS[i % 2]} for i, w in enumerate(WORDS * 6)]
+    pairs = [{"premise": w, "hypothesis": WORDS[i % 7], "label": WORDS[i % 3]} for i, w in enumerate(WORDS * 6)]
+    for folder, rows, tests in (("snips", texts, ("test",)), ("glue_mnli", pairs, PAIRS)):
+        for i, split in enumerate(("train", "validation", *tests)):
+            kept = rows[: 48 if i == 0 else 10 + i]
+            (root / folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    return root
+
+
+def found_in(workdir):
+    return embbert_study.entries(str(workdir), models=("bert_2mb", "embedder"), seeds=1, more="smoke=true")
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """A study by its command; one of its runs has no data."""
+    folder = tmp_path_factory.mktemp("study")
+    arguments = [
+        f"--workdir={folder}/runs", "--models=bert_2mb,embedder", "--seeds=1",
+        "--more=smoke=true", "--only=^snips-bert|^mnli-embedder|^rte-embedder",
+    ]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "studies.embbert", *arguments],
+        cwd=ROOT, env=os.environ | {"LWT_DATA": str(data)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("failed: rte-embedder-scratch-seed0: DataError: folder:glue_rte")
+    return folder
+
+
+def test_the_command(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    runs = {"snips-bert_2mb-pretrained-seed0": ("test",), "mnli-embedder-scratch-seed0": PAIRS}
+    page = (finished / "runs" / "report" / "README.md").read_text()
+    for name, parts in runs.items():
+        folder = str(finished / "runs" / name)
+        record = study.read_record(folder, embbert_study.RECORD)
+        assert record["bytes"] == os.path.getsize(os.path.join(folder, embbert_study.ARTEFACT))
+        assert tuple(record["figures"]["float32"]) == tuple(record["figures"]["8-bit"]) == parts
+        first = record["figures"]["float32"][parts[0]]["accuracy"]
+        assert f" {100 * first:.2f} |" in page
+    assert record["records"]["train"] == 48 and record["records"]["test_mismatched"] == 13
+    assert "BERT(2MB) was pre-trained on `folder:english_novels_lm`: 2 steps" in page
+    assert "Not in the figures: rte-embedder-scratch-seed0." in page
+    written = {path.name for path in (finished / "runs" / "report").iterdir()}
+    assert written == {*report.FILES, report.CURVES}
+
+
+def test_the_figures_are_those_of_the_checkpoint_and_of_the_file(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    folder = finished / "runs" / "snips-bert_2mb-pretrained-seed0"
+    record, opened = study.read_record(folder, embbert_study.RECORD), lwt.load(str(folder))
+    forms = {"float32": opened, "8-bit": quantize.load(opened, str(folder / embbert_study.ARTEFACT))}
+    assert {*record["figures"]} == {*forms}
+    for form, found in forms.items():
+        figures = found.evaluate("test")[0]
+        assert {metric: record["figures"][form]["test"][metric] for metric in figures} == pytest.approx(figures)
+    written = {path.name for path in (folder / "eval").iterdir()}
+    assert {"test.tsv", "test_weights=int8.safetensors.tsv"} <= written  # one does not overwrite the other
+
+
+def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    base = str(finished / "runs" / "base-bert_2mb")
+    bundle.write(lwt.load(base, checkpoint="last"), tmp_path / "base-bert_2mb")
+    card = (tmp_path / "base-bert_2mb" / "README.md").read_text()
+    assert "base=base-bert_2mb" in card and "predict" not in card and "test:" not in card
+    record = study.read_record(base, embbert_study.RECORD)
+    study.write_record(str(tmp_path / "base-bert_2mb"), embbert_study.RECORD, record)
+    monkeypatch.setattr(study, "experiment", None)
+    base = study.choose(found_in(tmp_path), only="^base")
+    assert embbert_study.run(base[0], str(tmp_path)) == record
+
+
+def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    workdir = str(finished / "runs")
+
+    def taught():
+        found = embbert_study.entries(workdir, models=("bert_2mb",), starts=("taught",), seeds=1, more="smoke=true")
+        return study.choose(found, only="^snips.*taught")[0]
+
+    monkeypatch.setattr(embbert_study, "TEACHERS", 1)
+    record = embbert_study.run(taught(), workdir)
+    assert record["arguments"]["start"] == "taught" and record["steps"] == 2
+    task = run_config.read(os.path.join(workdir, taught().name)).task
+    assert (task.name, task.teacher) == ("distill", f"{workdir}/snips-bert_2mb-pretrained-seed0")
+    monkeypatch.setattr(embbert_study, "TEACHERS", 2)
+    with pytest.raises(errors.ConfigError, match="snips-bert_2mb-pretrained-seed1 is not there or not finished"):
+        embbert_study.run(taught(), workdir)
+
+
+def test_what_is_done_is_left_alone(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    monkeypatch.setattr(study, "experiment", None)
+    monkeypatch.setattr(embbert_study, "experiment", None)
+    found = found_in(finished / "runs")
+    chosen = study.choose(found, only="^snips-bert")
+    assert [e.name for e in embbert_study.with_needs(chosen, found)] == ["base-bert_2mb", chosen[0].name]
+    run = functools.partial(embbert_study.run, workdir=str(finished / "runs"))
+    assert study.run_all(embbert_study.with_needs(chosen, found), run) == {}
+    own, kept = finished / "runs" / chosen[0].name, finished / "kept" / chosen[0].name
+    shutil.copytree(own, kept, ignore=shutil.ignore_patterns("checkpoints"))
+    record = study.read_record(str(kept), embbert_study.RECORD)
+    run_here = functools.partial(study.run, measure=None, record=embbert_study.RECORD)
+    assert run_here(chosen[0], str(kept.parent)) == record  # of what is kept, the record alone is needed
+    (own / embbert_study.RECORD).unlink()
+    assert "AttributeError" in study.run_all(chosen, run)[chosen[0].name]  # measured anew, but not trained
+    other = study.choose(embbert_study.entries(str(finished / "none"), models=("embbert",), seeds=1), only="^snips")
+    with pytest.raises(errors.ConfigError, match="base-embbert is not there or not finished: --only='.base-embbert.'"):
+        embbert_study.run(other[0], str(finished / "none"))
+
+
+def test_a_base_of_one_s_own(finished, tmp_path, monkeypatch):
+    """It keeps its own config, and is not trained again."""
+    monkeypatch.setattr(study, "experiment", None)
+    own = tmp_path / "base-bert_2mb"
+    shutil.copytree(finished / "runs" / own.name, own)
+    (own / embbert_study.RECORD).unlink()
+    entry = embbert_study.entries(str(tmp_path), models=("bert_2mb",), more="precision=float32")[0]
+    record = embbert_study.run(entry, str(tmp_path))
+    assert (record["config"], record["hardware"]) == (f"{own}/config.json", hardware.describe())
+    assert run_config.read(own).precision == "bfloat16" and record["steps"] == 2
+
+
+def test_epochs_are_counted_once(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    config = config_file.load(f"{embbert_study.FINETUNE}:model=embedder,task=snips,epochs=4")
+    assert study.steps_of(config, str(tmp_path)) == 4 * 48 / 32
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))  # no data there
+    assert study.steps_of(config, str(tmp_path), {"epochs": 4.0, "steps": 7}) == 7
+    assert config_file.load(f"{embbert_study.FINETUNE}:model=embedder").epochs == 20
+
+
+def test_entries():
+    found = embbert_study.entries("runs/x", seeds=2, starts=embbert_study.STARTS, more="rate=0.1,precision=bfloat16")
+    names = [entry.name for entry in found]
+    pretrained = set(paper.MODELS) - set(paper.FROM_SCRATCH)
+    own = ("", "-glue", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
+    bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
+    teachers = 16 * 7  # of the third seed
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (4 * 7 + 2) + teachers
+    assert {*names[: len(bases)]} == {*bases}
+    assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
+    tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
+    assert tuned == "base=runs/x/base-bert_ea,model=bert_ea,task=rte,seed=1,rate=0.1,precision=bfloat16"
+    assert "base=" not in found[names.index("rte-bert_ea-scratch-seed1")].spec
+    assert "snips-embedder-pretrained-seed0" not in names
+    further = embbert_study.entries(
+        "runs/x", seeds=1, models=("embbert", "embedder"), starts=("further",), more="rate=0.1"
+    )
+    specs = {entry.name: entry.spec.partition(":")[2] for entry in further}
+    assert list(specs)[:2] == ["base-embbert", "base-embbert-imdb_reviews"] and len(specs) == 1 + 7 + 1 + 2 * 16
+    assert specs["base-embbert-nlu"] == "model=embbert,data=folder:nlu,base=runs/x/base-embbert"
+    assert specs["base-embbert-glue"] == "model=embbert,data=glue,base=runs/x/base-embbert"
+    assert specs["rte-embbert-further-seed0"].startswith("base=runs/x/base-embbert-glue,model=embbert,task=rte,")
+    assert specs["nlu-embbert-further-seed0"].startswith("base=runs/x/base-embbert-nlu,")
+    chosen = study.choose(further, only="^nlu-embbert")
+    needed = ["base-embbert", "base-embbert-nlu", "nlu-embbert-further-seed0"]
+    assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed
+    chosen = study.choose(further, only="^base-embbert-nlu")
+    assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed[:2]
+    taught = embbert_study.entries("runs/x", seeds=1, models=("embbert",), starts=("taught",), suite="tinynlp")
+    chosen = study.choose(taught, only="^nlu-embbert-taught")
+    teachers = [f"nlu-embbert-pretrained-seed{seed}" for seed in range(3)]
+    needed = ["base-embbert", *teachers, "nlu-embbert-taught-seed0"]
+    assert [entry.name for entry in embbert_study.with_needs(chosen, taught)] == needed
+    assert chosen[0].spec.endswith("task=nlu,seed=0,teacher=" + "+".join(f"runs/x/{name}" for name in teachers))
+    wrong = (dict(suite="blue"), dict(models=["embert"]), dict(starts=["x"]), dict(more="rate=1,task=rte"))
+    for flag, given in zip(("suite", "models", "starts", "more"), wrong):
+        with pytest.raises(errors.ConfigError, match=f"--{flag}="):
+            embbert_study.entries("runs/x", **given)
+
+
+def test_a_page_needs_figures(tmp_path):
+    chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
+    for workdir in (tmp_path, tmp_path / "not_there"):
+        with pytest.raises(errors.DataError, match="none of the 2 runs"):
+            study.collect(workdir, chosen, "eval/study.json")
+    study.write_record(tmp_path / "b", "eval/study.json", {"figures": {}})
+    records, missing = study.collect(tmp_path, chosen, "eval/study.json")
+    folders = study.folders(tmp_path)
+    assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])
