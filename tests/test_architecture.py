@@ -15,7 +15,7 @@ FLOORS = {  # a file imports from lower floors, and from its own folder
     for floor, names in enumerate(
         (
             "errors",
-            "trees registry",
+            "trees registry files",
             "layers attention reparam data metrics machine",
             "models",
             "tasks",

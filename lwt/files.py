@@ -1,0 +1,55 @@
+"""Files that appear whole or not at all, and their checksums."""
+
+import contextlib
+import hashlib
+import json
+import pathlib
+import secrets
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Yields a temporary path beside `path`; what is written there takes the place of `path` when the block ends.
+
+    A reader sees the old file or the new one, never a part of either. When the block fails, the old file stays and the
+    temporary one is removed. Missing folders are made.
+
+    Args:
+        path: the file to write.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # no other process, and no other machine, has this name
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path, data):
+    """Writes `data` to `path`, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path, text):
+    """Writes `text` to `path` as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path, value, *, indent=2):
+    """Writes `value` to `path` as JSON with a final newline, whole or not at all.
+
+    Raises:
+        ValueError: a number in `value` is not finite, which JSON cannot hold.
+    """
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def sha256(content):
+    """The sha256, in hexadecimal, of bytes or of the file at a path."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with open(content, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
