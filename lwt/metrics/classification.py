@@ -1,7 +1,7 @@
 """Accuracy, Matthews correlation, precision, recall and F1, from counts that add up over batches.
 
-All of these figures need three numbers of every class k and no more of the confusion matrix: how often k was answered,
-how often it was right to answer k, and how often both. So c classes cost 3c sums, not c².
+These figures need only three counts per class k, not the whole confusion matrix: how often k was predicted, how often
+k was the label, and how often both. So c classes cost 3c sums, not c².
 """
 
 import functools
@@ -20,14 +20,13 @@ def sums(predictions, labels, *, classes, weights=None):
 
     Args:
         predictions: `[b]` class ids.
-        labels: `[b]` class ids; one outside of 0..classes-1 (say -1) is of a class that the model does not know: the
-            answer is wrong, whatever it is.
+        labels: `[b]` class ids; one outside 0..classes-1 (such as -1) belongs to a class the model does not know, so
+            any prediction is wrong.
         classes: c.
         weights: `[b]`, 0 for filler rows; None counts every row.
 
     Returns:
-        Float32 scalars ``{"examples", "correct"}`` and, for every class k, ``"hits/k"``, ``"predicted/k"``,
-        ``"labelled/k"``.
+        Float32 scalars ``{"examples", "correct"}`` and, per class k, ``"hits/k"``, ``"predicted/k"``, ``"labelled/k"``.
     """
     weights = jnp.ones(len(labels)) if weights is None else jnp.asarray(weights, jnp.float32)
     predicted, labelled = (weights[:, None] * jax.nn.one_hot(ids, classes) for ids in (predictions, labels))
@@ -41,15 +40,15 @@ def sums(predictions, labels, *, classes, weights=None):
 
 
 def finish(sums):
-    """Counts -> figures, shares from 0 to 1 (``mcc`` from -1 to 1), the same as scikit-learn's.
+    """Counts -> figures: shares from 0 to 1 (``mcc`` from -1 to 1), equal to scikit-learn's.
 
-    A quotient without a denominator counts as 0. Macro and weighted means are over the classes that were answered or
-    labelled at least once; labels of unknown classes make one class more, which is never answered.
+    A division by zero gives 0. Macro and weighted means are over the classes that were predicted or labelled at least
+    once; labels of unknown classes form one more class, which is never predicted.
 
     Returns:
-        ``accuracy``, ``examples``; with the counts of the classes also ``mcc`` (Gorodkin 2004, the R_K statistic; for
-        two classes Matthews' coefficient), ``precision_macro``, ``recall_macro``, ``f1_macro``, and the same with
-        ``_weighted`` (by labels); for two classes also ``precision``, ``recall`` and ``f1`` of class 1, as GLUE has it.
+        ``accuracy``, ``examples``; with class counts also ``mcc`` (Gorodkin 2004, the R_K statistic; for two classes
+        Matthews' coefficient), ``precision_macro``, ``recall_macro``, ``f1_macro``, and the same with ``_weighted`` (by
+        labels); for two classes also ``precision``, ``recall`` and ``f1`` of class 1, as in GLUE.
 
     Raises:
         lwt.errors.DataError: there are no examples.
@@ -65,7 +64,7 @@ def finish(sums):
         np.array([float(sums[f"{name}/{k}"]) for k in range(classes)] + [0.0])
         for name in ("hits", "predicted", "labelled")
     )
-    labelled[-1] = examples - labelled.sum()  # the unknown
+    labelled[-1] = examples - labelled.sum()  # unknown classes
     each = {
         "precision": _ratio(hits, predicted),
         "recall": _ratio(hits, labelled),
@@ -82,13 +81,13 @@ def finish(sums):
 
 
 def score(predictions, labels, *, classes=None, groups=None):
-    """Figures of one list of answers; see `sums` and `finish`.
+    """Figures of one list of predictions; see `sums` and `finish`.
 
     Args:
-        classes: c; None takes the highest id there is, and two at least.
-        groups: the kind of each record, or None; adds ``accuracy/GROUP``.
+        classes: c; None infers it from the highest id, but takes at least two.
+        groups: the group of each record, or None; adds ``accuracy/GROUP``.
     """
-    exact.check_lengths(predictions, labels, groups)
+    exact.check_lengths(predictions, labels, groups=groups)
     predictions, labels = np.asarray(predictions, np.int32), np.asarray(labels, np.int32)
     if classes is None:
         classes = 1 + int(max(1, predictions.max(initial=0), labels.max(initial=0)))

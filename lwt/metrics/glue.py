@@ -1,7 +1,7 @@
-"""The GLUE score, by the benchmark's rule and by the two other means that are in use.
+"""The GLUE score, by the benchmark's rule and by two other means in use.
 
-Figures are given as ``{"cola": {"mcc": ...}, "mrpc": {"accuracy": ..., "f1": ...}, ...}``; every mean is in the unit of
-its figures (shares or per cent).
+Figures are ``{"cola": {"mcc": ...}, "mrpc": {"accuracy": ..., "f1": ...}, ...}``; a mean has the unit of its figures
+(shares or per cent).
 """
 
 import math
@@ -36,12 +36,12 @@ COLUMNS = {  # the columns of EmbBERT-Q, table 6, in its order
 
 def official(figures):
     """The benchmark's own score: the mean of nine tasks, each the mean of its figures; the two halves of MNLI are one
-    task. The leaderboard's diagnostic set has no part in it.
+    task. It leaves out the leaderboard's diagnostic set.
 
     Raises:
-        lwt.errors.DataError: a figure is missing or not a number; names all such.
+        lwt.errors.DataError: a figure is missing or not finite; the message names it.
     """
-    check(figures, [pair for task in OFFICIAL for pair in task])
+    _check(figures, [pair for task in OFFICIAL for pair in task])
     return statistics.fmean(statistics.fmean(figures[name][figure] for name, figure in task) for task in OFFICIAL)
 
 
@@ -49,48 +49,37 @@ def columns(figures, *, f1="f1"):
     """The ten figures of EmbBERT-Q, table 6: ``{"cola": ..., ..., "stsb": ...}``.
 
     Args:
-        f1: the figure in the columns of MRPC and QQP: "f1" is GLUE's, of the positive class; "f1_weighted" is what the
-            paper's code computes.
+        f1: the figure of MRPC and QQP: "f1" is GLUE's, of the positive class; "f1_weighted" is what the paper's code
+            computes.
 
     Raises:
-        lwt.errors.DataError: a figure is missing or not a number; names all such.
+        lwt.errors.DataError: a figure is missing or not finite; the message names it.
     """
     wanted = {name: f1 if figure == "f1" else figure for name, figure in COLUMNS.items()}
-    check(figures, wanted.items())
+    _check(figures, wanted.items())
     return {name: figures[name][figure] for name, figure in wanted.items()}
 
 
 def plain_mean(figures, *, f1="f1"):
-    """What EmbBERT-Q prints as "Score": the mean of the ten columns, MNLI counted twice. Raises as `columns` does."""
+    """EmbBERT-Q's "Score": the mean of the ten columns, with MNLI counted twice. Raises as `columns` does."""
     return statistics.fmean(columns(figures, f1=f1).values())
 
 
 def mean_without_wnli(figures, *, f1="f1"):
-    """The mean of the columns but WNLI, whose validation set is built to mislead: 71 sentences, and most answers that
-    were learnt from the training set are wrong there. Raises as `columns` does; WNLI may be missing."""
+    """The mean of the columns without WNLI, whose validation set of 71 sentences is adversarial: most answers learned
+    from the training set are wrong there. Raises as `columns` does; WNLI may be missing."""
     found = columns(figures | {"wnli": {"accuracy": 0.0}}, f1=f1)
     return statistics.fmean(value for name, value in found.items() if name != "wnli")
 
 
-def score(figures):
-    """The three means by name: ``glue``, ``glue_plain_mean``, ``glue_mean_without_wnli``.
-
-    Raises:
-        lwt.errors.DataError: a figure is missing or not a number; names all such.
-    """
-    return {
-        "glue": official(figures),
-        "glue_plain_mean": plain_mean(figures),
-        "glue_mean_without_wnli": mean_without_wnli(figures),
-    }
-
-
-def check(figures, wanted):
-    """Raises `lwt.errors.DataError` unless every ``(task, figure)`` of `wanted` is there and finite."""
+def _check(figures, wanted):
+    """Raises `lwt.errors.DataError` unless every ``(task, figure)`` of `wanted` is present and finite."""
     missing = [f"{name}/{figure}" for name, figure in wanted if figures.get(name, {}).get(figure) is None]
     if missing:
-        there = ", ".join(figures) or "nothing"
-        raise errors.DataError(f"no GLUE score without {', '.join(missing)}; evaluate these too (there is: {there})")
+        present = ", ".join(figures) or "none"
+        raise errors.DataError(
+            f"the GLUE score needs {', '.join(missing)}: evaluate these too (evaluated so far: {present})"
+        )
     for name, figure in wanted:
         if not math.isfinite(figures[name][figure]):
-            raise errors.DataError(f"no GLUE score from {name}/{figure}={figures[name][figure]}: it should be a number")
+            raise errors.DataError(f"{name}/{figure}={figures[name][figure]}: the GLUE score needs a finite number")

@@ -1,7 +1,7 @@
-"""Scores of translations: corpus BLEU and chrF by sacreBLEU (Post 2018), mean sentence BLEU, the best and the worst.
+"""Scores of translations: corpus BLEU and chrF by sacreBLEU (Post 2018), mean sentence BLEU, best and worst sentences.
 
-Corpus scores are on sacreBLEU's scale of 0 to 100. Sentence BLEU is on the scale of 0 to 1, as "Implementing
-Transformers" (appendix 2) prints it. A corpus score is no sum over sentences, so what is added up are the texts.
+Corpus scores are on sacreBLEU's scale of 0 to 100. Sentence BLEU is on the scale of 0 to 1, as in "Implementing
+Transformers" (appendix 2).
 """
 
 import re
@@ -12,26 +12,22 @@ from lwt import errors
 from lwt.metrics import exact
 
 
-def sums(hypotheses, references, *, groups=None):
-    """What `finish` needs of a part of the data: the texts themselves, detokenized, and their kinds, if any."""
-    exact.check_lengths(hypotheses, references, groups)
-    parts = {"hypotheses": list(hypotheses), "references": list(references)}
-    return parts if groups is None else parts | {"groups": list(groups)}
+def score(hypotheses, references, *, groups=None, lowercase=False):
+    """Figures of detokenized texts.
 
-
-def finish(sums, *, lowercase=False):
-    """Texts -> figures.
+    Args:
+        groups: the group of each record, or None; adds ``bleu/GROUP``.
+        lowercase: ignore case in all figures.
 
     Returns:
         ``bleu`` and ``chrf`` (0-100) with ``bleu_signature`` and ``chrf_signature``, ``sentence_bleu`` (0-1: the mean
-        over sentences, exponentially smoothed, with the orders of n-grams that a sentence is long enough for),
-        ``sentences``; with groups also ``bleu/GROUP``. `lowercase` makes all of them blind to case.
+        over sentences, exponentially smoothed, with the n-gram orders a sentence is long enough for), ``sentences``.
 
     Raises:
-        lwt.errors.DataError: there is nothing to score.
+        lwt.errors.DataError: there is nothing to score, or the lists differ in length.
     """
-    hypotheses, references = sums["hypotheses"], sums["references"]
-    if not hypotheses:
+    exact.check_lengths(hypotheses, references, groups=groups)
+    if not len(hypotheses):
         raise errors.DataError("no translation to score: the split is empty")
     bleu, chrf = sacrebleu.BLEU(lowercase=lowercase, force=True), sacrebleu.CHRF(lowercase=lowercase)
     figures = {
@@ -42,41 +38,35 @@ def finish(sums, *, lowercase=False):
         "bleu_signature": str(bleu.get_signature()),
         "chrf_signature": str(chrf.get_signature()),
     }
-    groups = sums.get("groups", [])
-    for group in sorted(set(groups)):
+    for group in sorted(set(() if groups is None else groups)):
         mine = [i for i, name in enumerate(groups) if name == group]
         few = [hypotheses[i] for i in mine], [[references[i] for i in mine]]
         figures[f"bleu/{group}"] = bleu.corpus_score(*few).score
     return figures
 
 
-def score(hypotheses, references, *, groups=None, lowercase=False):
-    """Figures of one list of translations; see `sums` and `finish`."""
-    return finish(sums(hypotheses, references, groups=groups), lowercase=lowercase)
-
-
 def sentence_bleu(hypotheses, references, *, lowercase=False):
-    """BLEU of every sentence by itself, 0 to 1."""
+    """BLEU of each sentence, 0 to 1."""
     exact.check_lengths(hypotheses, references)
     bleu = sacrebleu.BLEU(lowercase=lowercase, effective_order=True)
     return [bleu.sentence_score(h, [r]).score / 100 for h, r in zip(hypotheses, references)]
 
 
-def extremes(sources, predictions, references, *, count=5, lowercase=False):
+def extremes(sources, predictions, *, references, count=5, lowercase=False):
     """Markdown with the `count` best and the `count` worst translations by sentence BLEU; none is in both tables.
 
     Source: "Implementing Transformers", appendix 2, tables 1 and 2.
 
     Args:
-        sources, predictions, references: texts, one each a sentence.
-        count: rows of a table, at most.
-        lowercase: whether sentence BLEU is blind to case.
+        sources, predictions, references: texts, one of each per sentence.
+        count: maximum rows of a table.
+        lowercase: whether sentence BLEU ignores case.
 
     Raises:
-        lwt.errors.DataError: the lists differ in length, or are empty.
+        lwt.errors.DataError: the lists differ in length or are empty.
     """
     if len(sources) != len(references):
-        raise errors.DataError(f"{len(sources)} sources for {len(references)} references: they go in pairs")
+        raise errors.DataError(f"{len(sources)} sources, {len(references)} references: there should be as many of each")
     if not references:
         raise errors.DataError("no translation to show: the split is empty")
     scores = sentence_bleu(predictions, references, lowercase=lowercase)
@@ -94,6 +84,6 @@ def _table(rows):
 
 
 def escape(text):
-    """Text that stays in its cell of a Markdown table and shows as it is: no line breaks, and signs escaped."""
+    """Escapes a text for a cell of a Markdown table: no line breaks, and no markup."""
     text = re.sub(r"\s+", " ", text).strip().replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\|`*_\[\]~])", r"\\\1", text)

@@ -225,7 +225,9 @@ class Experiment:
                 json.dump(figures, file, indent=2)
             if hasattr(self.task, "generate"):
                 with open(f"{stem}.md", "w") as file:
-                    file.write(translation.extremes(sources, outputs, references, lowercase=self.task.lowercase))
+                    file.write(
+                        translation.extremes(sources, outputs, references=references, lowercase=self.task.lowercase)
+                    )
             elif outputs is not None:
                 answers, wanted = self.data.answers(outputs), self.data.answers(references)
                 with open(f"{stem}.tsv", "w") as file:

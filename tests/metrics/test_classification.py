@@ -1,4 +1,4 @@
-"""Figures of classification against scikit-learn and by hand."""
+"""Figures of classification equal scikit-learn's and hand-computed ones."""
 
 import functools
 import operator
@@ -12,12 +12,12 @@ import sklearn.metrics
 from lwt import errors
 from lwt.metrics import classification
 
-ANSWERS = {  # classes, labels that occur, answers that occur
+ANSWERS = {  # classes, labels that occur, predictions that occur
     "two": (2, (0, 1), (0, 1)),
     "five": (5, range(5), range(5)),
     "class 3 is never labelled": (5, (0, 1, 2, 4), range(5)),
-    "class 3 is never seen": (5, (0, 1, 2, 4), (0, 1, 2, 4)),
-    "one answer for all": (5, range(5), (2,)),
+    "class 3 is never labelled or predicted": (5, (0, 1, 2, 4), (0, 1, 2, 4)),
+    "one prediction for all": (5, range(5), (2,)),
     "never positive": (2, (0, 1), (0,)),
     "no positive label": (2, (0,), (0, 1)),
     "labels of an unknown class": (5, (-1, 0, 1, 2, 3, 4), range(5)),
@@ -39,7 +39,7 @@ def scikit_learn(labels, predictions, classes):
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_equals_scikit_learn_over_parts(case):
+def test_summed_parts_equal_scikit_learn(case):
     classes, labelled, answered = ANSWERS[case]
     rng = np.random.default_rng(len(case))
     labels, answers = rng.choice(labelled, 90), rng.choice(answered, 90)
@@ -50,7 +50,7 @@ def test_equals_scikit_learn_over_parts(case):
     assert all(value.shape == () for value in parts[0].values())
     total = functools.reduce(functools.partial(jax.tree.map, operator.add), parts)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn's remarks on a single class
+        warnings.simplefilter("ignore")  # scikit-learn warns about a single class
         theirs = scikit_learn(labels[real], answers[real], classes)
     assert classification.finish(total) == pytest.approx(theirs, abs=1e-12)
     assert classification.score(answers[real], labels[real], classes=classes) == pytest.approx(theirs, abs=1e-12)
@@ -75,5 +75,5 @@ def test_groups_and_missing_counts():
 def test_wrong_input():
     with pytest.raises(errors.DataError, match="the split is empty"):
         classification.score([], [])
-    with pytest.raises(errors.DataError, match="2 hypotheses for 1 references"):
+    with pytest.raises(errors.DataError, match="2 hypotheses, 1 references"):
         classification.score([0, 1], [0])

@@ -38,18 +38,52 @@ def test_bleu_by_hand():
     assert figures["sentence_bleu"] == pytest.approx(expected)
 
 
-def test_parts_and_groups():
-    groups = ["x", "y", "x", "y"]
-    first = translation.sums(HYPOTHESES[:1], REFERENCES[:1], groups=groups[:1])
-    rest = translation.sums(HYPOTHESES[1:], REFERENCES[1:], groups=groups[1:])
-    figures = translation.finish({name: first[name] + rest[name] for name in first})
-    assert figures == translation.score(HYPOTHESES, REFERENCES, groups=groups)
+def test_groups():
+    figures = translation.score(HYPOTHESES, REFERENCES, groups=["x", "y", "x", "y"])
     assert figures["bleu/x"] == sacrebleu.corpus_bleu(HYPOTHESES[::2], [REFERENCES[::2]]).score
     assert {k: v for k, v in figures.items() if "/" not in k} == translation.score(HYPOTHESES, REFERENCES)
 
 
 def test_wrong_input():
-    with pytest.raises(errors.DataError, match="2 hypotheses for 1 references"):
+    with pytest.raises(errors.DataError, match="2 hypotheses, 1 references"):
         translation.score(["a", "b"], ["a"])
     with pytest.raises(errors.DataError, match="the split is empty"):
         translation.score([], [])
+
+
+SOURCES = ["ein hund", "zwei\nkatzen | hier", "ein *mann*", "frau"]
+PREDICTIONS = ["a dog", "two cats | here", "x y", "the woman"]
+WANTED = ["a dog", "two cats | there", "a *man*", "a woman"]
+
+
+def test_best_and_worst_sentences():
+    text = translation.extremes(SOURCES, PREDICTIONS, references=WANTED, count=1)
+    lines = text.splitlines()
+    assert lines[0] == "### Best translations" and "### Worst translations" in lines
+    assert "| ein hund | a dog | a dog | 1.0000 |" in lines
+    assert [line for line in lines if line.startswith("| ein \\*mann")] == [
+        "| ein \\*mann\\* | x y | a \\*man\\* | 0.0000 |"
+    ]
+    assert len([line for line in lines if line.startswith("| ")]) == 6  # two headers, two rules, two rows
+
+
+def test_tables_of_extremes_are_disjoint_and_escaped():
+    text = translation.extremes(SOURCES, PREDICTIONS, references=WANTED, count=5)
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line and "Source" not in line]
+    assert len(rows) == 4 and len(set(rows)) == 4
+    assert all(row.replace("\\|", "").count("|") == 5 for row in rows)  # four cells
+    assert any("zwei katzen \\| hier" in row for row in rows)
+    scores = [float(row.split(" | ")[-1].rstrip(" |")) for row in rows]
+    assert scores[:2] == sorted(scores)[:1:-1] and scores[2:] == sorted(scores)[:2]  # best first, then worst first
+
+
+def test_escape():
+    assert translation.escape(" a|b\r\n<i>c\\ & `d` ") == "a\\|b &lt;i>c\\\\ &amp; \\`d\\`"
+
+
+def test_extremes_of_one_sentence_and_wrong_input():
+    assert "Worst" not in translation.extremes(["a"], ["b"], references=["c"])
+    with pytest.raises(errors.DataError, match="the split is empty"):
+        translation.extremes([], [], references=[])
+    with pytest.raises(errors.DataError, match="1 sources, 2 references"):
+        translation.extremes(["a"], ["b", "c"], references=["d", "e"])
