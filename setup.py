@@ -27,7 +27,7 @@ RUNTIME = [
     f"jaxlib{JAX}",
     "flax>=0.12.8,<0.13",  # linen's param() hands structured weights through from here on
     "optax~=0.2.8",
-    "orbax-checkpoint~=0.12.8",  # the hook before a checkpoint is committed (training/checkpoint.py)
+    "orbax-checkpoint~=0.12.8",  # the hook before a checkpoint is committed (runs/checkpoint.py)
     "chex~=0.1.92",
     "jaxtyping>=0.3.11,<0.4",
     "numpy>=2.0,<3",

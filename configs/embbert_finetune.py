@@ -158,7 +158,7 @@ def after_quantization(config, method, base):
 
 
 def sweep(seeds=3, *, models=tuple(embbert_pretrain.MODELS), tasks=TINYNLP + GLUE, starts=("pretrained",)):
-    """Model, start (of `embbert_study.STARTS`), task and seed of every run of the study, seed by seed."""
+    """Model, start (of `studies.embbert.study.STARTS`), task and seed of every run of the study, seed by seed."""
     pairs = [(model, start) for model in models for start in (("scratch",) if model in FROM_SCRATCH else starts)]
     return [
         dict(task=task, model=model, start=start, seed=seed)

@@ -25,7 +25,7 @@ def module(package, name, *, key):
 
 
 def class_of(package, name, *, key):
-    """The class in ``package/name.py`` that bears the file's name: ``lh_vit.py`` holds ``LHViT``."""
+    """The class in ``PACKAGE/NAME.py`` that bears the file's name: ``lh_vit.py`` holds ``LHViT``."""
     found = module(package, name, key=key)
     wanted = name.replace("_", "")
     for attribute, value in vars(found).items():

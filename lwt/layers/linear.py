@@ -2,7 +2,7 @@
 
 A weight is an array `[in, out]`, or a small pytree node that knows how to be multiplied. Models never ask which
 kind they hold; ``dense(w)`` turns any of them into an array. A new kind of weight is one class that is a `Node`: the
-low-rank ones are here, `layers/quantized.py` has the integers.
+low-rank ones are here, `layers/quantized_weight.py` has the integers.
 """
 
 import functools

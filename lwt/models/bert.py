@@ -83,7 +83,7 @@ class Bert(text_head.TextModel):
         embedding_norm: a norm (with dropout) after the embeddings, as in BERT.
         embedding_std: standard deviation of the initial tables.
         pooler: ``tanh(W x + b)`` of position 0 in front of the heads, as in BERT; part of the body.
-        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sized.py`.
+        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
     """
 
     width: int = 80

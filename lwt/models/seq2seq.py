@@ -121,7 +121,7 @@ class Seq2Seq(nn.Module):
         decoder_attention: the same for the decoder's self-attention; None: as `attention`.
         cross_attention: the same for the decoder's attention to the encoder; None: as `attention`.
         sizes: heads or hidden units of single modules, such as ``{"encoder/layer_0/self_attention": 3}``; see
-            `layers/sized.py`. None: all are whole.
+            `layers/sublayers.py`. None: all are whole.
         dtype: operands of the products.
     """
 

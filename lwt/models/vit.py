@@ -75,7 +75,7 @@ class ViT(nn.Module):
         norm_epsilon: ε of all norms.
         dropout: rate on the embeddings, inside of the feed-forward networks, and on the sublayers' outputs.
         attention_dropout: rate on the attention weights.
-        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sized.py`.
+        sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 

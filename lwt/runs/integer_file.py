@@ -5,7 +5,7 @@ other tools open it too. A weight NAME that is no node is the array ``NAME``, in
 
     NAME/values     int8; "fp8": the bits of float8 e4m3 as uint8; "int4": uint8 ``[ceil(size / 2)]``, two a byte of the
                     flattened weight, offset by 8, the first in the low half
-    NAME/scales     as in `layers/quantized.py`
+    NAME/scales     as in `layers/quantized_weight.py`
     NAME/outliers   float16 ``[m]``, if there are any
     NAME/gaps       uint8: how many places of the flattened weight are passed over before the next outlier;
                     255: so many, and no outlier yet

@@ -166,7 +166,7 @@ def readings(artefact=""):
     }
     if artefact:
         if not os.path.isfile(artefact):
-            raise errors.ConfigError(f"--artefact={artefact}: there is no such file; export/quantized.py writes one")
+            raise errors.ConfigError(f"--artefact={artefact}: there is no such file; runs/integer_file.py writes one")
         for title, activations in (("", paper), (", a block computed row by row", rows)):
             found[f"the file {os.path.basename(artefact)}{title}"] = (os.path.getsize(artefact), activations)
     return found
