@@ -1,19 +1,19 @@
-"""A rank for every weight of an adapter, by what each direction of its update is worth, under a budget for all.
+"""Chooses a rank for every weight of an adapter: scores each direction of its update, under one budget for all.
 
     python -m lwt.compress.allocate_ranks --workdir=runs/mt-arithmetic --out=runs/mt-arithmetic-half --budget=0.5
     python -m lwt.compress.allocate_ranks --workdir=runs/snips --base=runs/embbert --budget=20_000 --out=runs/snips-lora
 
-takes the update of a run that went on from another, ``W - W0 = P Λ Q`` by its SVD (of a LoRA of generous rank; of any
-other training just so), scores every singular direction on some batches, and keeps the best of all weights. The new
-run holds W0 and an adapter of these ranks; its ``reparam`` section, in the last line, is what to train anew with.
+This decomposes the update of a run that started from another, ``W - W0 = P Λ Q``, by SVD (a LoRA of generous rank, or
+any other training), scores every singular direction on some batches, and keeps the best over all weights. The new run
+holds W0 and an adapter of these ranks. The last line of output has its ``reparam`` section, for a new training.
 
-Importance is that of AdaLoRA (Zhang et al. 2023, arXiv 2303.10512, section 3.2): of the direction i of a weight
+The importance is AdaLoRA's (Zhang et al. 2023, arXiv 2303.10512, section 3.2), for direction i of a weight:
 
     S_i = s(Λ_i) + mean_j s(P_ji) + mean_j s(Q_ij),    s(w) = Ī(w) · Ū(w),    I(w) = |w · ∂L/∂w|
 
-with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA trains P, Λ and Q, holds P and Q near
-orthogonal by a regulariser, and lowers the budget while it trains. Here P and Q are orthogonal by the SVD, and ranks
-are given out once, so that any training can be the first.
+with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA trains P, Λ and Q, keeps P and Q nearly
+orthogonal with a regulariser, and lowers the budget during training. Here the SVD makes P and Q orthogonal, and ranks
+are chosen once, after any training.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, trees
+from lwt.compress import program
 from lwt.layers import linear
-from lwt.machine import command_line
 from lwt.reparam import targets
 from lwt.training import experiment, new_run
 
 SMOOTHING = 0.85  # β1 and β2 of the paper
-ROUNDING = 1e-6  # singular values this small beside the weight's norm are what float32 made of zeros
+ROUNDING = 1e-6  # smaller singular values, relative to the weight's norm, are rounding errors of float32
 SCORES = ("adalora", "sensitivity", "energy")
 
 
@@ -58,16 +58,16 @@ class Update:
         return self.p[:, kept] * root[None], root[:, None] * self.q[kept]
 
 
-def updates(weights, base, pattern=".*", *, max_rank=64):
+def updates(weights, base, *, pattern=".*", max_rank=64):
     """``{name: Update}`` of the matrices that changed.
 
     Args:
         weights, base: flat dicts of arrays.
         pattern: regular expression for the names.
-        max_rank: directions of each weight, the largest.
+        max_rank: maximum directions of a weight; the largest are kept.
 
     Raises:
-        lwt.errors.ConfigError: none changed.
+        lwt.errors.ConfigError: no matrix changed.
     """
     found = {}
     for name in targets.select(weights, pattern, key="--targets"):
@@ -79,23 +79,20 @@ def updates(weights, base, pattern=".*", *, max_rank=64):
                 parts = (p[:, :rank], values[:rank], q[:rank])
                 found[name] = Update(*(jnp.asarray(part, jnp.float32) for part in parts))
     if not found:
-        raise errors.ConfigError(
-            f"--targets={pattern}: no matrix differs from that of the base; is --base the right one?"
-        )
+        raise errors.ConfigError(f"--targets={pattern}: no matrix differs from the base's; is --base the right run?")
     return found
 
 
-def sensitivities(opened, found, batches):
+def sensitivities(tuned, found, *, batches):
     """For each batch ``{name: (|p · ∂L/∂p| [in r], |values · ∂L/∂values| [r], |q · ∂L/∂q| [r out])}``.
 
     L is the task's loss, the mean over the tokens or examples of a batch, without dropout.
 
     Args:
-        opened: an `experiment.Experiment`.
         found: from `updates`.
         batches: evaluation batches.
     """
-    whole = linear.merge(opened.weights)
+    whole = linear.merge(tuned.weights)
     leaves = {name: (own.p, own.values, own.q) for name, own in found.items()}
     rest = {name: whole[name] - jnp.dot(p * s[None], q, precision="highest") for name, (p, s, q) in leaves.items()}
 
@@ -104,8 +101,8 @@ def sensitivities(opened, found, batches):
             name: linear.LowRank(rest[name], p * values[None], q, jnp.ones(()))
             for name, (p, values, q) in leaves.items()
         }
-        apply = functools.partial(opened.model.apply, {"params": trees.unflatten(whole | nodes)})
-        total, count, _ = opened.task.loss(apply, batch, train=False)
+        apply = functools.partial(tuned.model.apply, {"params": trees.unflatten(whole | nodes)})
+        total, count, _ = tuned.task.loss(apply, batch, train=False)
         return total / jnp.maximum(count, 1)
 
     products = jax.jit(lambda batch: jax.tree.map(lambda w, g: jnp.abs(w * g), leaves, jax.grad(loss)(leaves, batch)))
@@ -125,10 +122,13 @@ def importance(products, *, which="adalora"):
     """
     found = list(products)
     if not found:
-        raise errors.DataError("there is no batch to score directions on; give other --data or --examples")
+        raise errors.DataError("no batch to score the directions on; give another --data or --examples")
     if which == "sensitivity":
         return {name: np.mean([own[name][1] for own in found], axis=0) for name in found[0]}
-    blend = lambda old, new: SMOOTHING * old + (1 - SMOOTHING) * new  # noqa: E731
+
+    def blend(old, new):
+        return SMOOTHING * old + (1 - SMOOTHING) * new
+
     mean = spread = jax.tree.map(np.zeros_like, found[0])
     for own in found:
         mean = jax.tree.map(blend, mean, own)
@@ -137,13 +137,13 @@ def importance(products, *, which="adalora"):
     return {name: values + p.mean(axis=0) + q.mean(axis=1) for name, (p, values, q) in smoothed.items()}
 
 
-def allocate(scores, costs, budget):
-    """``{name: directions that are kept, ascending}``: the best of all weights, as long as there is room.
+def allocate(scores, costs, *, budget):
+    """``{name: directions kept, ascending}``: the best over all weights that fit the budget.
 
     Args:
         scores: ``{name: [r]}``.
         costs: ``{name: parameters of a direction}``.
-        budget: parameters of all.
+        budget: parameters for all.
     """
     order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
     kept = {}
@@ -154,34 +154,35 @@ def allocate(scores, costs, budget):
     return {name: np.array(sorted(own)) for name, own in sorted(kept.items())}
 
 
-def reallocate(opened, base, out, *, budget, which="adalora", pattern=".*", max_rank=64, data="", examples=0):
-    """Writes the run `out`, an adapter on the base's weights; returns it, opened, and what was done.
+def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_rank=64, data="", examples=0):
+    """Writes the run `out`, an adapter on the base's weights; returns it and a dict that describes it.
 
     Args:
-        opened: an `experiment.Experiment`.
-        base: flat dict of the arrays that it started from.
-        budget: parameters of the adapter; up to 1: their share of those of all directions.
-        which: of `SCORES`; "energy" is the squared singular value.
+        tuned: the run that started from the base.
+        out: a new folder.
+        base: flat dict of the base's arrays.
+        budget: parameters of the adapter; up to 1: a share of those of all directions.
+        which: one of `SCORES`; "energy" is the squared singular value.
         pattern, max_rank: see `updates`.
-        data: where gradients are taken from; "" for the run's validation set.
-        examples: so many of its records; 0: all.
+        data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
+        examples: number of its records to use; 0 for all.
 
     Raises:
-        lwt.errors.ConfigError: the budget has no room for one direction, or nothing changed.
+        lwt.errors.ConfigError: the budget does not suffice for one direction, or no matrix changed.
     """
     targets.check_choice(which, SCORES, "--scores")
-    weights = linear.merge(opened.weights)
-    found = updates(weights, base, pattern, max_rank=max_rank)
+    weights = linear.merge(tuned.weights)
+    found = updates(weights, base, pattern=pattern, max_rank=max_rank)
     if which == "energy":
         scores = {name: np.square(np.asarray(own.values)) for name, own in found.items()}
     else:
-        scores = importance(sensitivities(opened, found, opened.batches(data, limit=examples)), which=which)
+        scores = importance(sensitivities(tuned, found, batches=tuned.batches(data, limit=examples)), which=which)
     costs = {name: own.cost for name, own in found.items()}
     before = sum(costs[name] * len(own) for name, own in scores.items())
-    kept = allocate(scores, costs, budget * before if budget <= 1 else budget)
+    kept = allocate(scores, costs, budget=budget * before if budget <= 1 else budget)
     if not kept:
         raise errors.ConfigError(
-            f"--budget={budget:g} has no room for one direction of {min(costs.values())} parameters"
+            f"--budget={budget:g} is too small for one direction of {min(costs.values())} parameters"
         )
     ranks = {name: len(own) for name, own in kept.items()}
     section = {"name": "lora", "rank": max(ranks.values()), "scaling": "one", **targets.ranked(ranks)}
@@ -200,32 +201,24 @@ def reallocate(opened, base, out, *, budget, which="adalora", pattern=".*", max_
         "reparam": section,
     }
     start = weights | {name: base[name] for name in found}
-    return new_run.write(opened, out, weights=start, reparam=section, adapter=adapter, how=done), done
+    return new_run.write(tuned, out, weights=start, reparam=section, adapter=adapter, how=done), done
 
 
-def main():
-    """The program."""
-    values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    base = experiment.arrays_of(values.base, "best") if values.base else opened.base()
+def main(tuned, values):
+    """Allocates ranks as the flags say."""
+    base = experiment.arrays_of(values.base, "best") if values.base else tuned.base()
     if base is None:
-        raise errors.ConfigError(f"{values.workdir} started from no other run; give --base=RUN, to tell what changed")
-    given = {key: getattr(values, key) for key in ("budget", "max_rank", "data", "examples")}
-    _, done = reallocate(opened, base, values.out, which=values.scores, pattern=values.targets, **given)
-    command_line.report({"workdir": values.out, **done})
+        raise errors.ConfigError(f"{values.workdir} did not start from another run; give the run to compare as --base")
+    settings = {key: getattr(values, key) for key in ("budget", "max_rank", "data", "examples")}
+    return reallocate(tuned, values.out, base=base, which=values.scores, pattern=values.targets, **settings)[1]
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("base", "", "Folder of the run that it is compared with; default: that which it started from.")
-    flags.DEFINE_string("out", None, "Folder of the new run.")
-    flags.DEFINE_float(
-        "budget", None, "Parameters of the adapter; up to 1: their share of all directions'.", lower_bound=0
-    )
-    flags.DEFINE_enum("scores", "adalora", SCORES, "What directions are ranked by.")
+    flags.DEFINE_string("base", "", "Folder of the run to compare with; default: the run that --workdir started from.")
+    flags.DEFINE_float("budget", None, "Parameters of the adapter; up to 1: a share of all directions'.", lower_bound=0)
+    flags.DEFINE_enum("scores", "adalora", SCORES, "What ranks the directions.")
     flags.DEFINE_string("targets", ".*", "Regular expression for the names of the weights.")
-    flags.DEFINE_integer("max_rank", 64, "Directions of every weight that are looked at.", lower_bound=1)
-    flags.DEFINE_string("data", "", "Of the gradients, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("examples", 512, "So many of its records; 0: all.", lower_bound=0)
-    command_line.run(main, required=["workdir", "out", "budget"])
+    flags.DEFINE_integer("max_rank", 64, "Directions of every weight to score.", lower_bound=1)
+    flags.DEFINE_string("data", "", "Data set of the gradients, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("examples", 512, "Number of its records to use; 0: all.", lower_bound=0)
+    program.run(main, required=["budget"])

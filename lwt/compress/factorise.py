@@ -1,21 +1,22 @@
-"""A run with its kernels factorised: ``W ~ a @ b``, ranks chosen by number, by energy, or by the bytes that are left.
+"""Factorises the kernels of a run, ``W ~ a @ b``, with ranks set directly, by energy, or by a budget of bytes.
 
     python -m lwt.compress.factorise --workdir=runs/mt --out=runs/mt-r32 --rank=32
     python -m lwt.compress.factorise --workdir=runs/mt --out=runs/mt-e90 --energy=0.9 --calibrate=256
     python -m lwt.compress.factorise --workdir=runs/mt --out=runs/mt-half --budget=0.5 --calibrate=256
 
-The new run stores the factors (`lwt/reparam/svd.py`); what goes on from it (`common.of_run`) trains them. The last line
-is one JSON object: bytes before and after, and the share of energy that each weight (calibrated, its outputs) keeps.
+The new run stores the factors (`lwt/reparam/svd.py`), and a run that starts from it (`common.of_run`) trains them. The
+last line of output is one JSON object: bytes before and after, and the share of energy that each weight (with
+``--calibrate``, its outputs) keeps.
 
-Plain, the factors are the nearest to W. With ``--calibrate`` they are the nearest in what the layer puts out: they
-minimise ``||X (W - W')||`` over the inputs X that the layer has on so many records. With ``XᵀX = L Lᵀ`` this is
+By default the factors are the nearest to W. With ``--calibrate`` they are the nearest in the layer's outputs: they
+minimise ``||X (W - W')||`` over the layer's inputs X on that many records. With ``XᵀX = L Lᵀ`` this is
 ``||Lᵀ (W - W')||``: the truncated SVD of ``LᵀW``, mapped back by ``L⁻ᵀ`` (SVD-LLM, Wang et al. 2024, arXiv 2403.07378,
-section 3.1; ASVD, Yuan et al. 2023, arXiv 2312.05821, has a diagonal in the place of L). Where they take Cholesky's L,
-it is ``Q √Λ`` of the eigenvectors here: rounding leaves ``XᵀX`` of inputs with a large mean indefinite.
+section 3.1; ASVD, Yuan et al. 2023, arXiv 2312.05821, uses a diagonal L). They use Cholesky's L; here it is ``Q √Λ`` of
+the eigenvectors, because rounding leaves ``XᵀX`` of inputs with a large mean indefinite.
 
-Ranks are chosen by the energy Σσ² of the weights either way. That of the outputs would not do: their mean is most of
-it, and takes one direction. (The translator of `by_budget` with calibrated factors: 1.692, with ranks by the outputs'
-energy 1.834.)
+Either way, ranks follow from the energy Σσ² of the weights. The energy of the outputs would not do: their mean makes
+up most of it and takes one direction. (Loss of the translator of `by_budget` with calibrated factors: 1.692; with ranks
+by the outputs' energy: 1.834.)
 """
 
 import dataclasses
@@ -28,14 +29,13 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, trees
-from lwt.compress import activations
+from lwt.compress import activations, program
 from lwt.layers import linear
-from lwt.machine import command_line
 from lwt.reparam import svd, targets
-from lwt.training import build, experiment, new_run
+from lwt.training import build, new_run
 
-DAMPING = 1e-6  # of the mean of XᵀX's diagonal, the least eigenvalue: inputs that are never moved leave it singular
-BYTES = 4  # of a stored number
+DAMPING = 1e-6  # least eigenvalue, relative to the mean of XᵀX's diagonal: constant inputs leave XᵀX singular
+BYTES = 4  # per stored number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def by_energy(found, share):
         share: in (0, 1].
     """
     if not 0 < share <= 1:
-        raise errors.ConfigError(f"--energy={share:g} should be a share above 0 and up to 1")
+        raise errors.ConfigError(f"--energy={share:g} must be in (0, 1]")
     ranks = {}
     for name, own in found.items():
         sums = np.cumsum(np.square(own.values))
@@ -106,19 +106,19 @@ def by_energy(found, share):
 
 
 def by_budget(found, budget):
-    """``{name: rank}`` for as many bytes: each next direction is the one with most energy a byte, over all weights.
+    """``{name: rank}`` within a budget: adds the direction with the most energy per byte, over all weights, in turn.
 
-    Energy is measured as if all entries had a mean square of 1: what a weight of large entries puts out may be scaled
-    down again. (A translator at 74 % of its bytes, loss 1.565: one rank for all 1.834, plain squares 1.929, so 1.807.)
-    All have rank 1 at least. Where another direction would make the factors as large as the weight, the next step is
-    the whole weight, at the bytes that are missing: its rank is then the full one.
+    Every weight is scaled to a mean square of 1 first, since the model may scale the outputs of a weight with large
+    entries down again. (Loss of a translator, 1.565 in full, at 74 % of its bytes: 1.834 with one rank for all, 1.929
+    with plain squares, 1.807 with these.) Every weight has at least rank 1. Where another direction would make the
+    factors as large as the weight, the next step is the whole weight at full rank, for the bytes that are missing.
 
     Args:
         found: ``{name: Decomposition}``.
         budget: bytes for all of these weights.
 
     Raises:
-        lwt.errors.ConfigError: too few for rank 1.
+        lwt.errors.ConfigError: the budget does not suffice for rank 1.
     """
     ranks = dict.fromkeys(found, 1)
     left = budget - sum(stored_bytes(own, 1) for own in found.values())
@@ -128,7 +128,7 @@ def by_budget(found, budget):
     heapq.heapify(steps)
     while steps:
         _, name, rank, cost = heapq.heappop(steps)
-        if cost <= left:  # if not, the weight stays at its rank, and others may still have room
+        if cost <= left:  # else this weight keeps its rank, and the rest may fit others
             left, ranks[name] = left - cost, rank
             if rank < len(found[name].values):
                 heapq.heappush(steps, _step(name, found[name], rank))
@@ -136,7 +136,7 @@ def by_budget(found, budget):
 
 
 def _step(name, own, rank):
-    """``(-energy a byte, name, next rank, bytes)`` of what comes after a rank."""
+    """``(-energy per byte, name, next rank, bytes)`` of the step after a rank."""
     following = rank + 1 if rank < own.smaller else len(own.values)
     cost = stored_bytes(own, following) - stored_bytes(own, rank)
     gain = math.prod(own.shape) * (own.kept(following) - own.kept(rank))
@@ -144,64 +144,65 @@ def _step(name, own, rank):
 
 
 def stored_bytes(own, rank):
-    """Bytes of a weight at a rank: of its factors, or of itself where these would not be smaller."""
+    """Bytes of a weight at a rank: those of its factors, or its own where factors would not be smaller."""
     (n_in, n_out), dense = own.shape, rank > own.smaller
     return BYTES * (n_in * n_out if dense else rank * (n_in + n_out))
 
 
-def moments(opened, names, *, records, data=""):
+def moments(experiment, names, *, records, data=""):
     """``{name: XᵀX [in in]}``, float64, of the inputs of linear layers over the tokens of a data set.
 
     Args:
-        opened: an `experiment.Experiment`.
         names: of kernels.
         records: how many to take; 0 for all.
         data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
 
     Raises:
-        lwt.errors.ConfigError: a kernel is that of no linear layer.
+        lwt.errors.ConfigError: a kernel does not belong to a linear layer.
     """
-    made = build.make_data(opened.config, opened.workdir, make=False)
-    found = made.evaluation(data or opened.config.data.validation, limit=records)
+    made = build.make_data(experiment.config, experiment.workdir, make=False)
+    found = made.evaluation(data or experiment.config.data.validation, limit=records)
 
     @jax.jit
     def of_batch(weights, batch):
         sums = {}
-        for name, x in activations.inputs(opened.model, weights, batch, names).items():
+        for name, x in activations.inputs(experiment.model, weights, batch, names).items():
             x = jnp.where(activations.real(name, batch, x)[..., None], x, 0).reshape(-1, x.shape[-1])
             sums[name] = jnp.dot(x.T, x, precision="highest")
         return sums
 
     totals = {}
     for batch in made.batches(found):
-        for name, own in jax.device_get(of_batch(opened.weights, batch)).items():
+        for name, own in jax.device_get(of_batch(experiment.weights, batch)).items():
             totals[name] = totals.get(name, 0) + own.astype(np.float64)
     missing = [name for name in names if name not in totals]
     if missing:
-        raise errors.ConfigError(f"{missing[0]!r} is of no linear layer, so it cannot be calibrated; see --targets")
+        raise errors.ConfigError(
+            f"{missing[0]!r} does not belong to a linear layer, so it has no calibration; see --targets"
+        )
     return totals
 
 
-def factorise(opened, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, calibrate=0, data=""):
-    """Writes the run `out` with factors in the place of weights; returns it, opened, and what was done.
+def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, calibrate=0, data=""):
+    """Writes the run `out` with factors instead of weights; returns it and a dict that describes the change.
 
     Weights whose factors would not be smaller stay as they are.
 
     Args:
-        opened: an `experiment.Experiment`.
+        experiment: the run to factorise.
         out: a new folder.
-        rank, energy, budget: one of them: a rank for all; the share of its energy that each weight keeps; the bytes of
-            the whole model (float32), or, up to 1, their share of what they were.
+        rank, energy, budget: exactly one of them. A rank for all weights; the share of its energy that each weight
+            keeps; or the bytes of the whole model (float32; up to 1: a share of its current bytes).
         names: regular expression for the weights.
-        calibrate: records whose activations the error is measured with; 0: the plain error.
-        data: where they are taken from; "" for the run's validation set.
+        calibrate: number of records whose activations weight the error; 0 for the plain error.
+        data: data set of the calibration, ``KIND:NAME@SPLIT``; "" for the run's validation set.
 
     Raises:
-        lwt.errors.ConfigError: none or several of rank, energy and budget; or one that leaves nothing to factorise.
+        lwt.errors.ConfigError: none or several of rank, energy and budget are given, or no weight would get smaller.
     """
     if (rank > 0) + (energy > 0) + (budget > 0) != 1 or min(rank, energy, budget) < 0:
-        raise errors.ConfigError("one of --rank, --energy and --budget should be given, above 0")
-    weights = linear.merge(opened.weights)
+        raise errors.ConfigError("give exactly one of --rank, --energy and --budget, above 0")
+    weights = linear.merge(experiment.weights)
     found = {name: decompose(weights[name]) for name in targets.select(weights, names, key="--targets")}
     before = trees.nbytes(weights)
     if rank:
@@ -213,9 +214,9 @@ def factorise(opened, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, 
         ranks = by_budget(found, int(budget * before if budget <= 1 else budget) - rest)
     ranks = {name: own for name, own in ranks.items() if own <= found[name].smaller}
     if not ranks:
-        raise errors.ConfigError(f"no factors are smaller than the {len(found)} weights themselves; lower the rank")
+        raise errors.ConfigError(f"no factors are smaller than the {len(found)} weights they replace; lower the rank")
     if calibrate:
-        seen = moments(opened, list(ranks), records=calibrate, data=data)
+        seen = moments(experiment, list(ranks), records=calibrate, data=data)
         found = {name: decompose(weights[name], seen[name]) for name in ranks}
     section = {"name": "svd", **targets.ranked(ranks)}
     adapter = {}
@@ -225,26 +226,20 @@ def factorise(opened, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYERS, 
     saved = [BYTES * math.prod(found[name].shape) - stored_bytes(found[name], own) for name, own in ranks.items()]
     done["bytes"] = before - sum(saved)
     done |= {"ranks": ranks, "energy_kept": {name: round(found[name].kept(own), 5) for name, own in ranks.items()}}
-    return new_run.write(opened, out, weights=weights, reparam=section, adapter=adapter, how=done), done
+    return new_run.write(experiment, out, weights=weights, reparam=section, adapter=adapter, how=done), done
 
 
-def main():
-    """The program."""
-    values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    given = {key: getattr(values, key) for key in ("rank", "energy", "budget", "calibrate", "data")}
-    _, done = factorise(opened, values.out, names=values.targets, **given)
-    command_line.report({"workdir": values.out, **done})
+def main(experiment, values):
+    """Factorises as the flags say."""
+    keys = ("rank", "energy", "budget", "calibrate", "data")
+    return factorise(experiment, values.out, names=values.targets, **{key: getattr(values, key) for key in keys})[1]
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder of the new run.")
     flags.DEFINE_integer("rank", 0, "Rank of every weight.")
     flags.DEFINE_float("energy", 0.0, "Share of its energy that every weight keeps.")
-    flags.DEFINE_float("budget", 0.0, "Bytes of the whole model in float32; up to 1: their share of what it has.")
+    flags.DEFINE_float("budget", 0.0, "Bytes of the whole model in float32; up to 1: a share of its current bytes.")
     flags.DEFINE_string("targets", svd.LAYERS, "Regular expression for the names of the weights.")
-    flags.DEFINE_integer("calibrate", 0, "Records whose activations say which errors matter; 0: all alike.")
-    flags.DEFINE_string("data", "", "Of the calibration, KIND:NAME@SPLIT; default: the validation set.")
-    command_line.run(main, required=["workdir", "out"])
+    flags.DEFINE_integer("calibrate", 0, "Records whose activations weight the error; 0: the plain error.")
+    flags.DEFINE_string("data", "", "Data set of the calibration, KIND:NAME@SPLIT; default: the validation set.")
+    program.run(main)

@@ -1,8 +1,8 @@
-"""Gates on heads and hidden units: what each is worth to a trained model, and the model without some of them.
+"""Gates on heads and hidden units: scores of their importance, and the model without some of them.
 
-A head gives ``ξ_h · ctx_h W_h`` to its layer, where `ctx_h` `[t k]` is its output, `W_h` its rows of the kernel
-``out``, and the gate ξ_h is 1. A hidden unit is alike, with one row of the kernel ``fc2``. Gates are therefore a
-function of the weights alone, and no model knows of them.
+A head adds ``ξ_h · ctx_h W_h`` to its layer, where `ctx_h` `[t k]` is its output, `W_h` its rows of the kernel
+``out``, and the gate ξ_h is 1. A hidden unit works the same, with one row of the kernel ``fc2``. So a gate is a
+function of the weights, and models need no code for it.
 """
 
 import functools
@@ -16,38 +16,40 @@ import numpy as np
 from lwt import errors, trees
 from lwt.layers import linear
 
-KINDS = {"heads": ("out", ("query", "key", "value")), "units": ("fc2", ("fc1",))}  # last product, and those before it
+KINDS = {
+    "heads": ("out", ("query", "key", "value")),
+    "units": ("fc2", ("fc1",)),
+}  # kind: last kernel, and the kernels before it
 OVER = ("examples", "positions")
 
 
-def parts_of(opened, kind):
-    """The parts of a run's model that have heads, or hidden units, to lose: ``{module: sized.Part}``.
+def parts_of(experiment, kind):
+    """The modules of a run's model whose heads or hidden units can be removed: ``{module: sublayers.Part}``.
 
     Args:
-        opened: an `experiment.Experiment`.
         kind: "heads" or "units".
 
     Raises:
-        lwt.errors.ConfigError: the model has none, or its attention is another than softmax attention.
+        lwt.errors.ConfigError: the model has none, or its attention is not softmax attention.
     """
-    model = opened.model
+    model = experiment.model
     every = model.parts() if hasattr(model, "parts") else {}
     found = {name: part for name, part in every.items() if part.is_attention == (kind == "heads") and part.size}
     can = {name: part for name, part in found.items() if part.can_lose}
     if not can:
-        why = f"such as {next(iter(found))}, are of another kind than softmax attention" if found else "it has none"
+        why = f"{next(iter(found))} is not softmax attention" if found else "it has none"
         raise errors.ConfigError(
-            f"{opened.workdir}: no {kind} of model.name={opened.config.model.name!r} can be taken out: {why}"
+            f"{experiment.workdir}: cannot remove {kind} of model.name={experiment.config.model.name!r}: {why}"
         )
     return can
 
 
 def kernel_of(name, kind):
-    """The name of the last kernel of a part."""
+    """The name of the last kernel of a module."""
     return f"{name}/{KINDS[kind][0]}/kernel"
 
 
-def scores(opened, kind, batches, *, over="examples"):
+def scores(experiment, kind, *, batches, over="examples"):
     """The expected sensitivity of the loss to each gate (Michel et al. 2019, arXiv 1905.10650, equation 2)
 
         I_h = E_x |∂L(x) / ∂ξ_h| = E_x |Σ_t ⟨∂L/∂ctx_h(t), ctx_h(t)⟩|
@@ -55,77 +57,77 @@ def scores(opened, kind, batches, *, over="examples"):
     as ``{module: [heads]}``. L(x) is the task's loss of example x, summed over its tokens, without dropout.
 
     Args:
-        opened: an `experiment.Experiment`.
         kind: "heads" or "units".
-        batches: evaluation batches, one example a row.
-        over: "examples" as in the equation; "positions": with the sum over t outside of the absolute value, as in the
+        batches: evaluation batches, one example per row.
+        over: "examples" as in the equation; "positions" moves the sum over t outside the absolute value, as in the
             authors' code for BERT.
     """
-    parts = parts_of(opened, kind)
+    parts = parts_of(experiment, kind)
 
     def total(gates, weights, batch):
         names = {name: kernel_of(name, kind) for name in gates}
         gated = {at: Gated(weights[at], gates[name], over == "positions") for name, at in names.items()}
-        apply = functools.partial(opened.model.apply, {"params": trees.unflatten(weights | gated)})
-        return opened.task.loss(apply, batch, train=False)[0]
+        apply = functools.partial(experiment.model.apply, {"params": trees.unflatten(weights | gated)})
+        return experiment.task.loss(apply, batch, train=False)[0]
 
     gradient = jax.jit(jax.grad(total))
     sums, examples = {name: np.zeros(part.size) for name, part in parts.items()}, 0
     for batch in batches:
         rows = len(next(iter(batch.values())))
-        found = gradient({name: jnp.ones((rows, part.size)) for name, part in parts.items()}, opened.weights, batch)
+        found = gradient({name: jnp.ones((rows, part.size)) for name, part in parts.items()}, experiment.weights, batch)
         for name, by_row in jax.device_get(found).items():
             sums[name] += np.abs(by_row, dtype=np.float64).sum(0)
         examples += int((batch["example"] >= 0).sum()) if "example" in batch else rows
     return {name: values / max(examples, 1) for name, values in sums.items()}
 
 
-def magnitudes(opened, kind):
+def magnitudes(experiment, kind):
     """The Frobenius norm of each head's (or unit's) rows of the last kernel: ``{module: [heads]}``."""
     found = {}
-    for name, part in parts_of(opened, kind).items():
-        kernel = np.asarray(linear.dense(opened.weights[kernel_of(name, kind)]))
+    for name, part in parts_of(experiment, kind).items():
+        kernel = np.asarray(linear.dense(experiment.weights[kernel_of(name, kind)]))
         found[name] = np.linalg.norm(kernel.reshape(part.size, -1), axis=1)
     return found
 
 
-def random(opened, kind, *, seed):
-    """Scores that mean nothing: ``{module: [heads]}``, uniform in [0, 1)."""
+def random(experiment, kind, *, seed):
+    """Random scores as a baseline: ``{module: [heads]}``, uniform in [0, 1)."""
     generator = np.random.default_rng(seed)
-    return {name: generator.random(part.size) for name, part in parts_of(opened, kind).items()}
+    return {name: generator.random(part.size) for name, part in parts_of(experiment, kind).items()}
 
 
 def normalised(scores):
-    """Scores with an L2 norm of 1 in every module, as the paper has them (after Molchanov et al. 2017)."""
+    """Scores with an L2 norm of 1 in every module, as in the paper (after Molchanov et al. 2017)."""
     return {name: values / max(np.linalg.norm(values), 1e-30) for name, values in scores.items()}
 
 
 def order(scores):
-    """All ``(module, index)``, the least score first."""
+    """All ``(module, index)`` by ascending score."""
     every = [(value, name, i) for name, values in scores.items() for i, value in enumerate(values)]
     return [(name, i) for _, name, i in sorted(every)]
 
 
-def without(scores, dropped):
-    """``{module: [heads] bool}``, False for the ``(module, index)`` among `dropped`."""
+def drop(scores, dropped):
+    """The mask ``{module: [heads] bool}`` that is False for every ``(module, index)`` in `dropped`."""
     keep = {name: np.ones(len(values), bool) for name, values in scores.items()}
     for name, i in dropped:
         keep[name][i] = False
     return keep
 
 
-def least(scores, share):
-    """What is kept, as of `without`, when that share of all, those of least score, are dropped."""
+def drop_least(scores, share):
+    """The mask (see `drop`) that drops this share of all, those with the lowest scores."""
     ranked = order(scores)
-    return without(scores, itertools.islice(ranked, round(share * len(ranked))))
+    return drop(scores, itertools.islice(ranked, round(share * len(ranked))))
 
 
-def masked(weights, keep, kind):
-    """The weights with gates of 0 where `keep` is False: the same shapes.
+def masked(weights, keep, *, kind):
+    """The weights with gates of 0 where `keep` is False, in the same shapes.
 
     Args:
         weights: flat dict of arrays or nodes.
         keep: ``{module: [heads] bool}``.
+        kind: "heads" or "units".
     """
     kernels = {}
     for name, kept in keep.items():
@@ -134,15 +136,16 @@ def masked(weights, keep, kind):
     return weights | kernels
 
 
-def removed(weights, keep, kind):
-    """``(weights, sizes)`` of the smaller model, whose function is that of `masked`: the arrays are cut for real.
+def removed(weights, keep, *, kind):
+    """The smaller model that computes the same function as `masked`.
 
     Args:
         weights: flat dict of arrays.
         keep: ``{module: [heads] bool}``.
+        kind: "heads" or "units".
 
     Returns:
-        The weights, and ``{module: heads left}`` for the model's field ``sizes``.
+        The smaller arrays, and ``{module: heads left}`` for the model's field ``sizes``.
     """
     last, first = KINDS[kind]
     weights = dict(weights)
@@ -165,13 +168,12 @@ def _rows(kept, rows):
 
 @flax.struct.dataclass
 class Gated(linear.Node):
-    """``(ξ ∘ x) W``: the inputs of a kernel, in groups of equal width, times a gate for each row of the batch.
+    """``(ξ ∘ x) W``: the inputs of a kernel, in groups of equal width, times one gate per group and batch row.
 
     Attributes:
         base: `[in out]`, an array or another node.
         gates: `[b groups]`.
-        each: whether the gradient of a gate is the sum over the positions of the absolute values of what belongs to
-            each (it is then no gradient), and not the sum.
+        each: replaces the gradient of a gate, a sum over positions, by the sum of the absolute values.
     """
 
     base: jax.Array
@@ -194,8 +196,13 @@ def _spread_plainly(gates, positions):
     return jnp.broadcast_to(gates[:, None, :, None], (gates.shape[0], positions, gates.shape[1], 1))
 
 
+def _spread_forward(gates, positions):
+    return _spread_plainly(gates, positions), None
+
+
+def _spread_backward(positions, _, cotangent):
+    return (jnp.abs(cotangent).sum(axis=(1, 3)),)
+
+
 _spread = jax.custom_vjp(_spread_plainly, nondiff_argnums=(1,))
-_spread.defvjp(
-    lambda gates, positions: (_spread_plainly(gates, positions), None),
-    lambda positions, _, cotangent: (jnp.abs(cotangent).sum(axis=(1, 3)),),
-)
+_spread.defvjp(_spread_forward, _spread_backward)

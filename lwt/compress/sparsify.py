@@ -1,11 +1,11 @@
-"""Unstructured pruning at once: a run whose smallest single weights are 0, and nothing else is changed.
+"""One-shot unstructured pruning: sets the smallest weights of a run to 0 and changes nothing else.
 
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-s80 --sparsity=0.8 --scope=global
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-2of4 --pattern=2:4
     python train.py --config=configs/lightweight.py:base=runs/mt-s80,method=prune --workdir=runs/mt-s80-tuned
 
-Which weights go, and of which arrays, `lwt/reparam/prune.py` says; training with method=prune and no sparsity keeps the
-zeros. Arrays keep their shapes, so that neither bytes nor time get less. The last line is one JSON object.
+`lwt/reparam/prune.py` chooses the weights; training with method=prune and no sparsity keeps the zeros. Arrays keep
+their shapes, so neither size nor time shrinks. The last line of output is one JSON object.
 """
 
 import re
@@ -14,62 +14,58 @@ import jax.numpy as jnp
 from absl import flags
 
 from lwt import errors
+from lwt.compress import program
 from lwt.layers import linear
-from lwt.machine import command_line
 from lwt.reparam import prune
-from lwt.training import experiment, new_run
+from lwt.training import new_run
 
 
-def sparsify(opened, out, *, sparsity=0.0, pattern=(), scope="layer", names=prune.Prune.targets):
-    """Writes the run `out` with zeros; returns it, opened, and what was done.
+def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=prune.Prune.targets):
+    """Writes the run `out` with zeros; returns it and a dict that describes the change.
 
     Args:
-        opened: an `experiment.Experiment`.
+        experiment: the run to prune.
         out: a new folder.
-        sparsity: the share of the weights that goes; or
-        pattern: ``(n, m)``, n of every m in a row along the inputs stay.
+        sparsity: the share of the weights to set to 0; or
+        pattern: ``(n, m)`` to keep n of every m weights in a row along the inputs.
         scope: of the sparsity, "layer" or "global".
         names: regular expression for the arrays.
 
     Raises:
-        lwt.errors.ConfigError: neither or both of sparsity and pattern; or see `prune.Prune`.
+        lwt.errors.ConfigError: neither or both of sparsity and pattern are given; or see `prune.Prune`.
     """
     if bool(sparsity) == bool(pattern):
-        raise errors.ConfigError("one of --sparsity and --pattern should be given")
+        raise errors.ConfigError("give either --sparsity or --pattern")
     pruning = prune.Prune(sparsity=sparsity, pattern=pattern, scope=scope, targets=names)
-    weights = linear.merge(opened.weights)
+    weights = linear.merge(experiment.weights)
     targets = pruning.select(weights)
     made = pruning.expand(weights, {}, 0)
     left, of = (sum(int(count(made[name])) for name in targets) for count in (jnp.count_nonzero, jnp.size))
     done = {"method": "sparsify", "kept": left, "of": of}
-    return new_run.write(opened, out, weights=made, how=done), done
+    return new_run.write(experiment, out, weights=made, how=done), done
 
 
 def pattern_of(text):
-    """``(n, m)`` of ``"n:m"``, ``()`` of ``""``.
+    """Parses ``"n:m"`` to ``(n, m)`` and ``""`` to ``()``.
 
     Raises:
-        lwt.errors.ConfigError: it is neither.
+        lwt.errors.ConfigError: the text is neither.
     """
     if text and not re.fullmatch(r"\d+:\d+", text):
-        raise errors.ConfigError(f"--pattern={text}: N:M is expected, such as 2:4")
+        raise errors.ConfigError(f"--pattern={text} must be N:M, such as 2:4")
     return tuple(map(int, filter(None, text.split(":"))))
 
 
-def main():
-    """The program: writes the run, and prints how many weights are left."""
-    values = flags.FLAGS
-    given = dict(sparsity=values.sparsity, pattern=pattern_of(values.pattern), scope=values.scope, names=values.targets)
-    _, done = sparsify(experiment.load(values.workdir, checkpoint=values.checkpoint), values.out, **given)
-    command_line.report({"workdir": values.out, **done})
+def main(experiment, values):
+    """Prunes as the flags say."""
+    pattern = pattern_of(values.pattern)
+    settings = dict(sparsity=values.sparsity, pattern=pattern, scope=values.scope, names=values.targets)
+    return sparsify(experiment, values.out, **settings)[1]
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder of the new run.")
-    flags.DEFINE_float("sparsity", 0.0, "Share of the weights that goes.")
-    flags.DEFINE_enum("scope", "layer", prune.SCOPES, "Of each array, or of all together by one threshold.")
-    flags.DEFINE_string("pattern", "", "N:M, in the place of a sparsity: N of any M weights along the inputs stay.")
+    flags.DEFINE_float("sparsity", 0.0, "Share of the weights to set to 0.")
+    flags.DEFINE_enum("scope", "layer", prune.SCOPES, "Apply the sparsity to each array, or to all by one threshold.")
+    flags.DEFINE_string("pattern", "", "N:M instead of a sparsity: keep N of every M weights along the inputs.")
     flags.DEFINE_string("targets", prune.Prune.targets, "Regular expression for the names of the arrays.")
-    command_line.run(main, required=["workdir", "out"])
+    program.run(main)

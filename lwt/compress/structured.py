@@ -1,13 +1,13 @@
-"""Structured pruning: a run with fewer heads, hidden units or layers than another, whose arrays are smaller for real.
+"""Structured pruning: removes heads, hidden units or layers of a run, so that its arrays get smaller.
 
     python -m lwt.compress.structured --workdir=runs/mt --out=runs/mt-heads40 --heads=0.4
     python -m lwt.compress.structured --workdir=runs/mt --out=runs/mt-small --units=0.5 --layers=encoder/layer_3
     python train.py --config=configs/lightweight.py:base=runs/mt-heads40,epochs=2 --workdir=runs/mt-heads40-tuned
 
-Of all heads (or units) of the model together, or of those in --modules, the share with the lowest scores goes; see
-`gates.py`. Decoding gets faster by what the decoder loses: --modules='decoder/.*'. What is left of a module is in the
-config's ``model.sizes``, so that the new run is an ordinary one. Layers are named by the user; those behind a removed
-one move up. The last line is one JSON object.
+It removes the share of all heads (or units) with the lowest scores (`gates.py`), or of those in --modules. Decoding
+gets faster where the decoder shrinks: --modules='decoder/.*'. The config's ``model.sizes`` holds the sizes of the
+pruned modules, so the new run is an ordinary one. The user names the layers to remove; later layers move up. The last
+line of output is one JSON object.
 """
 
 import itertools
@@ -16,76 +16,80 @@ import re
 from absl import flags
 
 from lwt import errors, trees
-from lwt.compress import gates
+from lwt.compress import gates, program
 from lwt.layers import linear
-from lwt.machine import command_line
-from lwt.training import experiment, new_run
+from lwt.training import new_run
 
 SCORES = ("gradient", "magnitude", "random")
 LAYER = re.compile(r"(?P<stack>encoder/layer|decoder/layer|block)_(?P<index>\d+)(?P<rest>/.*)?")
 COUNTS = {"encoder/layer": "encoder_layers", "decoder/layer": "decoder_layers", "block": "layers"}
 
 
-def prune(opened, out, *, heads=0.0, units=0.0, layers=(), modules=".*", scores="gradient", **options):
-    """Writes the run `out` without those heads, units and layers; returns it, opened, and what was done.
+def prune(experiment, out, *, heads=0.0, units=0.0, layers=(), modules=".*", scores="gradient", **options):
+    """Writes the run `out` without some heads, units and layers; returns it and a dict that describes the change.
 
     Args:
-        opened: an `experiment.Experiment`.
+        experiment: the run to prune.
         out: a new folder.
-        heads, units: shares that go, in [0, 1], of those of the chosen modules.
+        heads, units: shares to remove, in [0, 1], of those in the chosen modules.
         modules: regular expression for whole names of modules that may lose some, such as "decoder/.*".
-        layers: names of layers that go, such as "encoder/layer_3".
-        scores: "gradient" (`gates.scores`), "magnitude" or "random".
+        layers: names of layers to remove, such as "encoder/layer_3".
+        scores: one of `SCORES`.
         options: of `scores_of`.
 
     Raises:
-        lwt.errors.ConfigError: nothing is to go; the model has no such parts; a share or a layer is wrong.
+        lwt.errors.ConfigError: there is nothing to remove; the model has no such parts; a share or a layer is wrong.
     """
     shares = {kind: share for kind, share in (("heads", heads), ("units", units)) if share}
     if not shares and not layers:
-        raise errors.ConfigError("nothing is to go: give --heads, --units or --layers")
-    weights, model = linear.merge(opened.weights), {}
-    sizes = dict(getattr(opened.model, "sizes", None) or {})
+        raise errors.ConfigError("nothing to remove: give --heads, --units or --layers")
+    weights, model = linear.merge(experiment.weights), {}
+    sizes = dict(getattr(experiment.model, "sizes", None) or {})
     done = {"method": "structured", "scores": scores, "parameters_before": trees.count(weights)}
     for kind, share in shares.items():
         if not 0 <= share <= 1:
-            raise errors.ConfigError(f"--{kind}={share} should be a share in [0, 1]")
-        found = scores_of(opened, kind, scores, **options)
-        keep = gates.least({name: found[name] for name in trees.matching(found, modules, what="--modules")}, share)
-        weights, left = gates.removed(weights, keep, kind)
+            raise errors.ConfigError(f"--{kind}={share} must be in [0, 1]")
+        found = scores_of(experiment, kind, which=scores, **options)
+        keep = gates.drop_least({name: found[name] for name in trees.matching(found, modules, what="--modules")}, share)
+        weights, left = gates.removed(weights, keep, kind=kind)
         sizes |= left
         done[kind] = {"left": sum(left.values()), "before": sum(map(len, keep.values()))}
     if layers:
-        weights, sizes, model = without_layers(weights, sizes, layers)
+        weights, sizes, model = without_layers(weights, layers, sizes=sizes)
         done["layers"] = list(layers)
-    if sizes or "sizes" in opened.config.model:
+    if sizes or "sizes" in experiment.config.model:
         model["sizes"] = sizes
     done |= {"parameters": trees.count(weights), "sizes": sizes}
-    return new_run.write(opened, out, weights=weights, model=model, how=done), done
+    return new_run.write(experiment, out, weights=weights, model=model, how=done), done
 
 
-def scores_of(opened, kind, which, *, data="", examples=0, normalise=False, seed=0):
-    """``{module: [heads]}`` by the name of the scores.
+def scores_of(experiment, kind, *, which, data="", examples=0, normalise=False, seed=0):
+    """Scores of heads or units, ``{module: [heads]}``.
 
     Args:
         kind: "heads" or "units".
-        which: of `SCORES`.
-        data: where gradients are taken from; "" for the run's validation set.
-        examples: so many of its records; 0: all.
-        normalise: whether their scores get an L2 norm of 1 in every module.
+        which: "gradient" (`gates.scores`), "magnitude" or "random".
+        data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
+        examples: number of its records to use; 0 for all.
+        normalise: whether gradient scores get an L2 norm of 1 in every module.
         seed: of random scores.
     """
     if which == "gradient":
-        found = gates.scores(opened, kind, opened.batches(data, limit=examples))
+        found = gates.scores(experiment, kind, batches=experiment.batches(data, limit=examples))
         return gates.normalised(found) if normalise else found
-    return gates.magnitudes(opened, kind) if which == "magnitude" else gates.random(opened, kind, seed=seed)
+    return gates.magnitudes(experiment, kind) if which == "magnitude" else gates.random(experiment, kind, seed=seed)
 
 
-def without_layers(weights, sizes, layers):
-    """``(weights, sizes, model)`` without layers, the others in their old order; `model` counts them, by config key.
+def without_layers(weights, layers, *, sizes):
+    """``(weights, sizes, model)`` without some layers. The others keep their order; `model` has their new numbers.
+
+    Args:
+        weights: flat dict of arrays.
+        layers: names of the layers to remove.
+        sizes: the config's ``model.sizes``.
 
     Raises:
-        lwt.errors.ConfigError: there is no such layer, or none is left of a stack.
+        lwt.errors.ConfigError: there is no such layer, or a stack would lose all its layers.
     """
     found = {}  # stack -> index -> name
     for match in filter(None, map(LAYER.match, weights)):
@@ -93,12 +97,12 @@ def without_layers(weights, sizes, layers):
     every = [name for stack in found.values() for name in stack.values()]
     for layer in layers:
         if layer not in every:
-            raise errors.ConfigError(f"--layers={layer}: there is no such layer; {errors.suggest(layer, every)}")
+            raise errors.ConfigError(f"--layers={layer}: the model has no such layer; {errors.suggest(layer, every)}")
     renamed, model = {}, {}
     for stack, names in found.items():
         kept = [name for _, name in sorted(names.items()) if name not in layers]
         if not kept:
-            raise errors.ConfigError(f"--layers={','.join(layers)}: no layer of {stack} would be left")
+            raise errors.ConfigError(f"--layers={','.join(layers)} removes every layer of {stack}")
         renamed |= dict(zip(kept, map(f"{stack}_{{}}".format, itertools.count())))
         if len(kept) < len(names):
             model[COUNTS[stack]] = len(kept)
@@ -114,27 +118,20 @@ def without_layers(weights, sizes, layers):
     return new_names(weights), new_names(sizes), model
 
 
-def main():
-    """The program: writes the run, and prints what is left."""
-    values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+def main(experiment, values):
+    """Prunes as the flags say."""
     keys = ("heads", "units", "layers", "modules", "scores", "data", "examples", "normalise", "seed")
-    given = {key: getattr(values, key) for key in keys}
-    _, done = prune(opened, values.out, **given)
-    command_line.report({"workdir": values.out, **done})
+    return prune(experiment, values.out, **{key: getattr(values, key) for key in keys})[1]
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder of the new run.")
-    flags.DEFINE_float("heads", 0.0, "Share of all heads that goes.")
-    flags.DEFINE_float("units", 0.0, "Share of all hidden units that goes.")
-    flags.DEFINE_list("layers", [], "Layers that go, such as encoder/layer_3, separated by commas.")
+    flags.DEFINE_float("heads", 0.0, "Share of all heads to remove.")
+    flags.DEFINE_float("units", 0.0, "Share of all hidden units to remove.")
+    flags.DEFINE_list("layers", [], "Layers to remove, such as encoder/layer_3, separated by commas.")
     flags.DEFINE_string("modules", ".*", "Regular expression for the modules that may lose heads and units.")
-    flags.DEFINE_enum("scores", "gradient", SCORES, "What heads and units are ranked by.")
-    flags.DEFINE_string("data", "", "Of the gradients, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("examples", 0, "So many of its records; 0: all.")
-    flags.DEFINE_boolean("normalise", False, "Rank by gradients with an L2 norm of 1 in every module.")
-    flags.DEFINE_integer("seed", 0, "Of random scores.")
-    command_line.run(main, required=["workdir", "out"])
+    flags.DEFINE_enum("scores", "gradient", SCORES, "What ranks heads and units.")
+    flags.DEFINE_string("data", "", "Data set of the gradients, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("examples", 0, "Number of its records to use; 0: all.")
+    flags.DEFINE_boolean("normalise", False, "Scale gradient scores to an L2 norm of 1 in every module.")
+    flags.DEFINE_integer("seed", 0, "Seed of random scores.")
+    program.run(main)

@@ -75,7 +75,7 @@ class Measure:
 
     def __call__(self, keep):
         """The figure with the heads that `keep`, ``{module: [heads] bool}``, leaves."""
-        weights = gates.masked(self._opened.weights, keep, "heads")
+        weights = gates.masked(self._opened.weights, keep, kind="heads")
         masked = self._opened.with_weights(weights, name="masked", step=self._opened.step)
         value = masked.evaluate(self._data, limit=self._limit)[0][self.metric]
         self._say(value)
@@ -99,7 +99,7 @@ def ablations(measure, scores):
         every = [(name, i) for i in range(len(values))]
         for head in every:
             others = [other for other in every if other != head]
-            found[head] = measure(gates.without(scores, [head])), measure(gates.without(scores, others))
+            found[head] = measure(gates.drop(scores, [head])), measure(gates.drop(scores, others))
     return found
 
 
@@ -111,7 +111,7 @@ def curve(opened, measure, scores, *, shares, seeds):
     for order, seed, values in ranked:
         points.append(Point(order, seed, 0.0, len(gates.order(values)), measure.whole))
         for share in shares:
-            keep = gates.least(values, share)
+            keep = gates.drop_least(values, share)
             left = sum(int(kept.sum()) for kept in keep.values())
             points.append(Point(order, seed, share, left, measure(keep)))
     return points
@@ -127,7 +127,7 @@ def main():
     if not all(0 < share <= 1 for share in shares):
         raise errors.ConfigError(f"--shares={','.join(values.shares)}: each should be above 0, and at most 1")
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    scores = gates.scores(opened, "heads", opened.batches(limit=values.examples), over=values.over)
+    scores = gates.scores(opened, "heads", batches=opened.batches(limit=values.examples), over=values.over)
     ranking = gates.normalised(scores) if values.normalise else scores
     total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)
     measure = Measure(opened, metric=values.metric, data=values.data, limit=values.limit, total=total)

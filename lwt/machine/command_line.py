@@ -1,4 +1,4 @@
-"""What train.py and eval.py share: flags, several processes, and errors as one line."""
+"""What all programs share: flags, several processes, the log, and errors as one line."""
 
 import json
 import logging
@@ -11,20 +11,36 @@ from absl import app, flags
 from lwt import errors
 from lwt.machine import memory
 
-_COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run of several processes.")
-_PROCESSES = flags.DEFINE_integer("processes", 1, "How many processes there are.")
-_PROCESS = flags.DEFINE_integer("process", 0, "The number of this process.")
+_COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
+_PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.")
+_PROCESS = flags.DEFINE_integer("process", 0, "Index of this process, from 0.")
+
+
+def define_run(*, workdir="Folder of a run or bundle.", checkpoint="best", out=""):
+    """Declares --workdir and --checkpoint, which name the run to read, and --out if `out` gives its help text."""
+    flags.DEFINE_string("workdir", None, workdir)
+    flags.DEFINE_string("checkpoint", checkpoint, "best, last or a step; a bundle has only one.")
+    if out:
+        flags.DEFINE_string("out", None, out)
 
 
 def run(main, *, required):
-    """Parses the flags and calls ``main()``. What a user can mend ends as one line and exit code 2."""
+    """Parses the flags, prepares the process and calls ``main()``.
+
+    An error that the user can fix (`lwt.errors.LwtError`, or a wrong flag) ends the program with one line on standard
+    error and exit code 2.
+
+    Args:
+        main: a function without arguments.
+        required: names of the flags that must be given.
+    """
     memory.settle()
     app.define_help_flags()
     flags.mark_flags_as_required(required)
     try:
         rest = flags.FLAGS(sys.argv)[1:]
         for name in required:
-            getattr(flags.FLAGS[name].value, "lock", None)  # raises if it is a config whose file is not there
+            getattr(flags.FLAGS[name].value, "lock", None)  # raises if it is a config whose file does not exist
         if rest:
             raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
     except Exception as error:
@@ -38,28 +54,32 @@ def run(main, *, required):
 
 
 def show_log():
-    """Prints what the package and the program log (what was left out of the data, what a checkpoint fell back to)."""
+    """Prints to standard output what the package and the program log, such as records left out of the data."""
     console = logging.StreamHandler(sys.stdout)
     console.setFormatter(logging.Formatter("%(message)s"))
-    for name in ("lwt", "__main__"):  # a module of lwt that is run by python -m is the latter
+    for name in ("lwt", "__main__"):  # a module run by python -m logs as __main__
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [console], False
         logger.setLevel(logging.INFO)
 
 
 def fail(message):
-    """One line on standard error, exit code 2."""
+    """Prints one line on standard error and exits with code 2."""
     print("error: " + " ".join(message.split()), file=sys.stderr, flush=True)
     sys.exit(2)
 
 
 def distribute():
-    """Joins the other processes, if the flags name any; nothing of jax may have run before."""
+    """Connects to the other processes if the flags name any; must run before any other use of jax.
+
+    Raises:
+        lwt.errors.ConfigError: the flags contradict each other, or the coordinator's address is wrong.
+    """
     coordinator, processes, process = _COORDINATOR.value, _PROCESSES.value, _PROCESS.value
     if not 0 <= process < processes or (processes > 1 and not coordinator):
         raise errors.ConfigError(
-            f"--process={process} --processes={processes} --coordinator={coordinator!r}: processes count from 0, and "
-            "several need the HOST:PORT of number 0 as --coordinator"
+            f"--process={process} --processes={processes} --coordinator={coordinator!r}: processes are numbered from "
+            "0, and several need the HOST:PORT of process 0 as --coordinator"
         )
     if coordinator:
         import jax
@@ -73,20 +93,20 @@ def distribute():
 
 
 def is_first_process():
-    """True where results are printed."""
+    """Whether this is process 0, the one that prints results."""
     import jax
 
     return jax.process_index() == 0
 
 
 def report(figures):
-    """Prints figures as one JSON line, the last line of the output."""
+    """Prints figures as one JSON line, on process 0 only. A program's last line of output is its report."""
     if is_first_process():
         print(json.dumps(figures), flush=True)
 
 
 def _explain(error):
-    """What is wrong with the flags, in a sentence: ml_collections wraps it in a KeyError's repr or in a traceback."""
+    """Says in one sentence which flag is wrong: ml_collections wraps the cause in a KeyError's repr or a traceback."""
     text = str(error).strip() or type(error).__name__
     if isinstance(error, OSError):
         path = pathlib.Path(text.rsplit("'", 2)[-2] if text.count("'") > 1 else text)

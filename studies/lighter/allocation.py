@@ -97,7 +97,7 @@ def run(entry, workdir):
             share = entry.arguments["rank"] / entry.source.arguments["rank"]
             pattern = compose.build(opened.config.reparam).targets
             given = dict(budget=share, which=entry.arguments["ranks"], pattern=pattern)
-            allocate_ranks.reallocate(opened, opened.base(), folder, **given)
+            allocate_ranks.reallocate(opened, folder, base=opened.base(), **given)
     return study.run(entry, workdir, measure, record=RECORD)
 
 

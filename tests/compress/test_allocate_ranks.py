@@ -47,7 +47,7 @@ def test_sensitivity_is_a_finite_difference(runs):
     base, moved = runs
     found = allocate_ranks.updates(moved.weights, base.weights)
     (batch,) = map(jax.device_put, moved.batches(limit=4))
-    (products,) = allocate_ranks.sensitivities(moved, found, [batch])
+    (products,) = allocate_ranks.sensitivities(moved, found, batches=[batch])
 
     @jax.jit
     def loss(weights):
@@ -92,21 +92,21 @@ def test_allocation_is_the_best_of_its_size():
     scores = {"a": np.array([5.0, 1.0, 4.0]), "b": np.array([0.5, 3.0]), "c": np.array([0.1])}
     every = [(name, i) for name, own in scores.items() for i in range(len(own))]
     for count in range(1, len(every) + 1):
-        kept = allocate_ranks.allocate(scores, dict.fromkeys(scores, 10), 10 * count + 9)
+        kept = allocate_ranks.allocate(scores, dict.fromkeys(scores, 10), budget=10 * count + 9)
         best = max(itertools.combinations(every, count), key=lambda chosen: sum(scores[n][i] for n, i in chosen))
         assert {(name, i) for name, own in kept.items() for i in own.tolist()} == set(best)
-    kept = allocate_ranks.allocate(scores, {"a": 7, "b": 3, "c": 1}, 11)  # what does not fit is passed over
+    kept = allocate_ranks.allocate(scores, {"a": 7, "b": 3, "c": 1}, budget=11)  # what does not fit is passed over
     assert {name: own.tolist() for name, own in kept.items()} == {"a": [0], "b": [1], "c": [0]}
 
 
 @pytest.mark.parametrize("which", allocate_ranks.SCORES)
 def test_a_run_within_the_budget(runs, tmp_path, which):
     base, moved = runs
-    whole, done = allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "all"), budget=1.0, which=which)
+    whole, done = allocate_ranks.reallocate(moved, str(tmp_path / "all"), base=base.weights, budget=1.0, which=which)
     assert done["ranks"] == {QUERY: 3, FC1: 2} and done["score_kept"] == 1
     for name, w in moved.weights.items():
         np.testing.assert_allclose(whole.weights[name], w, atol=1e-5)
-    small, done = allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "part"), budget=150, which=which)
+    small, done = allocate_ranks.reallocate(moved, str(tmp_path / "part"), base=base.weights, budget=150, which=which)
     assert done["parameters"] == 64 * sum(done["ranks"].values()) == 128 and done["parameters_before"] == 320
     for name in (QUERY, FC1):
         change = np.asarray(small.weights[name] - base.weights[name])
@@ -116,5 +116,5 @@ def test_a_run_within_the_budget(runs, tmp_path, which):
         left = np.sort(np.concatenate([*values.values()]))[:3]
         missing = [np.linalg.norm(small.weights[name] - moved.weights[name]) for name in values]
         assert np.hypot(*missing) == pytest.approx(np.linalg.norm(left), rel=1e-4)
-    with pytest.raises(errors.ConfigError, match="no room"):
-        allocate_ranks.reallocate(moved, base.weights, str(tmp_path / "none"), budget=5, which="energy")
+    with pytest.raises(errors.ConfigError, match="too small for one direction"):
+        allocate_ranks.reallocate(moved, str(tmp_path / "none"), base=base.weights, budget=5, which="energy")

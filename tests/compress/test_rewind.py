@@ -33,5 +33,5 @@ def test_a_ticket_starts_from_the_first_weights_and_keeps_its_zeros(tiny, tmp_pa
     trained = experiment.load(tmp_path / "trained")
     np.testing.assert_array_equal(trained.weights[NAME] == 0, made.weights[NAME] == 0)
     assert np.abs(trained.weights[NAME] - made.weights[NAME]).max() > 0.01
-    with pytest.raises(errors.ConfigError, match="ticket should have reparam.name='prune', not 'none'"):
+    with pytest.raises(errors.ConfigError, match="ticket has reparam.name='none'; rewinding needs 'prune'"):
         rewind.rewind(made, tmp_path / "again")

@@ -59,8 +59,8 @@ def cut(model):
     for kind, choices in KEEP.items():
         names = [name for name, part in model.parts().items() if part.is_attention == (kind == "heads")]
         keep = {name: np.array(kept, bool) for name, kept in zip(names, choices)}
-        masked = gates.masked(masked, keep, kind)
-        smaller, left = gates.removed(smaller, keep, kind)
+        masked = gates.masked(masked, keep, kind=kind)
+        smaller, left = gates.removed(smaller, keep, kind=kind)
         sizes |= left
     return masked, smaller, model.clone(sizes=flax.core.freeze(sizes))
 
@@ -104,16 +104,18 @@ def test_layers_that_do_nothing_can_go():
         n: w * 0 for n, w in weights.items() if n.startswith(("encoder/layer_0", "decoder/layer_0")) and "norm" not in n
     }
     smaller, sizes, counts = structured.without_layers(
-        weights, {"encoder/layer_1/mlp": 12, "decoder/layer_0/mlp": 3}, ["encoder/layer_0", "decoder/layer_0"]
+        weights,
+        ["encoder/layer_0", "decoder/layer_0"],
+        sizes={"encoder/layer_1/mlp": 12, "decoder/layer_0/mlp": 3},
     )
     assert sizes == {"encoder/layer_0/mlp": 12} and counts == {"encoder_layers": 1, "decoder_layers": 1}
     small = model.clone(**counts)
     outputs = [m.apply({"params": trees.unflatten(w)}, batch) for m, w in ((model, weights | idle), (small, smaller))]
     np.testing.assert_allclose(*outputs, atol=1e-5)
-    with pytest.raises(errors.ConfigError, match="no layer of encoder/layer would be left"):
-        structured.without_layers(weights, {}, ["encoder/layer_0", "encoder/layer_1"])
+    with pytest.raises(errors.ConfigError, match="removes every layer of encoder/layer"):
+        structured.without_layers(weights, sizes={}, layers=["encoder/layer_0", "encoder/layer_1"])
     with pytest.raises(errors.ConfigError, match="did you mean 'encoder/layer_1'"):
-        structured.without_layers(weights, {}, ["encoder/layer_7"])
+        structured.without_layers(weights, sizes={}, layers=["encoder/layer_7"])
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +129,12 @@ def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
     made, done = structured.prune(run, tmp_path / "heads", heads=0.5, units=0.25, examples=4)
     assert done["heads"] == {"left": 4, "before": 8} and done["units"] == {"left": 72, "before": 96}
     assert done["parameters"] == trees.count(made.weights) < done["parameters_before"]
-    scores = structured.scores_of(run, "heads", "gradient", examples=4)
-    masked = gates.masked(run.weights, gates.least(scores, 0.5), "heads")
-    units = structured.scores_of(run, "units", "gradient", examples=4)
-    masked = run.with_weights(gates.masked(masked, gates.least(units, 0.25), "units"), name="masked", step=run.step)
+    scores = structured.scores_of(run, "heads", which="gradient", examples=4)
+    masked = gates.masked(run.weights, gates.drop_least(scores, 0.5), kind="heads")
+    units = structured.scores_of(run, "units", which="gradient", examples=4)
+    masked = run.with_weights(
+        gates.masked(masked, gates.drop_least(units, 0.25), kind="units"), name="masked", step=run.step
+    )
     texts = ["1 + 2", "30 + 4 + 5"]
     assert made.predict(texts) == masked.predict(texts)
     again, done = structured.prune(
@@ -145,8 +149,8 @@ def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
 
 def test_what_cannot_be_cut(run, tmp_path):
     for options, message in (
-        ({}, "nothing is to go"),
-        ({"heads": 1.5}, "--heads=1.5 should be a share"),
+        ({}, "nothing to remove"),
+        ({"heads": 1.5}, "--heads=1.5 must be in"),
     ):
         with pytest.raises(errors.ConfigError, match=message):
             structured.prune(run, tmp_path / "no", **options)
@@ -158,8 +162,8 @@ def test_what_cannot_be_cut(run, tmp_path):
             MODELS["seq2seq"].clone(sizes=sizes).parts()
     other = copy.copy(run)
     other.model = run.model.clone(attention=linear.Attention)
-    with pytest.raises(errors.ConfigError, match="are of another kind than softmax attention"):
+    with pytest.raises(errors.ConfigError, match="is not softmax attention"):
         gates.parts_of(other, "heads")
     other.model = embbert.Embbert(vocabulary=40)
-    with pytest.raises(errors.ConfigError, match="no units of model.name='seq2seq' can be taken out: it has none"):
+    with pytest.raises(errors.ConfigError, match="cannot remove units of model.name='seq2seq': it has none"):
         gates.parts_of(other, "units")

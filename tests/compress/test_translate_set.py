@@ -50,7 +50,7 @@ def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
     wanted = [{"source": text, "target": f"{text} !"} for text in texts if len(text) % 3]
     assert read(made["file"]) == wanted and 0 < made["empty"] == 40 - made["records"] == 40 - len(wanted)
     assert translate_set.write(teacher, tmp_path / "set", records=40) == made and len(asked) == 4
-    with pytest.raises(errors.ConfigError, match="begun with records=40, and not 30"):
+    with pytest.raises(errors.ConfigError, match="begun with records=40, not 30"):
         translate_set.write(teacher, tmp_path / "set", records=30)
 
     config = common.of_run(teacher.workdir)

@@ -78,7 +78,7 @@ def float64(monkeypatch):
 def test_scores_are_finite_differences_of_every_examples_loss(made, kind, float64):
     model, task, batch = made()
     opened, batch = opened_of((model.clone(dtype="float64"), dataclasses.replace(task, **TASK64.get(made, {})), batch))
-    found = gates.scores(opened, kind, [batch])
+    found = gates.scores(opened, kind, batches=[batch])
     assert set(found) == set(gates.parts_of(opened, kind))
     rows = len(next(iter(batch.values())))
     real = int((batch["example"] >= 0).sum()) if "example" in batch else rows
@@ -121,7 +121,9 @@ def test_over_positions_every_position_counts_in_absolute_value():
 
     gradient, context = jax.jit(jax.grad(loss, has_aux=True))(jnp.zeros((15, 16)), opened.weights)
     dots = (gradient * context).reshape(3, 5, 2, 8).sum(-1)
-    each, whole = (gates.scores(opened, "heads", [batch], over=over)[name] for over in ("positions", "examples"))
+    each, whole = (
+        gates.scores(opened, "heads", batches=[batch], over=over)[name] for over in ("positions", "examples")
+    )
     np.testing.assert_allclose(each, np.abs(dots).sum((0, 1)) / 3, rtol=1e-4)
     np.testing.assert_allclose(whole, np.abs(dots.sum(1)).sum(0) / 3, rtol=1e-4)
     assert (each > whole).all()
@@ -130,7 +132,7 @@ def test_over_positions_every_position_counts_in_absolute_value():
 def test_the_order_and_what_is_left():
     scores = {"a": np.array([3.0, 1.0]), "b": np.array([0.5, 2.0, 9.0])}
     assert gates.order(scores) == [("b", 0), ("a", 1), ("b", 1), ("a", 0), ("b", 2)]
-    keep = gates.least(scores, 0.6)
+    keep = gates.drop_least(scores, 0.6)
     assert {name: kept.tolist() for name, kept in keep.items()} == {"a": [True, False], "b": [False, False, True]}
     assert np.linalg.norm(gates.normalised(scores)["b"]) == pytest.approx(1)
     assert gates.order(gates.normalised(scores))[-1] == ("b", 2)
@@ -176,5 +178,5 @@ def test_the_curve_the_ablations_and_the_page(tmp_path):
 def test_a_model_without_heads_is_refused():
     opened, _ = opened_of(classification())
     opened.model = types.SimpleNamespace()
-    with pytest.raises(errors.ConfigError, match="no heads of model.name='made up' can be taken out: it has none"):
-        gates.scores(opened, "heads", [])
+    with pytest.raises(errors.ConfigError, match="cannot remove heads of model.name='made up': it has none"):
+        gates.scores(opened, "heads", batches=[])
