@@ -1,0 +1,1 @@
+"""Workers that measure PyTorch, PEFT and CTranslate2, and their models."""

@@ -1,0 +1,1 @@
+"""The work that is measured: the same batches for each worker."""

@@ -1,0 +1,1 @@
+"""Programs that read a run and write a smaller one: pruning, factorisation, rank allocation, distilled data."""

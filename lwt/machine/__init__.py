@@ -1,0 +1,1 @@
+"""The machine a program runs on: devices, hardware, memory, latency, and the command line."""

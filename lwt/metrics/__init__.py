@@ -1,0 +1,1 @@
+"""Metrics as sums and counts, which add up over batches and devices and are divided once."""

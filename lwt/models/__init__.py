@@ -1,0 +1,1 @@
+"""The architectures, one file each; the class bears the name of its file."""

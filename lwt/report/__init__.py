@@ -1,0 +1,1 @@
+"""The machinery of studies: many runs, their records, tables, plots and pages."""

@@ -1,0 +1,1 @@
+"""The quality of small translators and classifiers with each attention."""

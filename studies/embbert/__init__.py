@@ -1,0 +1,1 @@
+"""EmbBERT-Q, its baselines and ablations: pre-training, fine-tuning, memory."""

@@ -1,0 +1,1 @@
+"""Vertical LoRA beside whole models: images, texts and translation."""

@@ -1,0 +1,1 @@
+"""Image files, their cache on disk, and RandAugment."""
