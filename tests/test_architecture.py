@@ -37,7 +37,7 @@ SHARED = {  # what the neighbours of `layers` on its floor may use of it
     "lwt.layers.linear",
     "lwt.layers.quantized_weight",
     "lwt.layers.dropout",
-    "lwt.layers.attend",
+    "lwt.layers.weight_gradient",
     "lwt.layers.conv",
 }
 EXCEPTIONS = {  # (module, what it may import): the attentions are listed once, in their study

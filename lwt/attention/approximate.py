@@ -5,8 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lwt.attention import softmax
-from lwt.attention.parts import polynomial
-from lwt.layers import attend
+from lwt.attention.parts import core, polynomial
 
 LARGEST = 2**27  # numbers in the sums of one head
 
@@ -50,7 +49,7 @@ class Attention(softmax.Attention):
             )
 
     def logit_factors(
-        self, q: Float[Array, "b h t k"], keys: Float[Array, "b g s k"], real: Bool[Array, "#b s"]
+        self, q: Float[Array, "b h t k"], keys: Float[Array, "b g s k"], *, real: Bool[Array, "#b s"]
     ) -> tuple[Float[Array, "b h t k"], Float[Array, "b h s k"]]:
         """Queries and keys whose products are the logits, a head of keys for every head of queries.
 
@@ -71,9 +70,9 @@ class Attention(softmax.Attention):
             raise self.refuse("norm='centre' looks ahead: with a causal mask, exact_forward should be True")
         s = cache["key"].shape[2]
         real = jnp.ones((1, s), bool) if mask is None else mask.real(s)
-        q, keys = self.logit_factors(q, cache["key"], real)
+        q, keys = self.logit_factors(q, cache["key"], real=real)
         values = jnp.repeat(cache["value"], self.heads // self.key_heads, axis=1)
-        values = attend.drop_values(values, key, self.dropout)
+        values = core.drop_values(values, key, self.dropout)
         return polynomial.attention(
             q, keys, values, mask, degree=self.degree, exact_forward=self.exact_forward,
             block=self.block or max(q.shape[2], s), dtype=dtype,

@@ -105,9 +105,10 @@ def _fold(x, grid):
 
 def _unfold_mask(mask, grid, b, t):
     """The mask of what `_unfold` gives; that a position is after another stays true within a place."""
-    if math.prod(grid) == t and (mask is None or mask.keys is None):
+    if math.prod(grid) == t and (mask is None or mask.key_segments is None):
         return mask
     mask = mask or masks.Mask()
     turn = lambda x: _unfold(jnp.broadcast_to(x, (b, t))[:, None, :, None], grid)[:, 0, :, 0]  # noqa: E731
-    keys = turn(jnp.ones((b, t), jnp.int32) if mask.keys is None else mask.keys)
-    return masks.Mask(keys, None if mask.queries is None else turn(mask.queries), mask.causal)
+    keys = turn(jnp.ones((b, t), jnp.int32) if mask.key_segments is None else mask.key_segments)
+    queries = None if mask.query_segments is None else turn(mask.query_segments)
+    return masks.Mask(keys, queries, causal=mask.causal)

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lwt.attention.parts import base, masks
-from lwt.layers import attend
+from lwt.attention.parts import base, core, masks
 
 # Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; beyond this all are scaled down alike.
 LARGEST_EXPONENT = 60.0
@@ -90,11 +89,11 @@ class Attention(base.Base):
     def mix(self, q, cache, mask, *, dtype, key=None):
         """See `base.Base`."""
         mask = masks.Mask() if mask is None else mask
-        q, k, v = self._queries(q), cache["key"], attend.drop_values(cache["value"], key, self.dropout)
+        q, k, v = self._queries(q), cache["key"], core.drop_values(cache["value"], key, self.dropout)
         (b, h, t, m), (s, width) = q.shape, v.shape[2:]
         k = jnp.where(mask.real(s)[:, None, :, None], k, 0)
         q, k, v = (x.reshape(b * h, *x.shape[2:]) for x in (q, k, v))
-        if mask.queries is not None or (not mask.causal and t * s * (m + width) <= (t + s) * m * width):
+        if mask.query_segments is not None or (not mask.causal and t * s * (m + width) <= (t + s) * m * width):
             mixed = quadratic(q, k, v, mask.array(t, s), dtype)
         elif mask.causal:
             mixed = causal(q, k, v, self.block, dtype)

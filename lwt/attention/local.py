@@ -61,10 +61,10 @@ def windows(q, cache, mask, window):
     near = {name: around(x, window, causal) for name, x in cache.items()}
     distance = jnp.arange(window)[:, None] - jnp.arange(-window, window if causal else 2 * window)[None, :]
     allowed = (distance < window) & (distance >= (0 if causal else 1 - window))
-    keys = around(texts(mask.keys, b, t), window, causal).swapaxes(2, 3)
+    keys = around(texts(mask.key_segments, b, t), window, causal).swapaxes(2, 3)
     allowed = allowed & (keys > 0)
-    if mask.queries is not None:
-        allowed = allowed & (cut(texts(mask.queries, b, t), window) == keys)
+    if mask.query_segments is not None:
+        allowed = allowed & (cut(texts(mask.query_segments, b, t), window) == keys)
     return cut(q, window), near, allowed
 
 

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.attention.parts import base
-from lwt.layers import attend, conv, linear
+from lwt.attention.parts import base, core
+from lwt.layers import conv, linear
 
 
 class Attention(base.Base):
@@ -57,10 +57,10 @@ class Attention(base.Base):
         used = members.any(-1)[:, None]
         q_means, k_means = (means(x, members, dtype) for x in (q, k))
 
-        scores = jnp.where(used[:, :, None], q_means @ k_means.swapaxes(2, 3), attend.BLOCKED)
-        core = jnp.where(used[..., None], jax.nn.softmax(scores), 0)
-        summary = attend.attend(q_means, k, v, real[:, None, None], dtype=dtype)
-        summary = pseudo_inverse(core, self.iterations) @ summary
+        scores = jnp.where(used[:, :, None], q_means @ k_means.swapaxes(2, 3), core.BLOCKED)
+        weights = jnp.where(used[..., None], jax.nn.softmax(scores), 0)
+        summary = core.attend(q_means, k, v, real[:, None, None], dtype=dtype)
+        summary = pseudo_inverse(weights, self.iterations) @ summary
         low = {"key": k_means, "value": summary}
         output = self.weigh(q, low, used[:, :, None], dtype=dtype, key=key)
         if self.kernel_size:

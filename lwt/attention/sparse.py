@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt.attention import local
-from lwt.attention.parts import base, masks
-from lwt.layers import attend
+from lwt.attention.parts import base, core, masks
 
 
 class Attention(base.Base):
@@ -66,8 +65,8 @@ class Attention(base.Base):
         if t <= self.stride:
             return super().mix(q, cache, mask, dtype=dtype, key=key)
         mask = masks.Mask() if mask is None else mask
-        if self.pattern == "fixed" and mask.queries is not None:
-            place = _places(mask.keys)
+        if self.pattern == "fixed" and mask.query_segments is not None:
+            place = _places(mask.key_segments)
             allowed = mask.array(t, t) & self.sees(place[:, None, :, None], place[:, None, None, :])
             return self.weigh(q, cache, allowed, dtype=dtype, key=key)
         make = _strided if self.pattern == "strided" else functools.partial(_fixed, summary=self.summary)
@@ -79,7 +78,7 @@ class Attention(base.Base):
         for number, (q, cache, allowed, joined) in enumerate(parts):
             part_key = None if key is None else jax.random.fold_in(key, number)
             settings = {"key": part_key, "rate": self.dropout, "dtype": dtype}
-            output, total = attend.attend_with_total(q, cache["key"], cache["value"], allowed, **settings)
+            output, total = core.attend_with_total(q, cache["key"], cache["value"], allowed, **settings)
             yield joined(output), joined(total)
 
 
@@ -97,10 +96,10 @@ def _strided(q, cache, mask, stride):
         x = x.reshape(b, stride, *x.shape[1:]).transpose(0, 2, 3, 1, 4)
         return x.reshape(*x.shape[:2], -1, x.shape[-1])[:, :, :t]
 
-    keys = columns(local.texts(mask.keys, b, t)).swapaxes(2, 3)
+    keys = columns(local.texts(mask.key_segments, b, t)).swapaxes(2, 3)
     allowed = _others(keys.shape[3], mask.causal) & (keys > 0)
-    if mask.queries is not None:
-        allowed = allowed & (columns(local.texts(mask.queries, b, t)) == keys)
+    if mask.query_segments is not None:
+        allowed = allowed & (columns(local.texts(mask.query_segments, b, t)) == keys)
     return near, (columns(q), {name: columns(x) for name, x in cache.items()}, allowed, joined)
 
 
@@ -108,7 +107,7 @@ def _fixed(q, cache, mask, stride, summary):
     """The parts of the fixed pattern: a query's own block, and the last c positions of the others."""
     b, _, t, _ = q.shape
     cut = functools.partial(local.cut, size=stride)
-    keys = local.texts(mask.keys, b, t)
+    keys = local.texts(mask.key_segments, b, t)
     allowed = cut(keys).swapaxes(2, 3) > 0
     if mask.causal:
         allowed = allowed & jnp.tri(stride, dtype=bool)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import linear, mlp, norm, patch, separable, squeeze_excite, validate
+from lwt.layers import image_conv, linear, mlp, norm, patch, validate
 from lwt.models import vit
 
 GROUP = 8  # channels that are normalised together
@@ -51,7 +51,7 @@ class ResSE(nn.Module):
     Attributes:
         width: channels of the output.
         stride: of the first convolution.
-        reduction: see `squeeze_excite.SqueezeExcite`.
+        reduction: see `image_conv.SqueezeExcite`.
         dtype: operands of the products.
     """
 
@@ -62,10 +62,10 @@ class ResSE(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _d"]:
-        convolve = functools.partial(separable.Separable, self.width, dtype=self.dtype)
+        convolve = functools.partial(image_conv.Separable, self.width, dtype=self.dtype)
         y = nn.relu(_norm("norm_0")(convolve(stride=self.stride, name="separable_0")(x)))
         y = _norm("norm_1")(convolve(name="separable_1")(y))
-        y = squeeze_excite.SqueezeExcite(self.reduction, dtype=self.dtype, name="se")(y)
+        y = image_conv.SqueezeExcite(self.reduction, dtype=self.dtype, name="se")(y)
         if self.stride > 1:
             x = nn.avg_pool(x, window_shape=(self.stride, self.stride), strides=(self.stride, self.stride))
         if x.shape[-1] != self.width:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from lwt import errors
 from lwt.attention import softmax
 from lwt.attention.parts import masks
-from lwt.layers import dropout, embed, linear, mlp, norm, position, sublayers, validate
+from lwt.layers import dropout, linear, mlp, norm, position, sublayers, text_embed, validate
 
 
 class Block(nn.Module):
@@ -157,7 +157,7 @@ class Seq2Seq(nn.Module):
             raise errors.ConfigError(
                 f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"
             )
-        self.embed = embed.Embed(self.vocabulary, self.width)
+        self.embed = text_embed.TiedEmbed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
         parts = self.parts()
         self.encoder, self.decoder = (self._stack(layers, parts) for layers in self._layers())
@@ -221,7 +221,7 @@ class Seq2Seq(nn.Module):
         return self.decoder(x, mask, memory, self._mask(target_segments, source_segments), train=train)
 
     def _mask(self, queries, keys, *, causal=False):
-        return masks.Mask(keys, queries if self.packed else None, causal)
+        return masks.Mask(keys, queries if self.packed else None, causal=causal)
 
     def output_table(self):
         """The table `[v d]` whose product with hidden states gives the logits."""

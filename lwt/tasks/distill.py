@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from lwt import errors, trees
-from lwt.layers import linear, soft_loss, text_head
+from lwt.layers import linear, text_head
+from lwt.layers.losses import soft_loss
 from lwt.tasks import classify, masked_lm, regress
 
 MODULE = re.compile(r"(?P<stack>(?:.*/)?)(?:layer|block)_(?P<index>\d+)(?:/(?P<part>\w*attention))?")

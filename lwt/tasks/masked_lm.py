@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 
 from lwt import errors
-from lwt.layers import vocabulary_loss
+from lwt.layers.losses import vocabulary_loss
 from lwt.tasks import classify
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import jax
 
 from lwt import errors
-from lwt.layers import vocabulary_loss
+from lwt.layers.losses import vocabulary_loss
 from lwt.metrics import exact, token, translation
 from lwt.tasks import decoding
 

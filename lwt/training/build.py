@@ -121,7 +121,7 @@ def _warn_of_approximation(loss, trainable, frozen, batches):
     """Logs the attentions whose approximate gradient does not hold on the first batch."""
     state, batch = batches.state(), jax.device_put(next(batches))
     batches.restore(state)
-    approximation_check.of_call(lambda: loss(trainable, frozen, batch, 0, jax.random.key(0)), degree=None)
+    approximation_check.check_call(lambda: loss(trainable, frozen, batch, 0, jax.random.key(0)), degree=None)
 
 
 def _attention_names(section):

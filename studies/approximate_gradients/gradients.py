@@ -22,8 +22,7 @@ import numpy as np
 from absl import flags
 
 from lwt import errors
-from lwt.attention.parts import blockwise, polynomial
-from lwt.layers import attend
+from lwt.attention.parts import blockwise, core, polynomial
 from lwt.machine import command_line, hardware
 from lwt.report import results
 from studies.approximate_gradients import gradients_report
@@ -77,7 +76,7 @@ def _scaled(arrays, largest):
 def attentions(degrees):
     """``{variant: function of q, k, v}`` whose costs are compared."""
     found = {
-        "softmax": attend.attend,
+        "softmax": core.attend,
         "softmax in blocks": functools.partial(blockwise.attention, block=BLOCK),
     }
     for degree in degrees:

@@ -114,12 +114,19 @@ def run(entry, workdir):
 def with_largest(opened, bound):
     """The opened run with query and key weights scaled, from the first layer on, until its largest logit is `bound`."""
     weights, sample = linear.merge(opened.weights), first_batch(opened)
-    for layer in [one.layer for one in approximation_check.of_model(opened.model, weights, sample, warn=False)]:
-        found = {
-            one.layer: one.largest for one in approximation_check.of_model(opened.model, weights, sample, warn=False)
-        }
-        weights = approximation_check.scaled(weights, layer, bound / found[layer])
+    check = functools.partial(approximation_check.check_model, opened.model, batch=sample, warn=False)
+    for layer in [one.layer for one in check(weights)]:
+        found = {one.layer: one.largest for one in check(weights)}
+        weights = _scale_logits(weights, layer, factor=bound / found[layer])
     return opened.with_weights(weights, name=f"largest logit {bound}", step=opened.step)
+
+
+def _scale_logits(weights, layer, *, factor):
+    """The flat dict `weights` with the query and key weights of a layer scaled so that its logits grow by `factor`."""
+    sides = [side for side in ("query", "key") if f"{layer}/{side}/kernel" in weights]
+    leaves = {f"{layer}/{side}/{leaf}" for side in sides for leaf in ("kernel", "bias")}
+    root = factor ** (1 / len(sides))
+    return {name: leaf * root if name in leaves else leaf for name, leaf in weights.items()}
 
 
 def first_batch(opened):
@@ -146,7 +153,9 @@ def measure(entry, folder):
     opened = experiment.load(folder)
     degree = METHODS[entry.arguments["method"]].get("degree", 2)
     weights = linear.merge(opened.weights)
-    layers = approximation_check.of_model(opened.model, weights, first_batch(opened), degree=degree, warn=False)
+    layers = approximation_check.check_model(
+        opened.model, weights, batch=first_batch(opened), degree=degree, warn=False
+    )
     return {
         "epochs": opened.config.epochs,
         "checkpoint": opened.step,

@@ -166,7 +166,7 @@ def test_centring_makes_logits_small_without_changing_softmax():
     q, k = (jnp.asarray(normal(i, 2, 4, 9, 4), jnp.float32) for i in (0, 1))
     real = jnp.array([[True] * 9, [True] * 6 + [False] * 3])
     x = jnp.ones((2, 9, 16))
-    apply = lambda k: module.apply(module.init(jax.random.key(0), x), q, k, real, method="logit_factors")  # noqa: E731
+    apply = lambda k: module.apply(module.init(jax.random.key(0), x), q, k, real=real, method="logit_factors")  # noqa: E731
     shifted = apply(k + 100 * jnp.asarray(normal(2, 2, 4, 1, 4), jnp.float32))[1]
     np.testing.assert_allclose(shifted, apply(k)[1], atol=1e-4)
     np.testing.assert_allclose(jnp.where(real[:, None, :, None], shifted, 0).sum(2), 0, atol=1e-3)

@@ -153,7 +153,7 @@ def test_texts_in_a_row_do_not_see_each_other(case, causal):
     @jax.jit
     def both(x):
         segments = jnp.array([[1, 1, 1, 2, 2, 2, 2, 0]] * 2)
-        packed = module.apply(variables, x, None, masks.Mask(segments, segments, causal))
+        packed = module.apply(variables, x, None, masks.Mask(segments, segments, causal=causal))
         alone = [module.apply(variables, x[:, a:b], None, masks.Mask(causal=causal)) for a, b in ((0, 3), (3, 7))]
         return packed[:, :7], jnp.concatenate(alone, axis=1)
 

@@ -22,10 +22,10 @@ def test_a_sequence_equals_softmax_attention_with_the_pattern_as_its_mask(length
     module, variables = made(places=3)
     x = jax.random.normal(jax.random.key(1), (2, length, 16))
     text = jnp.array([[1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0], [1] * 11])[:, :length]
-    ours = jax.jit(module.apply)(variables, x, None, masks.Mask(text, text, causal))
+    ours = jax.jit(module.apply)(variables, x, None, masks.Mask(text, text, causal=causal))
     both = jnp.where(text > 0, 3 * text + jnp.arange(length) % 3, 0)
     plain = softmax.Attention(width=16, heads=4)
-    expected = jax.jit(plain.apply)(variables, x, None, masks.Mask(both, both, causal))
+    expected = jax.jit(plain.apply)(variables, x, None, masks.Mask(both, both, causal=causal))
     real = np.asarray(text > 0)
     np.testing.assert_allclose(np.asarray(ours)[real], np.asarray(expected)[real], atol=1e-6)
 

@@ -40,7 +40,7 @@ def test_causal_equals_its_quadratic_form_and_so_does_its_gradient(n, features):
     k = jnp.exp(0.5 * normal(3, 3, 2, n, module.feature_count))
     segments = jnp.ones((3, n), int).at[1, 2].set(0)
     mask = masks.Mask(segments, causal=True)
-    by_pairs = mask.replace(queries=jnp.ones_like(segments))
+    by_pairs = mask.replace(query_segments=jnp.ones_like(segments))
 
     @jax.jit
     def results(mask):

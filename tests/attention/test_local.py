@@ -33,7 +33,7 @@ def test_equals_softmax_over_the_band(rows, causal, window):
     q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 2, 11, 4))
     segments = SEGMENTS[rows]
     arrays = None if segments is None else jnp.asarray(segments)
-    mask = masks.Mask(arrays, arrays if rows == "texts" else None, causal)
+    mask = masks.Mask(arrays, arrays if rows == "texts" else None, causal=causal)
     module = local.Attention(width=8, heads=2, window=window)
     ours = jax.jit(lambda: module.mix(q, {"key": k, "value": v}, mask, dtype="float32"))()
     segments = np.ones((2, 11), int) if segments is None else segments

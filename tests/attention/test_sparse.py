@@ -36,7 +36,7 @@ def sets(n, pattern, stride, summary, causal):
 def check(module, mask, allowed):
     """Compares outputs and gradients with those of softmax attention with that array as its mask."""
     q, k, v, g = jax.random.normal(jax.random.key(0), (4, 2, 2, allowed.shape[-1], 4))
-    real = mask.keys[:, None, :, None] > 0
+    real = mask.key_segments[:, None, :, None] > 0
     full = softmax.Attention(width=8, heads=2)
 
     def results(attend):
@@ -66,7 +66,7 @@ def test_every_text_in_a_row_has_the_pattern_it_has_alone(pattern, stride, summa
     for row, start, end in ((0, 0, 2), (0, 2, 9), (0, 9, 14), (1, 0, 11)):
         allowed[row, start:end, start:end] = sets(end - start, pattern, stride, summary, causal)
     arrays = jnp.asarray(segments)
-    check(made(pattern, stride, summary), masks.Mask(arrays, arrays, causal), allowed)
+    check(made(pattern, stride, summary), masks.Mask(arrays, arrays, causal=causal), allowed)
 
 
 def test_dropout_keeps_the_mean():

@@ -9,7 +9,7 @@ import pytest
 import sklearn.metrics
 
 from lwt import errors
-from lwt.layers import vocabulary_loss
+from lwt.layers.losses import vocabulary_loss
 from lwt.metrics import token
 
 

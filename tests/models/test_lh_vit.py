@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.layers import separable, squeeze_excite
+from lwt.layers import image_conv
 from lwt.models import cnn, lh_vit
 
 TINY = dict(
@@ -88,7 +88,7 @@ def test_depthwise_convolution_is_xla_s(shape, stride):
             feature_group_count=x.shape[-1],
         )  # fmt: skip
 
-    mine = lambda x, kernel: separable.depthwise(x, kernel, stride)  # noqa: E731
+    mine = lambda x, kernel: image_conv.depthwise(x, kernel, stride)  # noqa: E731
     y, pull = jax.vjp(mine, x, kernel)
     wanted, pull_reference = jax.vjp(reference, x, kernel)
     np.testing.assert_allclose(y, wanted, atol=1e-5)
@@ -98,7 +98,7 @@ def test_depthwise_convolution_is_xla_s(shape, stride):
 
 
 def test_squeeze_and_excitation_by_hand():
-    model, x = squeeze_excite.SqueezeExcite(reduction=2), jax.random.normal(jax.random.key(0), (2, 3, 3, 4))
+    model, x = image_conv.SqueezeExcite(reduction=2), jax.random.normal(jax.random.key(0), (2, 3, 3, 4))
     params = model.init(jax.random.key(1), x)["params"]
     squeezed = nn.relu(x.mean((1, 2)) @ params["fc1"]["kernel"] + params["fc1"]["bias"])
     weights = nn.sigmoid(squeezed @ params["fc2"]["kernel"] + params["fc2"]["bias"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.layers import embed, linear
+from lwt.layers import linear, text_embed
 from lwt.reparam import compose, svd
 
 TARGETS = svd.LAYERS + "|.*embedding"
@@ -57,7 +57,7 @@ def test_linen_takes_factors_and_compares_their_shape():
     np.testing.assert_allclose(layer.apply({"params": {"kernel": node}}, x), x @ (a @ b), atol=1e-5)
     with pytest.raises(Exception, match="shape"):
         linear.Linear(5, use_bias=False).apply({"params": {"kernel": node}}, x)
-    table = embed.Embed(6, 4)
+    table = text_embed.TiedEmbed(6, 4)
     rows = table.apply({"params": {"embedding": node}}, jnp.array([[2, 5]]))
     np.testing.assert_allclose(rows[0], (a @ b)[jnp.array([2, 5])], atol=1e-5)
 

@@ -9,7 +9,8 @@ import pytest
 import scipy.special
 
 from lwt import errors, trees
-from lwt.layers import soft_loss, text_head
+from lwt.layers import text_head
+from lwt.layers.losses import soft_loss
 from lwt.models import embedder, seq2seq
 from lwt.tasks import classify, distill, masked_lm, regress, translate
 

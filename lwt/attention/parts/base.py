@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention.parts import blockwise, masks
-from lwt.layers import attend, linear
+from lwt.attention.parts import blockwise, core, masks
+from lwt.layers import linear
 
 WHOLE = 2**27  # weights of all rows and heads that are made at once; larger arrays take memory, and time to get it
 PART = 2**24  # ... and if there are more, so many of a block of queries
@@ -131,7 +131,7 @@ class Base(nn.Module):
     def weigh(self, q, cache, allowed, *, dtype, key=None):
         """Softmax attention, given its mask as an array."""
         values = cache.get("value", cache["key"])  # no values: see efficient.py
-        return attend.attend(q, cache["key"], values, allowed, key=key, rate=self.dropout, dtype=dtype)
+        return core.attend(q, cache["key"], values, allowed, key=key, rate=self.dropout, dtype=dtype)
 
     def __call__(
         self,
@@ -175,7 +175,7 @@ class Base(nn.Module):
             raise self.refuse("it cannot attend to another sequence; model.cross_attention should name another one")
         if mask is not None and mask.causal and not self.has_causal:
             raise self.refuse("it has no causal form; model.decoder_attention should name one that has")
-        if mask is not None and mask.queries is not None and not self.keeps_texts_apart:
+        if mask is not None and mask.query_segments is not None and not self.keeps_texts_apart:
             raise self.refuse("it mixes the texts of a row; data.packed should be False, so that every row holds one")
 
 

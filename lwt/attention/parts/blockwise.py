@@ -2,7 +2,7 @@
 
 The idea is that of Rabe and Staats 2021 ("Self-attention does not need O(n²) memory") with one level of blocks: a block
 of c queries needs `[b h c s]` at once, so that memory grows with n and not with n². The backward pass makes every
-block's weights anew, as `layers/attend.py` does, from the sums that normalised them. Where heads come one after the
+block's weights anew, as `core.py` does, from the sums that normalised them. Where heads come one after the
 other, a block is `[b 1 c s]`, which may be small enough for a CPU's cache.
 """
 
@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt.attention.parts import masks
-from lwt.layers import attend
+from lwt.attention.parts import core, masks
 
 
 def attention(
@@ -28,7 +27,7 @@ def attention(
     rate=0.0,
     dtype="float32",
 ) -> Float[Array, "b h t v"]:
-    """``softmax(q kᵀ) v``, as `attend.attend` gives it (with other random numbers for dropout).
+    """``softmax(q kᵀ) v``, as `core.attend` gives it (with other random numbers for dropout).
 
     Args:
         q: queries, scaled; k, v: keys and values.
@@ -66,7 +65,7 @@ def _forward(q, k, v, mask, key, rate, dtype):
     def one(item):
         number, q = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        return attend.forward_with_total(q, k, v, allowed, keep, rate, dtype)
+        return core.forward_with_total(q, k, v, allowed, keep, rate, dtype)
 
     outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
     return _paste(outputs), (q, k, v, mask, key, outputs, totals)
@@ -78,7 +77,7 @@ def _backward(rate, dtype, saved, d_output):
     def one(sums, item):
         number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        d_q, d_k, d_v = attend.backward(q, k, v, allowed, keep, output, total, d_output, None, rate, dtype)
+        d_q, d_k, d_v = core.backward(q, k, v, allowed, keep, output, total, d_output, None, rate, dtype)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 
     items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))
@@ -94,7 +93,7 @@ def _of_block(number, q, k, mask, key, rate):
     t, s = q.shape[2], k.shape[2]
     allowed = None if mask is None else mask.array(t, s, start=number * t)
     key = None if key is None else jax.random.fold_in(key, number)
-    return allowed, attend.keep_mask(key, rate, (*q.shape[:3], s))
+    return allowed, core.keep_mask(key, rate, (*q.shape[:3], s))
 
 
 def _cut(x, blocks):

@@ -1,4 +1,4 @@
-"""What a query may see, said in parts, so that no attention has to hold an array `[t s]` that does not need one."""
+"""What a query may see, stated in parts, so that an attention forms an array `[t s]` only if it needs one."""
 
 import typing
 
@@ -9,34 +9,34 @@ from jaxtyping import Array, Bool
 
 @flax.struct.dataclass
 class Mask:
-    """Query t sees key s if the key is no padding, of the query's own text, and, if `causal`, not behind it (s ≤ t).
+    """Query t sees key s if the key is not padding, belongs to the query's own text and, if `causal`, s ≤ t.
 
     Attributes:
-        keys: int `[b s]`, the segment (text) that each key belongs to, 0 for padding; None: there is no padding.
-        queries: int `[b t]`, the segment of each query; None: every row holds one text only.
-        causal: whether a query sees only itself and what comes before it.
+        key_segments: int `[b s]`, the segment (text) each key belongs to, 0 for padding; None: there is no padding.
+        query_segments: int `[b t]`, the segment of each query; None: every row holds one text.
+        causal: whether a query sees only itself and earlier positions.
     """
 
-    keys: typing.Any = None  # no annotations of shapes: JAX puts other things than arrays into its pytrees
-    queries: typing.Any = None
-    causal: bool = flax.struct.field(pytree_node=False, default=False)
+    key_segments: typing.Any = None  # without shape annotations: JAX puts other things than arrays into its pytrees
+    query_segments: typing.Any = None
+    causal: bool = flax.struct.field(pytree_node=False, default=False, kw_only=True)
 
     def real(self, s) -> Bool[Array, "#b s"]:
-        """The keys that are no padding, of `s` in a row."""
-        return jnp.ones((1, s), bool) if self.keys is None else self.keys > 0
+        """Which of the `s` keys of a row are not padding."""
+        return jnp.ones((1, s), bool) if self.key_segments is None else self.key_segments > 0
 
-    def array(self, t, s, start=0) -> Bool[Array, "#b 1 #t s"]:
+    def array(self, t, s, *, start=0) -> Bool[Array, "#b 1 #t s"]:
         """The mask as an array, True where attention is allowed.
 
         Args:
-            t: queries, from position `start` (which may be traced) on.
-            s: keys.
+            t: number of queries, from position `start` (which may be traced) on.
+            s: number of keys.
         """
         allowed = self.real(s)[:, None, None, :]
         rows = start + jnp.arange(t)
-        if self.queries is not None:
-            queries = jnp.take(self.queries, rows, axis=1, mode="clip")
-            allowed = allowed & (queries[:, None, :, None] == self.keys[:, None, None, :])
+        if self.query_segments is not None:
+            queries = jnp.take(self.query_segments, rows, axis=1, mode="clip")
+            allowed = allowed & (queries[:, None, :, None] == self.key_segments[:, None, None, :])
         if self.causal:
             allowed = allowed & (jnp.arange(s)[None, :] <= rows[:, None])
         return allowed

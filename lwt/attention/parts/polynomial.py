@@ -4,7 +4,8 @@ The features of degree g are all monomials of degree ≤ g, weighted so that ``�
 are m = C(k+g, g) of them. Softmax's matrix is then ``P ≈ D⁻¹ φ(Q) φ(K)ᵀ``, of rank m, which is good while the logits
 are small: near-linear algorithms for the gradients of LoRA exist below a norm of the inputs and the weights, and not
 above (Hu et al. 2024, "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"; the method is
-that of Alman and Song 2023, "Fast Attention Requires Bounded Entries"). `regime.py` tells where a batch is.
+that of Alman and Song 2023, "Fast Attention Requires Bounded Entries"). `approximation_check.py`
+tells where a batch is.
 
 The gradient of softmax attention, with that P in the place of softmax's:
 

@@ -10,7 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lwt.layers import conv, linear, separable, text_embed
+from lwt.layers import conv, image_conv, linear, text_embed
 
 TAPS = 16  # of a convolution in one piece: XNNPACK, LiteRT's code for CPUs, has none for more than 25
 
@@ -49,7 +49,7 @@ def _depthwise_conv(module, x):
 
 
 def _separable(module, x):
-    """`separable.Separable`, with a convolution for its depthwise part."""
+    """`image_conv.Separable`, with a convolution for its depthwise part."""
     weights = module.variables["params"]
     border = (module.kernel_size // 2,) * 2
     y = _convolve(x, weights["depthwise"], padding=(border, border), stride=module.stride)
@@ -57,7 +57,7 @@ def _separable(module, x):
     return y + weights["pointwise"]["bias"][None, None, None] if module.use_bias else y
 
 
-FORMS = {conv.DepthwiseConv: _depthwise_conv, separable.Separable: _separable}
+FORMS = {conv.DepthwiseConv: _depthwise_conv, image_conv.Separable: _separable}
 
 
 def _convolve(x, kernel, *, padding, stride=1):

@@ -1,4 +1,4 @@
-"""Whether the approximation holds, said of arrays and of models; weights brought to where it does."""
+"""The check of the polynomial approximation, on arrays and on models."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors, trees
+from lwt import trees
 from lwt.attention import approximate, softmax
 from lwt.attention.parts import approximation_check, masks
 from lwt.models import bert, seq2seq
@@ -36,7 +36,7 @@ def test_the_remainder_bounds_what_is_measured_and_the_threshold_inverts_it():
     for degree in range(1, 6):
         for size in (0.05, 0.3, 0.6):
             q, k = (size * normal(i, 1, 1, 64, 8) for i in (0, 1))
-            found = approximation_check.regime(q, k, degree)
+            found = approximation_check.check(q, k, degree=degree)
             assert found.largest == pytest.approx(np.abs(q @ k.swapaxes(2, 3)).max())
             assert 0 < found.error <= found.remainder
         assert approximation_check.remainder(approximation_check.threshold(degree, 0.03), degree) == pytest.approx(0.03)
@@ -47,7 +47,7 @@ def test_the_error_is_that_of_the_weights():
     q, k = normal(0, 2, 2, 300, 4), normal(1, 2, 2, 7, 4)
     mask = masks.Mask(jnp.array([[1] * 7, [1] * 4 + [0] * 3]))
     real = np.array([[True] * 300, [True] * 299 + [False]])
-    found = approximation_check.regime(q, k, 2, mask, real=real, sample=300)
+    found = approximation_check.check(q, k, degree=2, mask=mask, real=real, sample=300)
     x = q @ k.swapaxes(2, 3)
     seen = np.asarray(mask.array(300, 7))
     exact, rough = (w * seen / (w * seen).sum(-1, keepdims=True) for w in (np.exp(x), 1 + x + x**2 / 2))
@@ -55,13 +55,14 @@ def test_the_error_is_that_of_the_weights():
     expected = np.linalg.norm((rough - exact) * counted) / np.linalg.norm(exact * counted)
     assert found.error == pytest.approx(expected, rel=1e-6)
     assert found.largest == pytest.approx(np.abs(x * seen * counted).max())
-    assert approximation_check.regime(q, k, 2, mask, real=real, sample=32).error == pytest.approx(expected, rel=0.3)
+    few = approximation_check.check(q, k, degree=2, mask=mask, real=real, sample=32)
+    assert few.error == pytest.approx(expected, rel=0.3)
 
 
 def test_every_layer_of_a_model_is_heard_and_those_outside_are_named(caplog):
     model, weights, batch = made(bert.Bert, max_length=8)
     with caplog.at_level(logging.WARNING, logger="lwt"):
-        found = approximation_check.of_model(model, weights, batch)
+        found = approximation_check.check_model(model, weights, batch=batch)
     assert [one.layer for one in found] == ["block_0/self_attention", "block_1/self_attention"]
     outside = [one for one in found if not one.holds]
     assert outside and [record.getMessage() for record in caplog.records] == [str(one) for one in outside]
@@ -72,15 +73,14 @@ def test_every_layer_of_a_model_is_heard_and_those_outside_are_named(caplog):
 
 def test_padding_does_not_count():
     model, weights, batch = made(bert.Bert, max_length=8)
+    check = lambda batch: approximation_check.check_model(model, weights, batch=batch)  # noqa: E731
     noise = jnp.where(batch["segments"] > 0, batch["ids"], 19)
-    assert approximation_check.of_model(model, weights, batch | {"ids": noise}) == approximation_check.of_model(
-        model, weights, batch
-    )
+    assert check(batch | {"ids": noise}) == check(batch)
 
 
 def test_all_three_attentions_of_a_translator():
     model, weights, batch = made(seq2seq.Seq2Seq, encoder_layers=2, decoder_layers=2)
-    names = {one.layer for one in approximation_check.of_model(model, weights, batch)}
+    names = {one.layer for one in approximation_check.check_model(model, weights, batch=batch)}
     kinds = ("encoder/layer_{}/self_attention", "decoder/layer_{}/self_attention", "decoder/layer_{}/cross_attention")
     assert names == {kind.format(i) for kind in kinds for i in (0, 1)}
 
@@ -91,32 +91,8 @@ def test_an_approximate_layer_answers_for_its_own_degree_and_norm():
     def own(*args, **more):
         return approximate.Attention(*args, degree=3, norm="clip", bound=0.5, **more)
 
-    for one in approximation_check.of_model(model.clone(attention=own), weights, batch, degree=1):
+    for one in approximation_check.check_model(model.clone(attention=own), weights, batch=batch, degree=1):
         assert one.degree == 3 and one.largest <= 0.5 * (1 + 1e-6) and one.holds
-
-
-def test_rescaled_weights_stay_within_the_bound():
-    model, weights, batch = made(bert.Bert, max_length=8)
-    before = {one.layer: one.largest for one in approximation_check.of_model(model, weights, batch, warn=False)}
-    changed, factors = approximation_check.rescale(model, weights, batch, 0.4)
-    assert all(
-        one.largest <= 0.4 * (1 + 1e-5) and one.holds for one in approximation_check.of_model(model, changed, batch)
-    )
-    assert factors["block_0/self_attention"] == pytest.approx(0.4 / before["block_0/self_attention"])
-    touched = {name for name in weights if not np.array_equal(weights[name], changed[name])}
-    assert {name.split("/")[2] for name in touched} == {"query", "key"}
-    assert {name.rpartition("/self_attention/")[0] + "/self_attention" for name in touched} == {*factors}
-    same, none = approximation_check.rescale(model, changed, batch, 0.5)
-    assert not none and same is changed
-
-
-def test_a_layer_that_normalises_its_logits_cannot_be_rescaled():
-    model, weights, batch = made(bert.Bert, max_length=8)
-    own = lambda **more: approximate.Attention(norm="rms", bound=2.0, **more)  # noqa: E731
-    with pytest.raises(errors.ConfigError, match="block_0/self_attention.*normalise"):
-        approximation_check.rescale(model.clone(attention=own), weights, batch, 0.4)
-    with pytest.raises(errors.ConfigError, match="bound=0"):
-        approximation_check.rescale(model, weights, batch, 0)
 
 
 def test_the_weights_of_softmax_fit():

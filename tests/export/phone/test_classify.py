@@ -10,7 +10,7 @@ import pytest
 
 from lwt import errors, trees
 from lwt.export.phone import classify, layers, litert, onnx
-from lwt.layers import separable
+from lwt.layers import image_conv
 from lwt.models import embbert
 from lwt.runs import config_file
 from lwt.training import experiment
@@ -103,7 +103,7 @@ def test_calibrated(runs, tmp_path):
             {"ids": jnp.array([[3, 1, 8, 5, 0]]), "segments": jnp.array([[1, 1, 2, 2, 0]])},
         ),
         (
-            separable.Separable(5, kernel_size=3, stride=2, use_bias=True),
+            image_conv.Separable(5, kernel_size=3, stride=2, use_bias=True),
             jnp.asarray(np.random.default_rng(0).normal(size=(1, 7, 6, 12)), jnp.float32),
         ),
     ],

@@ -49,7 +49,9 @@ def test_a_run(runs, monkeypatch):
         lora.run(adapted, str(runs))
     lora.run(found["base"], str(runs))
     base = bundle.load(runs / "base-bound3")
-    layers = approximation_check.of_model(base.model, linear.merge(base.weights), lora.first_batch(base), warn=False)
+    layers = approximation_check.check_model(
+        base.model, linear.merge(base.weights), batch=lora.first_batch(base), warn=False
+    )
     assert [one.largest for one in layers] == pytest.approx([3] * len(layers), rel=1e-4)
     record = lora.run(adapted, str(runs))
     assert record["steps"] == 2 and record["figures"]["records"] == 10

@@ -97,3 +97,22 @@ class Separable(nn.Module):
         kernel = linear.dense(self.param("depthwise", spread, shape))
         y = depthwise(x.astype(jnp.float32), kernel, self.stride)
         return linear.Linear(self.width, use_bias=self.use_bias, dtype=self.dtype, name="pointwise")(y)
+
+
+class SqueezeExcite(nn.Module):
+    """``x · sigmoid(ReLU(mean(x) W1 + b1) W2 + b2)``, the mean over the places (Hu et al. 2018, equations 2 to 4).
+
+    Attributes:
+        reduction: c/r channels between the two products.
+        dtype: operands of the products.
+    """
+
+    reduction: int = 4
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b h w c"]:
+        channels = x.shape[-1]
+        squeezed = linear.Linear(max(1, channels // self.reduction), dtype=self.dtype, name="fc1")(x.mean((1, 2)))
+        weights = nn.sigmoid(linear.Linear(channels, dtype=self.dtype, name="fc2")(nn.relu(squeezed)))
+        return x * weights[:, None, None]

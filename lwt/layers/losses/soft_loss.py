@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from lwt.layers import vocabulary_loss
+from lwt.layers.losses import vocabulary_loss
 
 
 def divergence(logits, teacher, temperature):

@@ -4,7 +4,7 @@ import numpy as np
 import optax
 import pytest
 
-from lwt.layers import vocabulary_loss
+from lwt.layers.losses import vocabulary_loss
 
 
 def problem(b=4, t=8, d=16, v=40):

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.layers import attend, dropout, weight_gradient
+from lwt.attention.parts import core
+from lwt.layers import dropout, weight_gradient
 
 RATE = 0.25
 
@@ -30,7 +31,7 @@ def plain(q, keys, values, mask, *, key=None):
 def test_value_and_gradients_are_those_of_the_formula(seed, k):
     *arrays, mask = problem(k=k)
     key = None if seed is None else jax.random.key(seed)
-    ours = lambda *a: attend.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
+    ours = lambda *a: core.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
     theirs = lambda *a: plain(*a, mask, key=key)  # noqa: E731
     np.testing.assert_allclose(ours(*arrays), theirs(*arrays), atol=1e-6)
     weigh = lambda f: lambda *a: (f(*a) * jnp.cos(jnp.arange(f(*a).size).reshape(f(*a).shape))).sum()  # noqa: E731
@@ -41,14 +42,14 @@ def test_value_and_gradients_are_those_of_the_formula(seed, k):
 def test_keys_that_are_values_get_both_gradients():
     q, keys, _, mask = problem()
     squares = lambda x, f: (f(q, x, x, mask) ** 2).sum()  # noqa: E731
-    found, expected = (jax.grad(squares)(keys, f) for f in (attend.attend, plain))
+    found, expected = (jax.grad(squares)(keys, f) for f in (core.attend, plain))
     np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
 
 
 def test_bfloat16_operands_are_near_float32_in_both_passes():
     *arrays, mask = problem(t=32, s=32, k=16)
     arrays[0] /= 4
-    squares = lambda q, k, v, dtype: (attend.attend(q, k, v, mask, dtype=dtype) ** 2).sum()  # noqa: E731
+    squares = lambda q, k, v, dtype: (core.attend(q, k, v, mask, dtype=dtype) ** 2).sum()  # noqa: E731
     gradients = jax.jit(jax.grad(squares, (0, 1, 2)), static_argnums=3)
     for found, expected in zip(*(gradients(*arrays, dtype) for dtype in ("bfloat16", "float32"))):
         error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
@@ -57,7 +58,7 @@ def test_bfloat16_operands_are_near_float32_in_both_passes():
 
 def test_no_weights_are_kept_for_the_backward_pass():
     *arrays, mask = problem(t=11, s=13)
-    _, saved = jax.vjp(lambda *a: attend.attend(*a, mask), *arrays)
+    _, saved = jax.vjp(lambda *a: core.attend(*a, mask), *arrays)
     shapes = [leaf.shape for leaf in jax.tree.leaves(saved)]
     assert shapes and (3, 2, 11, 13) not in shapes
 
