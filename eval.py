@@ -5,28 +5,27 @@
     echo "ein mann schläft ." | python eval.py --workdir=runs/mt --predict=-
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors    # see lwt/export/quantize.py
 
-The last line of an evaluation is one JSON object, also written to WORKDIR/eval/, with the best and worst outputs
-beside it.
+The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
 """
 
 from absl import flags
 
 from lwt.machine import command_line
 
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or a bundle of one.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or of a bundle.")
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-_WEIGHTS = flags.DEFINE_string("weights", "", "A quantized file of the run, in place of its weights.")
-_PREDICT = flags.DEFINE_string("predict", "", "A file to answer line by line, or - for standard input.")
+_WEIGHTS = flags.DEFINE_string("weights", "", "A file of lwt.export.quantize that replaces the weights.")
+_PREDICT = flags.DEFINE_string("predict", "", "A file with one text a line to answer, or - for standard input.")
 _BEAMS = flags.DEFINE_integer("beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1)
-_TEMPERATURE = flags.DEFINE_float("temperature", None, "Draw from the distribution at this temperature.", lower_bound=0)
-_TOP_K = flags.DEFINE_integer("top_k", None, "Draw from the k likeliest tokens only.", lower_bound=0)
-_TOP_P = flags.DEFINE_float("top_p", None, "Draw from the likeliest tokens that make up this share.", lower_bound=0)
+_TEMPERATURE = flags.DEFINE_float("temperature", None, "Sample at this temperature.", lower_bound=0)
+_TOP_K = flags.DEFINE_integer("top_k", None, "Sample from the k likeliest tokens only.", lower_bound=0)
+_TOP_P = flags.DEFINE_float("top_p", None, "Sample from the likeliest tokens of this total probability.", lower_bound=0)
 
 
 def main():
-    from lwt.export import bundle
+    from lwt.runs import experiment as door  # after jax.distributed has begun
 
     flags_given = {
         "beams": _BEAMS.value,
@@ -35,15 +34,13 @@ def main():
         "top_p": _TOP_P.value,
     }
     decoding = {name: value for name, value in flags_given.items() if value is not None}
-    found = bundle.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
+    experiment = door.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
     if _WEIGHTS.value:
-        from lwt.export import quantize
-
-        found = quantize.load(found, _WEIGHTS.value)
+        experiment = experiment.with_file(_WEIGHTS.value)
     if _PREDICT.value:
-        found.predict_file(_PREDICT.value)
+        experiment.predict_file(_PREDICT.value)
     else:
-        command_line.report(found.report(split=_SPLIT.value, data=_DATA.value))
+        command_line.report(experiment.report(split=_SPLIT.value, data=_DATA.value))
 
 
 if __name__ == "__main__":

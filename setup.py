@@ -39,6 +39,7 @@ RUNTIME = [
     "sentencepiece~=0.2.3",
     "sacrebleu~=2.6.0",  # its version is part of a BLEU score's signature
     "safetensors>=0.8,<0.9",
+    "filelock>=3.20,<5",
     "absl-py>=2.3,<3",
     "ml_collections~=1.1",
     "tensorboardX~=2.6.5",  # writes TensorBoard's files without TensorFlow

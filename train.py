@@ -1,4 +1,4 @@
-"""Trains the run of a config, or goes on with it where it stopped.
+"""Trains the run of a config, or resumes it where it stopped.
 
 python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
 python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
@@ -10,13 +10,13 @@ from ml_collections import config_flags
 from lwt.machine import command_line
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; an unfinished run in it is gone on with.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; resumes an unfinished run there.")
 
 
 def main():
-    from lwt.training import experiment  # after jax.distributed has begun
+    from lwt.training import train
 
-    command_line.report(experiment.train(_CONFIG.value, _WORKDIR.value))
+    command_line.report(train.run(_CONFIG.value, _WORKDIR.value))
 
 
 if __name__ == "__main__":

@@ -15,17 +15,18 @@ __version__ = "0.1.0"
 
 
 def load(workdir, *, checkpoint="best"):
-    """Opens a finished (or running) experiment or a bundle: ``.model``, ``.weights``, ``.tokenizer``, ``.predict([])``.
+    """Opens a run or a bundle as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
-    The weights are arrays; those of a run that quantizes or factorises them are nodes that hold integers or factors.
+    It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``. The weights are arrays; a
+    run that quantizes or factorises its weights has nodes that hold integers or factors.
 
     Args:
-        workdir: the folder given to ``train.py --workdir``, or one that ``lwt.export.bundle`` wrote.
-        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has one.
+        workdir: the folder given to ``train.py --workdir``, or one that a method or ``lwt.export.bundle`` wrote.
+        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
 
     Raises:
         lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
     """
-    from lwt.export import bundle  # imported late: `import lwt` alone must not cost two seconds of jax
+    from lwt.runs import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
 
-    return bundle.load(workdir, checkpoint=checkpoint)
+    return experiment.load(workdir, checkpoint=checkpoint)

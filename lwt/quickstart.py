@@ -10,8 +10,8 @@ import time
 from lwt import errors
 from lwt.machine import command_line, memory
 from lwt.report import plots
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
+from lwt.training import train
 
 FOLDER = "runs/quickstart"
 CONFIG = "configs/quickstart.py"
@@ -24,10 +24,10 @@ def main():
     base, adapted = f"{FOLDER}/base", f"{FOLDER}/adapted"
     shutil.rmtree(FOLDER, ignore_errors=True)
     print(f"1/4  a base learns three tasks: train.py --config={CONFIG}:stage=base --workdir={base}", flush=True)
-    experiment.train(config_file.load(f"{CONFIG}:stage=base"), base)
+    train.run(config_file.load(f"{CONFIG}:stage=base"), base)
     print(f"\n2/4  LoRA teaches it two more: --config={CONFIG}:stage=adapt,base={base} --workdir={adapted}", flush=True)
     config = config_file.load(f"{CONFIG}:stage=adapt,base={base}")
-    experiment.train(config, adapted)
+    train.run(config, adapted)
 
     print("\n3/4  both are evaluated on test sequences that neither saw", flush=True)
     new = config.data.test

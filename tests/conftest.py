@@ -77,19 +77,16 @@ def untrained():
     import numpy as np
 
     from lwt import trees
-    from lwt.runs import checkpoint, run_config
-    from lwt.training import build, experiment
+    from lwt.runs import assembly, checkpoint, experiment, run_config
 
     def untrained(config, workdir):
         run_config.keep(config, workdir)
-        data, generator = build.make_data(config, workdir), np.random.default_rng(0)
-        model = build.make_model(config, data.vocabulary, outputs=data.outputs)
-        shapes = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
+        data, generator = assembly.make_data(config, workdir), np.random.default_rng(0)
+        model = assembly.make_model(config, data.vocabulary, outputs=data.outputs)
+        shapes = jax.eval_shape(lambda: assembly.init_weights(model, jax.random.key(0)))
         weights = {name: jnp.asarray(generator.normal(0, 0.3, w.shape), jnp.float32) for name, w in shapes.items()}
-        with checkpoint.Checkpoints(workdir / "checkpoints") as checkpoints:
-            identity = {**data.identity, "base": ""}
-            state = {"trainable": trees.with_prefix(weights, "base")}
-            checkpoints.save(0, state, data_state={"identity": identity}, wait=True)
+        trainable = trees.with_prefix(weights, "base")
+        checkpoint.save_initial(workdir, config, trainable, identity={**data.identity, "base": ""})
         return experiment.load(workdir)
 
     return untrained

@@ -9,7 +9,7 @@ from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import decoding, samples
 from lwt import trees
-from lwt.training import build
+from lwt.runs import assembly
 
 VARIANTS = ("float32", "bfloat16")
 
@@ -17,7 +17,7 @@ VARIANTS = ("float32", "bfloat16")
 def decode_with(flat, *, precision):
     """``decode(Sources) -> ids [b limit]``."""
     config = train.get_config(precision=precision)
-    model, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
+    model, task = assembly.make_model(config, samples.VOCABULARY), assembly.make_task(config)
     params = jax.device_put(trees.unflatten(flat))
 
     @functools.partial(jax.jit, static_argnames="limit")

@@ -7,6 +7,7 @@ import jax
 from configs import common as configs
 from lwt import trees
 from lwt.reparam import compose
+from lwt.runs import assembly
 from lwt.training import build, optim, step
 
 
@@ -31,9 +32,9 @@ def trainer(config, work, *, vocabulary):
         work: ``(training batch, counts)`` of each batch; they go round and round.
         vocabulary: rows of the model's table.
     """
-    model, task = build.make_model(config, vocabulary), build.make_task(config)
+    model, task = assembly.make_model(config, vocabulary), assembly.make_task(config)
     reparametrization = compose.build(config.reparam)
-    trainable, frozen = build.initial_params(config, model, reparametrization, None)
+    trainable, frozen = assembly.initial_params(config, model, reparametrization, None)
     count = trees.count(trainable)
     loss = build.make_loss(model, task, reparametrization)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)

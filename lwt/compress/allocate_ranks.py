@@ -28,7 +28,8 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.reparam import targets
-from lwt.training import experiment, new_run
+from lwt.runs import experiment
+from lwt.training import new_run
 
 SMOOTHING = 0.85  # β1 and β2 of the paper
 ROUNDING = 1e-6  # smaller singular values, relative to the weight's norm, are rounding errors of float32

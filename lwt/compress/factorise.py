@@ -32,7 +32,8 @@ from lwt import errors, trees
 from lwt.compress import activations, program
 from lwt.layers import linear
 from lwt.reparam import svd, targets
-from lwt.training import build, new_run
+from lwt.runs import assembly
+from lwt.training import new_run
 
 DAMPING = 1e-6  # least eigenvalue, relative to the mean of XᵀX's diagonal: constant inputs leave XᵀX singular
 BYTES = 4  # per stored number
@@ -160,7 +161,7 @@ def moments(experiment, names, *, records, data=""):
     Raises:
         lwt.errors.ConfigError: a kernel does not belong to a linear layer.
     """
-    made = build.make_data(experiment.config, experiment.workdir, make=False)
+    made = assembly.make_data(experiment.config, experiment.workdir, make=False)
     found = made.evaluation(data or experiment.config.data.validation, limit=records)
 
     @jax.jit

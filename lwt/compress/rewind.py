@@ -21,7 +21,8 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.reparam import compose, prune
-from lwt.training import build, experiment, new_run
+from lwt.runs import assembly, experiment
+from lwt.training import new_run
 
 
 def rewind(pruned, out, *, early=None):
@@ -57,7 +58,7 @@ def start_of(trained):
     """The weights that a run started from: those of ``init_from``, or the random ones that its seed gives again."""
     config = trained.config
     base = experiment.arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-    params = build.initial_params(config, trained.model, compose.build({"name": "none"}), base)
+    params = assembly.initial_params(config, trained.model, compose.build({"name": "none"}), base)
     return trees.subtree(jax.tree.map(jnp.asarray, params[0] | params[1]), "base")
 
 

@@ -21,7 +21,7 @@ from lwt import errors, files
 from lwt.data import sources
 from lwt.machine import command_line
 from lwt.reparam import adapters
-from lwt.training import experiment
+from lwt.runs import experiment
 
 SETTINGS, PARTS = "origin.json", "parts"
 PART = 1024  # records that are decoded and saved at a time

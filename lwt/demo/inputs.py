@@ -6,7 +6,7 @@ from lwt import errors
 from lwt.data import text
 from lwt.data.batches import bucketed, packed, tokenized
 from lwt.data.kinds import images, labelled
-from lwt.training import build
+from lwt.runs import assembly
 
 LENGTHS = (32, 64, 128, 256, 512)  # tokens that a row is padded to, and the longest that the run has
 
@@ -30,14 +30,14 @@ class Inputs:
     """The base of the kinds: a batch has one record, and filler rows where there are more devices than one.
 
     Attributes:
-        data: of the run; see `build.make_data`.
+        data: of the run; see `assembly.make_data`.
         fields: what the user is asked for, one or two texts, or an image.
     """
 
     fields = ("Text",)
 
     def __init__(self, opened):
-        self.data = build.make_data(opened.config, opened.workdir, make=False)
+        self.data = assembly.make_data(opened.config, opened.workdir, make=False)
         self._rows = jax.device_count()
 
     def examples(self, count):

@@ -8,11 +8,10 @@ from scipy import special
 
 from lwt import errors
 from lwt.demo import inputs, insight
-from lwt.export import bundle
 from lwt.layers import linear
 from lwt.machine import devices
 from lwt.reparam import adapters
-from lwt.runs import evaluation
+from lwt.runs import evaluation, experiment
 
 BASE = "base"  # the run without an adapter
 BEAMS = 4  # of beam search
@@ -41,7 +40,7 @@ class Session:
     """
 
     def __init__(self, workdir, *, checkpoint="best", given=None):
-        self.opened = bundle.load(workdir, checkpoint=checkpoint)
+        self.opened = experiment.load(workdir, checkpoint=checkpoint)
         self.inputs = inputs.of(self.opened)
         self._mesh = devices.make_mesh({"data": -1})
         self._runs = {BASE: self._placed(self.opened.weights, BASE)}

@@ -26,8 +26,7 @@ from lwt.data.kinds import pairs, supervised
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.runs import bundle, integer_file, run_config
-from lwt.training import experiment
+from lwt.runs import bundle, experiment, run_config
 
 FILES = (pairs.TOKENIZER, supervised.LABELS, supervised.SPLITS)
 CARD = """\
@@ -111,14 +110,6 @@ def write(opened, folder, *, precision="float32", block=None, license="unknown")
         (new / bundle.CARD).write_text(_card(opened, pathlib.Path(folder).name, **about), encoding="utf-8")
         bundle.describe(new, precision=precision, step=opened.step, lwt=lwt.__version__)
     return size
-
-
-def load(path, *, checkpoint="best", decoding=None):
-    """Opens a bundle or the workdir of a run; see `lwt.load` and `experiment.load`."""
-    weights = None
-    if bundle.is_bundle(path) and bundle.read_info(path)["precision"] == bundle.INTEGERS:
-        weights = integer_file.load(os.path.join(path, bundle.WEIGHTS))
-    return experiment.load(path, checkpoint=checkpoint, decoding=decoding, weights=weights)
 
 
 def _config(opened):

@@ -17,19 +17,18 @@ every token's own maximum, or, static, by ranges that some records of the valida
 """
 
 import dataclasses
-import json
 import os
 
 import jax
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors
 from lwt.export import calibrate
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line
 from lwt.reparam import compose, quantize
+from lwt.runs import experiment
 from lwt.runs import integer_file as artefact
-from lwt.training import experiment
 
 
 def export(opened, path, *, quantization=None, rest="float16", limits=None):
@@ -47,32 +46,11 @@ def export(opened, path, *, quantization=None, rest="float16", limits=None):
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
     used = quantization or quantization_of(opened)
-    info = {**identity(opened), "step": opened.step, "quantization": dataclasses.asdict(used)}
+    info = {**opened.identity, "step": opened.step, "quantization": dataclasses.asdict(used)}
     try:
         return artefact.write(path, weights(opened, used, limits), rest=rest, info=info)
     except OSError as error:
         raise errors.ConfigError(f"{path} cannot be written ({error.strerror}); give another --out") from error
-
-
-def load(opened, path):
-    """The run with the weights of a file that `export` wrote, multiplied from its integers.
-
-    Raises:
-        lwt.errors.CheckpointError: the file is missing or damaged, or that of another model, task or tokenizer.
-    """
-    info = artefact.read_info(path)
-    wanted = trees.flatten(identity(opened))
-    found = trees.flatten(info) if isinstance(info, dict) else {}
-    for key in wanted:
-        if key not in found:
-            raise errors.CheckpointError(f"{path} does not say its {key}: it should be a file of lwt.export.quantize")
-    for key in {**wanted, **{key: None for key in found if key.startswith("model/")}}:
-        if found[key] != wanted.get(key):
-            raise errors.CheckpointError(
-                f"{path} is not of the run {opened.workdir}: its {key.replace('/', '.')} is {found[key]!r:.80} instead "
-                f"of {wanted.get(key)!r:.80}"
-            )
-    return opened.with_weights(artefact.load(path), name=os.path.basename(path), step=info["step"])
 
 
 def weights(opened, quantization, limits=None):
@@ -106,17 +84,6 @@ def quantization_of(opened):
     """How a run quantizes its weights (the last time, if there are several), or else the default: int8."""
     found = [part for part in _parts(compose.build(opened.config.reparam)) if isinstance(part, quantize.Quantize)]
     return dataclasses.replace(found[-1], aware=False) if found else quantize.Quantize()
-
-
-def identity(opened):
-    """What a file and a run have to agree on."""
-    config = json.loads(json.dumps(opened.config.to_dict()))
-    return {
-        "tokenizer": opened.tokenizer.fingerprint if opened.tokenizer else "",
-        "task": config["task"]["name"],
-        "labels": list(opened.labels),
-        "model": config["model"],
-    }
 
 
 def _is_quantized(w):

@@ -36,6 +36,7 @@ from lwt.data.kinds import masked, pairs
 from lwt.inspect import flops
 from lwt.machine import command_line
 from lwt.reparam import compose
+from lwt.runs import assembly
 from lwt.training import build, checks, optim
 
 HEADS = r"base/(\w+_)?(head|classifier)/.*"  # weights of a task on top of the model
@@ -115,16 +116,16 @@ def shapes(config, *, vocabulary=0, outputs=0):
     checks.check(config)
     model = _model(config, vocabulary or vocabulary_of(config), outputs=outputs)
     reparam = compose.build(config.reparam)
-    return jax.eval_shape(lambda: build.initial_params(config, model, reparam, None))
+    return jax.eval_shape(lambda: assembly.initial_params(config, model, reparam, None))
 
 
 def _model(config, vocabulary, *, outputs=0):
     """The model; how many classes the data has is not known here: if it is not said, its own default stands in."""
-    return build.make_model(config, vocabulary, outputs=1 if _regression(config) else outputs)
+    return assembly.make_model(config, vocabulary, outputs=1 if _regression(config) else outputs)
 
 
 def _regression(config):
-    return build.task_section(config.task).name == "regress"
+    return assembly.task_section(config.task).name == "regress"
 
 
 def vocabulary_of(config):
@@ -160,7 +161,7 @@ def batch_of(config, rows, row_length):
 
 def _loss(config, *, train, chunk=0):
     """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
-    model, task = _model(config, vocabulary_of(config)), build.make_task(config)
+    model, task = _model(config, vocabulary_of(config)), assembly.make_task(config)
     if chunk and hasattr(task, "chunk"):
         task = dataclasses.replace(task, chunk=chunk)
 

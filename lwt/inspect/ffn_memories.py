@@ -29,7 +29,7 @@ from lwt.inspect import memory_report, memory_triggers
 from lwt.layers import linear
 from lwt.machine import command_line, hardware
 from lwt.report import results
-from lwt.training import build, experiment
+from lwt.runs import assembly, experiment
 
 VALUES = r"(.*/mlp/fc2|.*/contract)/kernel"
 
@@ -127,7 +127,7 @@ def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
     if opened.tokenizer is None:
         raise errors.ConfigError(f"{opened.workdir} is a run on images; triggers are texts")
     names = layers(opened.weights)
-    made = build.make_data(opened.config, opened.workdir, make=False)
+    made = assembly.make_data(opened.config, opened.workdir, make=False)
     used = made.evaluation(data or opened.config.data.validation, limit=limit)
     again = lambda: made.batches(used)  # noqa: E731
     triggers = memory_triggers.strongest(opened.model, opened.weights, again(), names, top=top)

@@ -26,7 +26,7 @@ from lwt.compress import gates
 from lwt.inspect import head_report
 from lwt.machine import command_line, hardware
 from lwt.report import results
-from lwt.training import experiment
+from lwt.runs import experiment
 
 LOG = logging.getLogger(__name__)
 ORDERS = ("importance", "random")

@@ -26,13 +26,12 @@ import jax
 from absl import flags
 
 from lwt import errors, trees
-from lwt.export import quantize
 from lwt.inspect import fronts
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import compose
 from lwt.report import results, study
-from lwt.runs import checkpoint, run_config
-from lwt.training import build, experiment, new_run
+from lwt.runs import assembly, checkpoint, experiment, run_config
+from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
 FIGURES = ("bleu", "exact_match", "accuracy", "loss")
@@ -63,7 +62,7 @@ def check_finished(folder):
         return
     steps = study.steps_of(run_config.read(folder), folder)
     if not study.finished(folder, steps):
-        last = checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step()
+        last = checkpoint.of_run(folder).last_step()
         raise errors.CheckpointError(f"{folder} stopped after step {last} of {steps}")
 
 
@@ -127,7 +126,7 @@ def kept(opened, file=""):
 def size(opened):
     """Bytes of a run's weights, or of what it stores, where that is less."""
     reparam = compose.build(opened.config.reparam)
-    stored = jax.eval_shape(lambda: build.initial_params(opened.config, opened.model, reparam, None))
+    stored = jax.eval_shape(lambda: assembly.initial_params(opened.config, opened.model, reparam, None))
     return min(trees.nbytes(opened.weights), trees.nbytes(stored))
 
 
@@ -143,7 +142,7 @@ def candidates(folder):
     yield "", opened, size(opened)
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "export", "*.safetensors"))):
         try:
-            yield path, quantize.load(opened, path), os.path.getsize(path)
+            yield path, opened.with_file(path), os.path.getsize(path)
         except errors.CheckpointError as error:
             LOG.info("left out: %s", error)
 

@@ -21,7 +21,7 @@ from lwt.machine import command_line as command
 from lwt.machine import hardware
 from lwt.reparam import targets
 from lwt.report import elbow, plots, results
-from lwt.training import experiment
+from lwt.runs import experiment
 
 KERNELS = r".*(kernel|embedding|embed/\w+)"
 UNCHANGED = 1e-5  # an update this small beside its weight is the rounding of a merge

@@ -19,8 +19,8 @@ from absl import flags
 
 from lwt import errors
 from lwt.report import plots, results
-from lwt.runs import checkpoint, config_file, run_config
-from lwt.training import build, experiment
+from lwt.runs import assembly, checkpoint, config_file, run_config
+from lwt.training import build, train
 
 LOG = logging.getLogger(__name__)
 
@@ -86,10 +86,10 @@ def run(entry, workdir, measure, *, record, config=None):
     run_config.keep(config, folder)  # a finished run of another base or rate is not one of this study
     kept = read_record(folder, record)
     steps = steps_of(config, folder, kept)
-    if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, "checkpoints")):
+    if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, checkpoint.FOLDER)):
         return kept
     if not finished(folder, steps):
-        experiment.train(config, folder)
+        train.run(config, folder)
         if not finished(folder, steps):
             raise Interrupted(f"{folder}: stopped before step {steps}; the same command goes on from there")
     if kept and kept["steps"] == steps:
@@ -105,7 +105,7 @@ def steps_of(config, folder, kept=None):
         return config.steps
     if kept and kept.get("epochs") == config.epochs:
         return kept["steps"]
-    return build.in_steps(config, build.make_data(config, folder).training()).steps
+    return build.in_steps(config, assembly.make_data(config, folder).training()).steps
 
 
 def finished(folder, steps):
@@ -114,7 +114,7 @@ def finished(folder, steps):
     Raises:
         lwt.errors.ConfigError: it is of a later one.
     """
-    last = checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step() or 0
+    last = checkpoint.of_run(folder).last_step() or 0
     if last > steps:
         raise errors.ConfigError(f"{folder} holds {last} steps, more than this study's {steps}; give another --workdir")
     return last == steps

@@ -1,16 +1,15 @@
-"""A bundle: one folder with all that a finished run is used by, and nothing that it was trained with.
+"""A bundle: one folder with everything that using a trained run needs, and nothing that only its training needed.
 
-    bundle.json          what it is: precision, step, and the sha256 of the other files
+    bundle.json          precision, step, and the sha256 of the other files
     model.safetensors    the weights, merged
     config.json          of the run
-    tokenizer.model, labels.json, splits.json    as in a workdir, where there are any
+    tokenizer.model, labels.json, splits.json    as in a workdir, where the data have them
     metrics.json         figures, and what they were measured on
-    README.md            a card, to be completed by hand: the one file without a checksum
+    README.md            a model card, to be completed by hand: the only file without a checksum
 
-`lwt/export/bundle.py` writes it. `experiment.load` opens it as it opens a workdir.
+`lwt/export/bundle.py` writes it, `experiment.load` opens it.
 """
 
-import hashlib
 import json
 import pathlib
 
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 import safetensors
 import safetensors.flax
 
-from lwt import errors
+from lwt import errors, files
 
 INFO, WEIGHTS, METRICS, CARD = "bundle.json", "model.safetensors", "metrics.json", "README.md"
 KIND = "lwt bundle, 1"
@@ -32,14 +31,14 @@ def is_bundle(folder):
 
 
 def describe(folder, **about):
-    """Writes ``bundle.json`` for the files of a folder, with what there is to say `about` them."""
-    files = sorted(path for path in folder.iterdir() if path.name != CARD)
-    info = {"kind": KIND, **about, "files": {path.name: _digest(path) for path in files}}
-    (folder / INFO).write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+    """Writes ``bundle.json`` with the checksums of the files of a folder, and what `about` says of them."""
+    paths = sorted(path for path in folder.iterdir() if path.name != CARD)
+    info = {"kind": KIND, **about, "files": {path.name: files.sha256(path) for path in paths}}
+    files.write_json(folder / INFO, info)
 
 
 def read_info(folder):
-    """What `describe` wrote; every file is there, and as it was.
+    """What `describe` wrote, after the checksum of every file was compared.
 
     Raises:
         lwt.errors.CheckpointError: names the file that is missing or damaged.
@@ -47,20 +46,20 @@ def read_info(folder):
     folder = pathlib.Path(folder)
     try:
         info = json.loads((folder / INFO).read_text(encoding="utf-8"))
-        files, step, precision = info["files"].items(), int(info["step"]), info["precision"]
+        sums, step, precision = info["files"].items(), int(info["step"]), info["precision"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error!r:.80}") from error
     if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it should be {KIND!r}")
-    for name, digest in files:
+    for name, digest in sums:
         try:
-            found = _digest(folder / name)
+            found = files.sha256(folder / name)
         except OSError as error:
             raise errors.CheckpointError(
                 f"{folder / name} cannot be read: {error.strerror}; it is part of the bundle"
             ) from error
         if found != digest:
-            raise errors.CheckpointError(f"{folder / name} is damaged: another checksum than {INFO} has")
+            raise errors.CheckpointError(f"{folder / name} is damaged: its checksum differs from that in {INFO}")
     return {**info, "step": step}
 
 
@@ -81,19 +80,10 @@ def read_weights(folder):
     """The weights of a bundle of floats, a flat dict of float32 arrays.
 
     Raises:
-        lwt.errors.CheckpointError: they are integers, or damaged.
+        lwt.errors.CheckpointError: the file is damaged.
     """
-    if read_info(folder)["precision"] == INTEGERS:
-        raise errors.CheckpointError(
-            f"{folder} holds integers, which lwt.load and eval.py read; to start a run or a method from it, bundle it "
-            "with --precision=float32"
-        )
     path = pathlib.Path(folder, WEIGHTS)
     try:
         return {name: jnp.asarray(array, jnp.float32) for name, array in safetensors.flax.load_file(path).items()}
     except safetensors.SafetensorError as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
-
-
-def _digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,45 +1,60 @@
-"""Checkpoints on disk: Orbax writes the arrays in the background, a manifest of checksums vouches for them.
+"""Checkpoints on disk: Orbax writes the arrays in the background, a manifest holds their checksums.
 
     FOLDER/500/state/...       the arrays, by flat name
     FOLDER/500/data/metadata   the position in the data, JSON
     FOLDER/500/MANIFEST.json   evaluation figures, shape and type of every array, size and sha256 of every file
 
-A step is written under a temporary name, then summed up in its manifest, then renamed: a folder that has a number
-for its name and a manifest inside is whole. (Orbax alone restores a flipped byte without a word, and takes an empty
-folder for the newest step.) Orbax' CheckpointManager is not used: it deletes old steps before the manifest of the
-new one could be written, and refuses to write a damaged step again.
+A step is written under a temporary name, then its manifest is written, then the folder is renamed: a folder with a
+number for its name and a manifest inside is complete. (Orbax alone restores a flipped byte silently, and takes an empty
+folder for the newest step.) Orbax's CheckpointManager is not used: it deletes old steps before the manifest of the new
+one could be written, and refuses to overwrite a damaged step.
 """
 
 import contextlib
 import functools
+import logging
 import pathlib
 import shutil
 
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
-from absl import logging
 from jax.experimental import multihost_utils
 
 from lwt import errors, trees
 from lwt.runs import manifest
 
+LOG = logging.getLogger(__name__)
+FOLDER = "checkpoints"  # of a workdir
 TIMEOUT = 600  # seconds that a process waits for the others at the end of a save
+
+
+def of_run(workdir, config=None, **options):
+    """The `Checkpoints` of the run in `workdir`; a `config` says which figure selects the best."""
+    if config is not None:
+        options = {"select": config.select, "mode": config.select_mode, **options}
+    return Checkpoints(pathlib.Path(workdir, FOLDER), **options)
+
+
+def save_initial(workdir, config, trainable, *, identity):
+    """Writes the checkpoint of step 0 of a run that starts with the leaves `trainable` and is not trained (yet)."""
+    with of_run(workdir, config) as checkpoints:
+        checkpoints.save(0, {"trainable": trainable}, data_state={"identity": identity}, wait=True)
 
 
 class Checkpoints:
     """The checkpoints of one run: the last few, and the best.
 
-    With several processes each of them makes every call; the folder is one that all of them see.
+    With several processes each makes every call, on a folder that all of them see.
 
     Args:
         folder: made at the first save.
-        keep_last: how many of the newest steps stay on disk; the best one stays beside them.
-        select: the evaluation figure that "best" means.
-        mode: its good end, ``"min"`` or ``"max"``.
+        keep_last: how many of the newest steps stay on disk; the best one stays as well.
+        select: the evaluation figure that decides which step is best.
+        mode: ``"min"`` or ``"max"``: whether lower or higher figures are better.
 
     Raises:
-        lwt.errors.ConfigError: `keep_last` or `mode` make no sense.
+        lwt.errors.ConfigError: `keep_last` or `mode` is out of range.
     """
 
     def __init__(self, folder, *, keep_last=2, select="loss", mode="min"):
@@ -59,21 +74,21 @@ class Checkpoints:
         self.close()
 
     def save(self, step, state, *, data_state, metrics=None, wait=False):
-        """Starts to write `state`, and returns as soon as it may be changed (its buffers donated, too).
+        """Starts to write `state`; returns as soon as the caller may change it or donate its buffers.
 
-        A step that this object wrote or restored before is left as it is. Steps later than `step` belong to a run
-        that was taken up again before them, and are removed.
+        A step that this object already wrote or restored is not written again. Steps later than `step` were left by a
+        run that has since resumed from an earlier one; they are removed.
 
         Args:
             step: the number of optimizer steps taken.
             state: a tree of arrays; their names are those of `named`.
             data_state: the position in the data, as JSON.
-            metrics: evaluation figures at this step, or None: then it cannot be the best.
-            wait: return only when the checkpoint is on disk.
+            metrics: evaluation figures at this step; None if it was not evaluated, so that it cannot be the best.
+            wait: block until the checkpoint is on disk.
 
         Raises:
             lwt.errors.ConfigError: `metrics` lacks the figure to select by.
-            lwt.errors.CheckpointError: this save, or the one before it, could not be written.
+            lwt.errors.CheckpointError: this save, or the one before it, failed.
         """
         if metrics is not None and self._select not in metrics:
             raise errors.ConfigError(
@@ -95,7 +110,7 @@ class Checkpoints:
             self.wait()
 
     def wait(self):
-        """Returns when what was saved is on disk, and what is to go is gone.
+        """Blocks until the pending save is on disk and obsolete checkpoints are deleted.
 
         Raises:
             lwt.errors.CheckpointError: the save failed; earlier checkpoints are untouched.
@@ -112,7 +127,7 @@ class Checkpoints:
                 multihost_utils.sync_global_devices(f"lwt checkpoint {step}")
 
     def close(self):
-        """Waits for the save under way, and ends the background threads."""
+        """Waits for the pending save, and ends the background threads."""
         try:
             self.wait()
         finally:
@@ -120,11 +135,11 @@ class Checkpoints:
                 vars(self).pop("_orbax").close()
 
     def steps(self):
-        """The steps whose save was finished, in order. (Their checksums are compared when they are restored.)"""
+        """The steps whose save finished, ascending; their checksums are compared only when they are restored."""
         return [step for step in self._numbers() if (self._path(step) / manifest.NAME).is_file()]
 
     def last_step(self):
-        """The newest step whose save was finished, or None."""
+        """The newest step whose save finished, or None."""
         return max(self.steps(), default=None)
 
     def best_step(self):
@@ -136,21 +151,21 @@ class Checkpoints:
         return manifest.read(self._path(step))["metrics"]
 
     def restore(self, step="last", like=None, *, check=None):
-        """Reads a checkpoint whose every file has the checksum that it was written with.
+        """Reads a checkpoint, after comparing the checksum of every file.
 
         Args:
-            step: ``"last"`` (if that is damaged, the one before it, with a warning), ``"best"`` (the last, if no step
-                was evaluated), or a number.
+            step: ``"last"`` (if it is damaged, the one before it, with a warning), ``"best"`` (the last, if no step was
+                evaluated), or a number.
             like: the tree to restore, of arrays or `jax.ShapeDtypeStruct` with shardings; None for a flat dict of
-                all there is, on one device.
-            check: called with the data state before the arrays are looked at, to raise if they are something else's.
+                everything saved, on one device.
+            check: called with the data state before the arrays are read; it raises if they belong to another run.
 
         Returns:
             ``(state, data_state, step)``; `state` has the structure of `like`.
 
         Raises:
             lwt.errors.CheckpointError: there is no such checkpoint, it is damaged (the message names the file), or its
-                names, shapes or types are not those of `like`.
+                names, shapes or types differ from those of `like`.
         """
         self.wait()
         step, contents = self._find(step)
@@ -200,12 +215,12 @@ class Checkpoints:
             raise
 
     def _prune(self, step):
-        """Removes what is neither among the last few up to `step`, nor the best, and what broken saves left."""
+        """Removes leftovers of broken saves, and steps neither among the last few up to `step` nor the best."""
         manifests = {s: contents for s, contents in self._manifests().items() if s <= step}
         kept = {*sorted(manifests)[-self._keep_last :], self._best(manifests)}
         for path in self.folder.iterdir():
             if _is_temporary(path) or (path.name.isdecimal() and int(path.name) not in kept):
-                (path / manifest.NAME).unlink(missing_ok=True)  # first: half a folder is never to be taken for whole
+                (path / manifest.NAME).unlink(missing_ok=True)  # first, so that half a folder never counts as complete
                 shutil.rmtree(path, ignore_errors=True)
 
     def _best(self, manifests):
@@ -218,7 +233,7 @@ class Checkpoints:
         return self.folder / str(step)
 
     def _numbers(self):
-        """All steps that have a folder, whole or not."""
+        """All steps that have a folder, complete or not."""
         if not self.folder.is_dir():
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
@@ -231,7 +246,7 @@ class Checkpoints:
         return found
 
     def _find(self, step):
-        """``"last"``, ``"best"`` or a number -> the number and the manifest of a step that is whole in every byte."""
+        """``"last"``, ``"best"`` or a number -> ``(step, manifest)`` of a step whose every byte was verified."""
         if step == "best":
             best = self.best_step()
             step = "last" if best is None else best
@@ -240,8 +255,8 @@ class Checkpoints:
         if not str(step).isdecimal():
             raise errors.CheckpointError(f"checkpoint {step!r}: it should be 'best', 'last' or the number of a step")
         if int(step) not in self._numbers():
-            there = ", ".join(map(str, self.steps())) or "none"
-            raise errors.CheckpointError(f"{self.folder}: no checkpoint of step {step}; the steps there are: {there}")
+            steps = ", ".join(map(str, self.steps())) or "none"
+            raise errors.CheckpointError(f"{self.folder}: no checkpoint of step {step}; saved steps: {steps}")
         return int(step), manifest.verify(self._path(int(step)))
 
     def _find_last(self):
@@ -253,13 +268,33 @@ class Checkpoints:
                 damage.append(str(error))
                 continue
             for text in damage:
-                logging.warning("%s; going back to step %d", text, step)
+                LOG.warning("%s; going back to step %d", text, step)
             return step, contents
         if damage:
             raise errors.CheckpointError(
-                f"no checkpoint can be restored: {'; '.join(damage)}; get it back, or remove {self.folder}"
+                f"no checkpoint can be restored: {'; '.join(damage)}; restore the files, or remove {self.folder}"
             )
-        raise errors.CheckpointError(f"{self.folder}: there is no checkpoint; the steps there are: none")
+        raise errors.CheckpointError(f"{self.folder}: there is no checkpoint")
+
+
+def check_identity(saved, *, identity, where):
+    """Refuses a checkpoint that was written with another tokenizer, base or teacher.
+
+    Args:
+        saved: the checkpoint's data state.
+        identity: name -> fingerprint, as found now.
+        where: the folder to name.
+
+    Raises:
+        lwt.errors.CheckpointError: says which one differs.
+    """
+    for name, value in identity.items():
+        before = saved.get("identity", {}).get(name)
+        if before != value:
+            raise errors.CheckpointError(
+                f"{where} was written with another {name} (fingerprint {before or 'none':.12}) than the one found "
+                f"({value or 'none':.12}); put back the {name} that it was trained with, or use another --workdir"
+            )
 
 
 def named(tree):
@@ -276,13 +311,13 @@ def named(tree):
 
 
 def _compare(path, wanted, found):
-    """Strict: neither a name nor a shape nor a type may differ."""
+    """Refuses any difference in names, shapes or types."""
     difference = trees.differences(wanted, found)
     if not difference:
         casts = [f"{n}: {found[n].dtype} instead of {x.dtype}" for n, x in wanted.items() if found[n].dtype != x.dtype]
         difference = f"other types: {', '.join(casts[:6])}" if casts else ""
     if difference:
-        raise errors.CheckpointError(f"{path} belongs to something else; {difference}")
+        raise errors.CheckpointError(f"{path} belongs to another model; {difference}")
 
 
 @contextlib.contextmanager

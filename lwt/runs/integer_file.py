@@ -1,7 +1,7 @@
 """One file that holds a quantized model: integers, scales, and everything else, heads included.
 
 The file is in the safetensors format (a length, a JSON header, the arrays; no code is run by reading it), so that
-other tools open it too. A weight NAME that is no node is the array ``NAME``, in float16 or float32. A quantized one is
+other tools open it too. A plain weight NAME is the array ``NAME``, in float16 or float32. A quantized one is
 
     NAME/values     int8; "fp8": the bits of float8 e4m3 as uint8; "int4": uint8 ``[ceil(size / 2)]``, two a byte of the
                     flattened weight, offset by 8, the first in the low half
@@ -13,7 +13,7 @@ other tools open it too. A weight NAME that is no node is the array ``NAME``, in
 
 and a factorised one is two weights, ``NAME/a`` and ``NAME/b``, of either kind;
 the header's metadata say ``nodes`` (JSON: NAME -> [format, block, axis, shape], and a fifth entry "integer inputs"
-where the inputs are rounded, too; or ["factors"]), ``info`` (the caller's JSON), and ``sha256`` of these and of all
+where the inputs are rounded too; or ["factors"]), ``info`` (the caller's JSON), and ``sha256`` of these and of all
 arrays.
 """
 
@@ -21,14 +21,13 @@ import hashlib
 import json
 import math
 import os
-import pathlib
 
 import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
 
-from lwt import errors
+from lwt import errors, files
 from lwt.layers import linear, quantized_weight
 
 KIND = "lwt quantized weights, 1"
@@ -38,20 +37,20 @@ REST = ("float16", "float32")
 
 
 def write(path, weights, *, rest="float32", info=None):
-    """Writes the artefact; it appears whole or not at all.
+    """Writes the file, whole or not at all.
 
     Args:
         path: of the file.
         weights: flat dict of arrays, `quantized_weight.Quantized` nodes and `linear.Factors` of these, as
             `reparam/quantize.py` makes it.
-        rest: type of what is no node: biases, norms, scalars.
-        info: anything JSON can hold, such as the model's config and labels; read it with `read_info`.
+        rest: type of the plain arrays: biases, norms, scalars.
+        info: anything JSON can hold, such as the model's config and labels; `read_info` reads it.
 
     Returns:
         The file's size in bytes.
 
     Raises:
-        lwt.errors.ConfigError: another kind of node is among the weights, or `rest` is no type of an artefact.
+        lwt.errors.ConfigError: the weights hold another kind of node, or `rest` is not one of `REST`.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
     nodes = {name: FACTORS for name, w in weights.items() if isinstance(w, linear.Factors)}
@@ -62,7 +61,7 @@ def write(path, weights, *, rest="float32", info=None):
             arrays.update(_pack(name, w))
         elif linear.is_node(w):
             raise errors.ConfigError(
-                f"{name!r} is a {type(w).__name__}, which an artefact cannot hold; merge it and quantize what comes out"
+                f"{name!r} is a {type(w).__name__}, which the file cannot hold; merge it and quantize the result"
             )
         else:
             with np.errstate(over="ignore"):  # an overflow is reported below, by name
@@ -72,11 +71,7 @@ def write(path, weights, *, rest="float32", info=None):
             raise errors.NotFinite(f"{name!r} is not finite in {array.dtype}")
     meta = {"kind": KIND, "nodes": _json(nodes), "info": _json(info)}
     meta["sha256"] = _digest(meta, arrays)
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.write_bytes(safetensors.numpy.save(arrays, metadata=meta))
-    os.replace(new, path)
+    files.write_bytes(path, safetensors.numpy.save(arrays, metadata=meta))
     return size(path)
 
 
@@ -86,7 +81,7 @@ def load(path):
     The model gives the same logits with them, bit for bit, as with ``as_stored`` of what was written.
 
     Raises:
-        lwt.errors.CheckpointError: there is no such file, or it is damaged or something else.
+        lwt.errors.CheckpointError: the file is missing, damaged, or of another format.
     """
     meta, arrays = _read(path)
     weights, nodes = {}, json.loads(meta["nodes"])
@@ -106,20 +101,20 @@ def load(path):
 
 
 def read_info(path):
-    """What the caller of `write` wanted to be remembered."""
+    """The `info` that `write` was given."""
     return json.loads(_read(path)[0]["info"])
 
 
 def size(path):
-    """Bytes of the artefact on disk: the figure to quote."""
+    """Bytes of the file on disk: the figure to quote."""
     return os.path.getsize(path)
 
 
 def parts(path):
-    """Bytes of the artefact by what they hold; they add up to its `size`.
+    """Bytes of the file by what they hold; they add up to its `size`.
 
-    ``integers``, ``scales`` (and calibrated limits), ``outliers`` (values and places), ``rest`` (what is no node),
-    ``heads`` (everything below the name ``head/``, whatever it is), ``header``.
+    ``integers``, ``scales`` (and calibrated limits), ``outliers`` (values and places), ``rest`` (plain arrays),
+    ``heads`` (everything below the name ``head/``), ``header``.
     """
     meta, arrays = _read(path)
     kinds = {"values": "integers", "scales": "scales", "limit": "scales", "outliers": "outliers", "gaps": "outliers"}
@@ -132,7 +127,7 @@ def parts(path):
 
 
 def as_stored(weights, *, rest="float32"):
-    """The weights as an artefact keeps them: what is no node is rounded to `rest`, and back to float32."""
+    """The weights as the file stores them: plain arrays are rounded to `rest`, and back to float32."""
     return {n: w if linear.is_node(w) else jnp.asarray(w).astype(rest).astype(jnp.float32) for n, w in weights.items()}
 
 
@@ -143,7 +138,7 @@ def _rest(rest):
 
 
 def _parts_of(name, w):
-    """A weight as what the file has of it: itself, or its factors."""
+    """The parts that the file stores of a weight: the weight itself, or its factors."""
     return [(f"{name}/a", w.a), (f"{name}/b", w.b)] if isinstance(w, linear.Factors) else [(name, w)]
 
 
@@ -194,13 +189,15 @@ def _read(path):
             meta = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except OSError as error:
-        raise errors.CheckpointError(f"no artefact in {path}: {error.strerror or error}") from error
+        raise errors.CheckpointError(
+            f"{path} cannot be read: {error.strerror or error}; lwt.export.quantize writes it"
+        ) from error
     except safetensors.SafetensorError as error:
-        raise errors.CheckpointError(f"{path} is damaged, or no artefact: {error}") from error
+        raise errors.CheckpointError(f"{path} is damaged, or not a file of lwt.export.quantize: {error}") from error
     if meta.get("kind") != KIND:
         raise errors.CheckpointError(f"{path} is of kind {meta.get('kind')!r}; it should be {KIND!r}")
     if _digest(meta, arrays) != meta.get("sha256"):
-        raise errors.CheckpointError(f"{path} is damaged: another checksum")
+        raise errors.CheckpointError(f"{path} is damaged: its checksum differs")
     return meta, arrays
 
 

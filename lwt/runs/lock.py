@@ -1,39 +1,35 @@
-"""One run at a time in a workdir: two would write over each other's checkpoints and figures."""
+"""One process at a time trains in a workdir: two would overwrite each other's checkpoints and figures."""
 
 import contextlib
 import os
 
+import filelock
 import jax
 
 from lwt import errors
 
-try:
-    import fcntl
-except ImportError:  # there is none on Windows
-    fcntl = None
+NAME = ".lock"
 
 
 @contextlib.contextmanager
 def held(workdir):
-    """Keeps other runs out of a workdir until the block ends, or the process does.
+    """Keeps other processes from training in a workdir until the block ends, or the process does.
 
-    Locked is the folder itself, so that nothing is left in it. Of the processes of one run, the first holds the lock. A
-    folder that cannot be written, and a file system without locks, are passed over.
+    The processes of one run share the lock; the first of them holds it. A workdir that cannot be written is not locked:
+    training fails there with its own message.
 
     Raises:
-        lwt.errors.ConfigError: another run holds it.
+        lwt.errors.ConfigError: another process holds the lock.
     """
     with contextlib.ExitStack() as stack:
-        if fcntl and jax.process_index() == 0:
+        if jax.process_index() == 0:
             try:
                 os.makedirs(workdir, exist_ok=True)
-                folder = os.open(workdir, os.O_RDONLY)
-                stack.callback(os.close, folder)
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                stack.enter_context(filelock.FileLock(os.path.join(workdir, NAME), blocking=False))
+            except filelock.Timeout:
                 raise errors.ConfigError(
                     f"--workdir={workdir}: another process is training there; wait for it, or give another folder"
                 ) from None
-            except OSError:
+            except (OSError, NotImplementedError):  # not writable, or a file system without locks
                 pass
         yield

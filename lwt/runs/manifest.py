@@ -1,22 +1,21 @@
-"""The manifest of a checkpoint's folder: size and sha256 of every file, beside what the checkpoint says of itself.
+"""The manifest of a checkpoint's folder: size and sha256 of every file, and a description of the arrays.
 
-The manifest carries a checksum of its own, so that a damaged one is not believed either.
+The manifest carries a checksum of its own, so that a damaged manifest is detected too.
 """
 
-import hashlib
 import json
 import math
 
 import jax
 import jax.numpy as jnp
 
-from lwt import errors
+from lwt import errors, files
 
 NAME = "MANIFEST.json"
 
 
 def describe(step, leaves, *, metrics=None):
-    """What a checkpoint says of itself: evaluation figures (None: was not finite), shape and type by name."""
+    """The description of a checkpoint: evaluation figures (None: was not finite), shape and type of every leaf."""
     return {
         "step": int(step),
         "metrics": {name: _figure(value) for name, value in (metrics or {}).items()},
@@ -30,35 +29,34 @@ def shapes(contents):
 
 
 def write(folder, contents):
-    """Sums up every file in the folders below `folder` in its manifest, which appears whole or not at all.
+    """Writes the manifest of `folder`, with the size and checksum of every file in the folders below it.
 
-    Files beside the manifest are Orbax' notes (it still changes one after this), and hold nothing that is restored.
+    Files beside the manifest are not covered: they are Orbax's notes, which Orbax may still change, and are not needed
+    to restore.
 
     Args:
         folder: a `pathlib.Path`.
         contents: a dict for JSON; the key ``files`` is added.
     """
-    files = sorted(path for path in folder.glob("*/**/*") if path.is_file())
-    sums = {path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files}
+    paths = sorted(path for path in folder.glob("*/**/*") if path.is_file())
+    sums = {path.relative_to(folder).as_posix(): [path.stat().st_size, files.sha256(path)] for path in paths}
     contents = {**contents, "files": sums}
-    partial = folder / f"{NAME}.partial"
-    partial.write_text(json.dumps({"sha256": _digest_of(contents), "contents": contents}, indent=1), encoding="utf-8")
-    partial.replace(folder / NAME)
+    files.write_json(folder / NAME, {"sha256": _digest(contents), "contents": contents}, indent=1)
 
 
 def read(folder):
-    """The contents of the manifest in `folder`; its files are not looked at.
+    """The contents of the manifest in `folder`; the files that it lists are not checked.
 
     Raises:
-        lwt.errors.CheckpointError: there is none, or it is damaged.
+        lwt.errors.CheckpointError: there is no manifest, or it is damaged.
     """
     path = folder / NAME
     try:
         document = json.loads(path.read_bytes())
-        if _digest_of(document["contents"]) != document["sha256"]:
+        if _digest(document["contents"]) != document["sha256"]:
             raise ValueError("its own checksum differs")
     except FileNotFoundError:
-        raise errors.CheckpointError(f"{folder}: no {NAME}, so its save was never finished") from None
+        raise errors.CheckpointError(f"{folder}: no {NAME}, so its save never finished") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.CheckpointError(f"{path}: damaged ({error})") from error
     return document["contents"]
@@ -68,7 +66,7 @@ def verify(folder):
     """The contents of the manifest, after every file that it lists was read and compared.
 
     Raises:
-        lwt.errors.CheckpointError: the first file that is missing, truncated or changed.
+        lwt.errors.CheckpointError: names the first file that is missing, truncated or changed.
     """
     contents = read(folder)
     for name, (size, digest) in contents["files"].items():
@@ -77,18 +75,13 @@ def verify(folder):
             raise errors.CheckpointError(f"{path}: missing, though {NAME} lists it")
         if path.stat().st_size != size:
             raise errors.CheckpointError(f"{path}: {path.stat().st_size} bytes instead of {size}")
-        if _digest(path) != digest:
-            raise errors.CheckpointError(f"{path}: damaged, its checksum is not that of {NAME}")
+        if files.sha256(path) != digest:
+            raise errors.CheckpointError(f"{path}: damaged, its checksum differs from that in {NAME}")
     return contents
 
 
-def _digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest_of(contents):
-    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+def _digest(contents):
+    return files.sha256(json.dumps(contents, sort_keys=True).encode())
 
 
 def _figure(value):

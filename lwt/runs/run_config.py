@@ -1,4 +1,4 @@
-"""The config of a run as its workdir keeps it, in ``config.json``."""
+"""The config of a run, as its workdir stores it in ``config.json``."""
 
 import json
 import os
@@ -7,17 +7,18 @@ import pathlib
 import jax
 import ml_collections
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.data.kinds import pairs, supervised
 from lwt.machine import devices
 from lwt.runs import checkpoint
 
 NAME = "config.json"
-MAY_CHANGE = (  # in a run that is gone on with
+DATA_FILES = (pairs.TOKENIZER, supervised.SPLITS, supervised.LABELS)  # what the data of a run leave in its workdir
+MAY_CHANGE = (  # in a run that resumes
     *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
     *("profile_steps", "mesh", "sharding"),
 )
-SECTIONS = {  # every key that a config has to have: those of configs/common.py
+SECTIONS = {  # every key that a config must have: those of configs/common.py
     "": "seed steps epochs init_from init_checkpoint init_skip precision sharding mesh log_every eval_every save_every "
     "eval_decode keep_last select select_mode profile_steps",
     "model.": "name",
@@ -30,13 +31,13 @@ SECTIONS = {  # every key that a config has to have: those of configs/common.py
     "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules trainable clip_norm accumulate",
     "optimizer.schedule.": "name",
 }
-# Keys that there once were not, with what those runs did.
+# Defaults for keys added later, so that older config.json files still load.
 ADDED = {"data": {"packed": True, "cut": "end", "max_eval_records": 0}}
 KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 
 def require(config, where):
-    """Refuses a config that lacks a key; `where` says whose it is.
+    """Refuses a config that lacks a key; `where` names the config in the message.
 
     Raises:
         lwt.errors.ConfigError: names the first key that is missing.
@@ -46,43 +47,40 @@ def require(config, where):
         for part in key.split("."):
             if not isinstance(place, ml_collections.ConfigDict) or part not in place:
                 raise errors.ConfigError(
-                    f"{where} has no key {key}: it should have those of configs/common.py, which says what they mean "
-                    "(a config.json of an older version can be given one by hand)"
+                    f"{where} has no key {key}: it should have every key of configs/common.py, which documents them "
+                    "(add it by hand to the config.json of an older version)"
                 )
             place = place[part]
 
 
 def keep(config, workdir):
-    """Writes ``workdir/config.json``; a workdir with checkpoints of another config is refused.
+    """Writes ``workdir/config.json``; refuses a workdir with checkpoints of another config.
 
-    Without a checkpoint there is nothing to lose: a call that failed, or was wrong, is then started over by a right
-    one, which makes its own tokenizer.
+    Without a checkpoint there is nothing to lose: after a call that failed or was wrong, the next one starts over and
+    makes its own tokenizer.
 
     Raises:
-        lwt.errors.ConfigError: names the first key that differs; or the workdir cannot be written.
+        lwt.errors.ConfigError: names the first key that differs; or the workdir is not writable.
     """
     path = os.path.join(workdir, NAME)
-    new = json.loads(json.dumps(config.to_dict()))
-    old = json.loads(json.dumps(_parse(path).to_dict())) if os.path.exists(path) else new
+    new = as_json(config)
+    old = as_json(_parse(path)) if os.path.exists(path) else new
     difference = _difference(trees.flatten(old), trees.flatten(new))
-    begun = checkpoint.Checkpoints(os.path.join(workdir, "checkpoints")).last_step() is not None
+    begun = checkpoint.of_run(workdir).last_step() is not None
     if difference and begun:
         raise errors.ConfigError(
-            f"{workdir} holds a run with {difference}; give another --workdir, or the same config to go on"
+            f"{workdir} holds a run with {difference}; give another --workdir, or the same config to resume it"
         )
     devices.wait_for_all("lwt config read")
     if jax.process_index() == 0:
         try:
-            os.makedirs(workdir, exist_ok=True)
             if difference:
-                for made in (pairs.TOKENIZER, supervised.SPLITS, supervised.LABELS):
+                for made in DATA_FILES:
                     pathlib.Path(workdir, made).unlink(missing_ok=True)
-            with open(f"{path}.tmp", "w") as file:
-                json.dump(new, file, indent=2)
-            os.replace(f"{path}.tmp", path)
+            files.write_json(path, new)
         except OSError as error:
             raise errors.ConfigError(
-                f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, there or new"
+                f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, existing or new"
             ) from error
     devices.wait_for_all("lwt config written")
 
@@ -91,13 +89,18 @@ def read(workdir):
     """The config of an existing run.
 
     Raises:
-        lwt.errors.CheckpointError: there is none, or it is damaged.
+        lwt.errors.CheckpointError: it is missing or damaged.
         lwt.errors.ConfigError: it lacks a key, as one of an older version may.
     """
     path = os.path.join(workdir, NAME)
     config = _parse(path)
     require(config, path)
     return config
+
+
+def as_json(config):
+    """A config as JSON restores it: dicts, lists (in place of tuples), numbers and texts."""
+    return json.loads(json.dumps(config.to_dict()))
 
 
 def _parse(path):
@@ -120,7 +123,7 @@ def _parse(path):
 
 
 def _difference(old, new):
-    """The first key of two flat configs that may not change and did, in words; else empty."""
+    """Describes the first key that differs between two flat configs and may not; else an empty text."""
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key) and key.split("/")[0] not in MAY_CHANGE:
             return f"{key.replace('/', '.')}={old.get(key)!r}, not {new.get(key)!r}"

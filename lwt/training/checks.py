@@ -2,7 +2,7 @@
 
 from lwt import errors
 from lwt.data.kinds import labelled
-from lwt.runs import run_config
+from lwt.runs import assembly, run_config
 
 POSITIVE = (
     *("steps", "log_every", "keep_last"),
@@ -36,6 +36,17 @@ def check(config):
         raise errors.ConfigError(
             f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
         )
+
+
+def check_data(config, data, model):
+    """Refuses a task or a model that does not fit the data.
+
+    Raises:
+        lwt.errors.ConfigError: see `check_labels` and `check_pool`.
+    """
+    if hasattr(data, "labels"):
+        check_labels(assembly.task_section(config.task).name, config.data.kind, data.labels)
+    check_pool(model, getattr(data, "fields", ()))
 
 
 def check_labels(task, kind, labels):

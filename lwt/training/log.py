@@ -1,15 +1,17 @@
-"""What a run says: one line on the console, one row in ``metrics.jsonl``, and TensorBoard's files, from one call."""
+"""The log of a run: one call writes a line on the console, a row in ``metrics.jsonl``, and TensorBoard's files."""
 
 import collections
 import json
+import logging
 import math
-import os
 import pathlib
 import time
 
 import jax
-from absl import logging
 
+from lwt import files
+
+LOG = logging.getLogger(__name__)
 ROWS = "metrics.jsonl"
 RECENT = 20  # rows behind "time left", so that a pause or a busy machine is forgotten
 
@@ -20,7 +22,7 @@ class Log:
     Args:
         workdir: holds ``metrics.jsonl`` and TensorBoard's event files.
         total_steps: length of the run, for the time left.
-        active: False makes every method do nothing; None is True on process 0 alone.
+        active: whether to write at all; None: on process 0 only.
     """
 
     def __init__(self, workdir, *, total_steps, active=None):
@@ -28,14 +30,14 @@ class Log:
         self._active = jax.process_index() == 0 if active is None else active
         self._began = time.monotonic()
         self._recent = collections.deque(maxlen=RECENT)  # (step, seconds); the first row is past the compilation
-        self._later = None  # TensorBoard is told to forget what lies from this step on
+        self._later = None  # TensorBoard drops what it has from this step on
         self._rows = self._board = None
 
     def resume(self, step):
-        """Continues the files of an earlier start: rows after `step` are dropped, for they will come again.
+        """Continues the files of an earlier start: rows after `step` are dropped, since they will be written again.
 
-        Call it before the first `write`; a run from the beginning calls ``resume(-1)``. A last row that was torn by
-        a kill goes as well. The rows' ``time`` goes on from where it was.
+        Call it before the first `write`; a run from the beginning calls ``resume(-1)``. A last row that a kill cut
+        short is dropped as well. The rows' ``time`` continues from the last row kept.
         """
         path = self._workdir / ROWS
         if not self._active or not path.exists():
@@ -46,14 +48,12 @@ class Log:
                 row = json.loads(line)
                 keep, at = row["step"] <= step, row["time"]
             except (ValueError, KeyError, TypeError):
-                logging.warning("%s:%d: not a row, dropped", path, number)
+                LOG.warning("%s:%d: not a row; dropped", path, number)
                 continue
             if keep:
                 kept.append(line + b"\n")
                 last = max(last, at)
-        partial = path.with_name(ROWS + ".partial")
-        partial.write_bytes(b"".join(kept))
-        os.replace(partial, path)
+        files.write_bytes(path, b"".join(kept))
         self._began = time.monotonic() - last
         self._later = step + 1
 
@@ -62,9 +62,9 @@ class Log:
 
         Args:
             step: optimizer steps taken.
-            values: numbers by name, such as ``train/loss``. The console leaves ``train/`` out, and gives rates and
-                ``real_share`` (the share of tokens that are not padding) their units. What is not finite becomes null
-                in the row; a text (a score's signature) goes into the row alone.
+            values: numbers by name, such as ``train/loss``. The console omits ``train/``, and prints rates and
+                ``real_share`` (the share of tokens that are not padding) with their units. Values that are not finite
+                become null in the row; texts (a score's signature) appear in the row only.
         """
         if not self._active:
             return
@@ -82,7 +82,7 @@ class Log:
         self.say(self._line(step, numbers, self._left(step, seconds)))
 
     def say(self, text):
-        """One line on the console, and nowhere else."""
+        """Prints one line on the console."""
         if self._active:
             print(text, flush=True)
 
@@ -95,14 +95,14 @@ class Log:
 
     def _open(self):
         if self._rows is None:
-            import tensorboardX  # here, for it takes torch along (180 MB) wherever that is installed
+            import tensorboardX  # imported late: it imports torch (180 MB) where that is installed
 
             self._workdir.mkdir(parents=True, exist_ok=True)
             self._rows = open(self._workdir / ROWS, "a", encoding="utf-8")
             self._board = tensorboardX.SummaryWriter(str(self._workdir), purge_step=self._later)
 
     def _left(self, step, seconds):
-        """Seconds until the end, at the rate of the last rows; None while there is no rate."""
+        """Seconds until the end, at the rate of the last rows; None before there is a rate."""
         self._recent.append((step, seconds))
         done, elapsed = step - self._recent[0][0], seconds - self._recent[0][1]
         return elapsed / done * (self._total - step) if done > 0 else None

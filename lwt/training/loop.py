@@ -71,13 +71,11 @@ def train(run):
             only good states.
     """
     # ---- Where to start: always from the newest good checkpoint of the workdir; else from the run's own beginning.
-    checkpoints = checkpoint.Checkpoints(
-        f"{run.workdir}/checkpoints", keep_last=run.keep_last, select=run.select, mode=run.select_mode
-    )
+    checkpoints = checkpoint.of_run(run.workdir, keep_last=run.keep_last, select=run.select, mode=run.select_mode)
     log = logs.Log(run.workdir, total_steps=run.steps)
     state, figures = run.init(), {}
     if checkpoints.last_step() is not None:
-        same = functools.partial(check_identity, identity=run.identity, where=checkpoints.folder)
+        same = functools.partial(checkpoint.check_identity, identity=run.identity, where=checkpoints.folder)
         state, data_state, _ = checkpoints.restore("last", _shapes(state), check=same)
         figures = data_state["figures"]
         run.batches.restore(data_state["position"])
@@ -142,26 +140,6 @@ def train(run):
 
 def _shapes(state):
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
-
-
-def check_identity(saved, identity, *, where):
-    """Refuses a checkpoint of another tokenizer or base.
-
-    Args:
-        saved: the checkpoint's data state.
-        identity: name -> fingerprint, as found now.
-        where: the folder to name.
-
-    Raises:
-        lwt.errors.CheckpointError: says which differs.
-    """
-    for name, value in identity.items():
-        before = saved.get("identity", {}).get(name)
-        if before != value:
-            raise errors.CheckpointError(
-                f"{where} was written with another {name} (fingerprint {before or 'none':.12}) than the one found "
-                f"({value or 'none':.12}); put back the {name} that it was trained with, or use another --workdir"
-            )
 
 
 def refuse_not_finite(run, state, checkpoints):

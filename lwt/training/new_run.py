@@ -1,112 +1,106 @@
-"""A run made of another run: what pruning, factorising, folding and converting leave behind.
+"""Writes a run that was made from another run: by pruning, factorising, folding or converting its weights.
 
 Such a run has weights and no training of its own. `lwt.load`, ``eval.py --workdir`` and ``init_from`` take it like any
-other, so that a chain of methods is a chain of workdirs.
+other run, so methods chain by their run folders.
 """
 
-import json
 import os
 import re
 import shutil
 
 import jax
 
-from lwt import errors, trees
-from lwt.data.kinds import pairs, supervised
+from lwt import errors, files, trees
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.runs import checkpoint, run_config
-from lwt.training import build
+from lwt.runs import assembly, checkpoint, experiment, run_config
 
 ORIGIN = "origin.json"
 
 
-def write(found, workdir, *, weights=None, model=None, reparam=None, adapter=None, how=None):
-    """Writes the run `workdir`, whose only checkpoint is step 0; returns it, opened.
+def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=None, how=None):
+    """Writes the run `workdir`, whose only checkpoint is step 0; returns its `experiment.Experiment`.
 
     Args:
-        found: an `experiment.Experiment`, the run that this one comes from.
+        source: the experiment that the new run is made from.
         workdir: a folder that holds no run yet.
-        weights: flat dict of the new model's weights, nodes or arrays; None for those of `found`. They are kept as
-            arrays: what is quantized is dequantized, an adapter is merged.
+        weights: flat dict of the new model's weights, nodes or arrays; None for those of `source`. They are stored as
+            arrays: quantized weights are dequantized, adapters are merged.
         model: keys of ``config.model`` that change, such as ``{"hidden": 128}``.
-        reparam: the section of a reparametrization in which the weights are kept, such as factors; None: as they are.
-        adapter: its leaves, all trained ones; None for those that it starts with.
-        how: what was done, JSON for ``origin.json``, beside the name of the run that it was done to.
+        reparam: the section of the reparametrization that stores the weights, such as factors; None: as they are.
+        adapter: all trained leaves of that reparametrization; None for its initial ones.
+        how: what was done, JSON for ``origin.json``, beside the name of the source.
 
     Raises:
-        lwt.errors.ConfigError: `workdir` holds a run.
+        lwt.errors.ConfigError: `workdir` already holds a run.
         lwt.errors.CheckpointError: the weights do not fit the model, or the leaves the reparametrization; names the
             first that differ.
     """
-    changes = {"model": {**found.config.model.to_dict(), **(model or {})}, "reparam": reparam or {"name": "none"}}
-    config = _begin(found, workdir, changes, trainable=(".*",), how=how)
-    data = build.make_data(config, workdir, make=False)
-    made = build.make_model(config, data.vocabulary, outputs=data.outputs)
+    changes = {"model": {**source.config.model.to_dict(), **(model or {})}, "reparam": reparam or {"name": "none"}}
+    config = _begin(source, workdir, changes, trainable=(".*",), how=how)
+    data = assembly.make_data(config, workdir, make=False)
+    module = assembly.make_model(config, data.vocabulary, outputs=data.outputs)
     key = jax.random.key(0)
-    arrays = linear.merge(found.weights if weights is None else weights)
-    _check(workdir, "model", jax.eval_shape(lambda: build.init_weights(made, key)), arrays)
+    arrays = linear.merge(source.weights if weights is None else weights)
+    _check(workdir, "model", jax.eval_shape(lambda: assembly.init_weights(module, key)), arrays)
     part = compose.build(config.reparam)
     leaves = part.init(key, arrays) if adapter is None else adapter
     _check(workdir, "reparametrization", jax.eval_shape(part.init, key, arrays), leaves)
     stored = compose.stored(part, arrays)
-    state = {**trees.with_prefix(stored, "base"), **trees.with_prefix(leaves, "adapter")}
-    return _finish(found, workdir, config, state, base="")
+    trained = {**trees.with_prefix(stored, "base"), **trees.with_prefix(leaves, "adapter")}
+    return _finish(workdir, config, trained, base="")
 
 
-def adapt(found, workdir, *, reparam, adapter, trained=None, how=None):
-    """Writes the run `workdir` that adapts the run `found`, whose weights stay there; returns it, opened.
+def adapt(source, workdir, *, reparam, adapter, trained=None, how=None):
+    """Writes the run `workdir` that adapts the run `source` and does not copy its weights; returns its experiment.
 
     Args:
-        found: an `experiment.Experiment`.
+        source: an `experiment.Experiment`.
         workdir: a folder that holds no run yet.
         reparam: the section of the adapter's reparametrization.
-        adapter: its leaves; of constants the run has those that it starts with.
-        trained: flat dict of weights of the model that take the place of those of `found`, such as a head's.
+        adapter: its leaves; constant ones are not stored, they follow from the seed.
+        trained: flat dict of weights of the model that replace those of `source`, such as a head's.
         how: as in `write`.
 
     Raises:
-        lwt.errors.ConfigError: `workdir` holds a run; or see `compose.build`.
-        lwt.errors.CheckpointError: the leaves do not fit the weights of `found`; names the first that differ.
+        lwt.errors.ConfigError: `workdir` already holds a run; or see `compose.build`.
+        lwt.errors.CheckpointError: the leaves do not fit the weights of `source`; names the first that differ.
     """
-    arrays, trained = linear.merge(found.weights), trained or {}
+    arrays, trained = linear.merge(source.weights), trained or {}
     part = compose.build(reparam)
     _check(workdir, "reparametrization", jax.eval_shape(part.init, jax.random.key(0), arrays), adapter)
     _check(workdir, "model", arrays, {**arrays, **trained})
-    changes = {"reparam": reparam, "init_from": found.workdir, "init_checkpoint": str(found.step)}
+    changes = {"reparam": reparam, "init_from": source.workdir, "init_checkpoint": str(source.step)}
     trainable = ("adapter/.*", *(re.escape(f"base/{name}") for name in trained))
-    config = _begin(found, workdir, changes, trainable=trainable, how=how)
+    config = _begin(source, workdir, changes, trainable=trainable, how=how)
     leaves = {name: adapter[name] for name, label in part.labels(adapter).items() if label != "constant"}
-    state = {**trees.with_prefix(trained, "base"), **trees.with_prefix(leaves, "adapter")}
-    return _finish(found, workdir, config, state, base=adapters.fingerprint(arrays))
+    stored = {**trees.with_prefix(trained, "base"), **trees.with_prefix(leaves, "adapter")}
+    return _finish(workdir, config, stored, base=adapters.fingerprint(arrays))
 
 
-def _begin(found, workdir, changes, *, trainable, how):
-    """Writes all of the run but its checkpoint; returns its config, that of `found` with `changes`."""
-    if checkpoint.Checkpoints(os.path.join(workdir, "checkpoints")).last_step() is not None:
-        raise errors.ConfigError(f"{workdir} holds a run already; give another folder")
-    config = found.config.copy_and_resolve_references()
+def _begin(source, workdir, changes, *, trainable, how):
+    """Writes everything but the checkpoint; returns the new run's config, that of `source` with `changes`."""
+    if checkpoint.of_run(workdir).last_step() is not None:
+        raise errors.ConfigError(f"{workdir} already holds a run; give another folder")
+    config = source.config.copy_and_resolve_references()
     with config.unlocked():
         config.init_from, config.init_skip = "", ()
-        for key, value in changes.items():  # sections as a whole
+        for key, value in changes.items():  # whole sections
             config[key] = value
         config.optimizer.trainable = trainable
     run_config.keep(config, workdir)
-    for name in (pairs.TOKENIZER, supervised.SPLITS, supervised.LABELS):
-        if os.path.exists(os.path.join(found.workdir, name)):
-            shutil.copyfile(os.path.join(found.workdir, name), os.path.join(workdir, name))
-    with open(os.path.join(workdir, ORIGIN), "w") as file:
-        json.dump({"run": found.workdir, "step": found.step, **(how or {})}, file, indent=2)
+    for name in run_config.DATA_FILES:
+        if os.path.exists(os.path.join(source.workdir, name)):
+            shutil.copyfile(os.path.join(source.workdir, name), os.path.join(workdir, name))
+    files.write_json(os.path.join(workdir, ORIGIN), {"run": source.workdir, "step": source.step, **(how or {})})
     return config
 
 
-def _finish(found, workdir, config, trained, *, base):
-    """Writes the checkpoint of step 0, with the fingerprint of a `base`; returns the run, opened."""
-    identity = {**build.make_data(config, workdir, make=False).identity, "base": base}
-    folder = os.path.join(workdir, "checkpoints")
-    with checkpoint.Checkpoints(folder, select=config.select, mode=config.select_mode) as checkpoints:
-        checkpoints.save(0, {"trainable": trained}, data_state={"identity": identity}, wait=True)
-    return type(found)(workdir, "last", {})
+def _finish(workdir, config, trained, *, base):
+    """Writes the checkpoint of step 0, with the fingerprint of a `base`; returns the experiment."""
+    identity = {**assembly.make_data(config, workdir, make=False).identity, "base": base}
+    checkpoint.save_initial(workdir, config, trained, identity=identity)
+    return experiment.load(workdir, checkpoint="last")
 
 
 def _check(workdir, what, wanted, given):

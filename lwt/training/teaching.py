@@ -23,7 +23,6 @@ from lwt.runs import evaluation
 
 LOG = logging.getLogger(__name__)
 OUTPUTS = "teacher/outputs"
-LEARNED = "projection"  # prefix of trained leaves that are no part of the model
 
 
 @dataclasses.dataclass(frozen=True)

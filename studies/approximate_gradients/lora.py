@@ -27,8 +27,7 @@ from lwt.layers import linear
 from lwt.machine import command_line, hardware
 from lwt.report import study
 from lwt.runs import bundle as bundled
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 from studies.approximate_gradients import lora_report
 
 CONFIG = "configs/embbert_finetune.py"

@@ -29,8 +29,7 @@ from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import plots, study
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 from studies.attention import report as attention_report
 from studies.attention import variants as attention_variants
 

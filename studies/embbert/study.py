@@ -34,8 +34,7 @@ from lwt import errors, trees
 from lwt.export import quantize
 from lwt.machine import hardware
 from lwt.report import study
-from lwt.runs import bundle, checkpoint, config_file, run_config
-from lwt.training import build, experiment
+from lwt.runs import assembly, bundle, checkpoint, config_file, experiment, run_config
 from studies.embbert import memory, paper
 from studies.embbert import report as embbert_report
 
@@ -144,7 +143,7 @@ def run(entry, workdir):
     if "task" not in entry.arguments:
         if bundle.is_bundle(folder) and (kept := study.read_record(folder, RECORD)):
             return kept
-        begun = checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step()
+        begun = checkpoint.of_run(folder).last_step()
         config = run_config.read(folder) if begun else None
         measured = functools.partial(measure_base, found=bool(begun))
         return study.run(entry, workdir, measured, record=RECORD, config=config)
@@ -158,7 +157,7 @@ def measure_base(entry, folder, *, found):
     """What is kept of a pre-training: its length, text and last figures, and the config of one that was `found` here,
     maybe trained in another way."""
     config = run_config.read(folder)
-    saved = checkpoint.Checkpoints(os.path.join(folder, "checkpoints"))
+    saved = checkpoint.of_run(folder)
     return {
         "config": os.path.join(folder, run_config.NAME) if found else entry.spec,
         "epochs": config.epochs,
@@ -174,10 +173,10 @@ def measure(entry, folder):
     """What is kept of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes."""
     del entry
     opened = experiment.load(folder)
-    splits = build.make_data(opened.config, folder, make=False).splits
+    splits = assembly.make_data(opened.config, folder, make=False).splits
     path = os.path.join(folder, ARTEFACT)
     size = quantize.export(opened, path)
-    forms = {paper.FLOAT: opened, paper.EIGHT_BIT: quantize.load(opened, path)}
+    forms = {paper.FLOAT: opened, paper.EIGHT_BIT: opened.with_file(path)}
     figures = {form: {part: found.report(split=part) for part in splits.tests} for form, found in forms.items()}
     return {
         "epochs": opened.config.epochs,

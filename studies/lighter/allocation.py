@@ -26,8 +26,7 @@ from lwt.inspect import measuring
 from lwt.machine import command_line, hardware
 from lwt.reparam import compose
 from lwt.report import plots, results, study
-from lwt.runs import checkpoint
-from lwt.training import experiment
+from lwt.runs import checkpoint, experiment
 
 CONFIG = "configs/lightweight.py"
 RECORD = os.path.join("eval", "allocation_study.json")
@@ -92,7 +91,7 @@ def run(entry, workdir):
     if entry.source:
         run(entry.source, workdir)
         folder = allocated(workdir, entry.name)
-        if checkpoint.Checkpoints(os.path.join(folder, "checkpoints")).last_step() is None:
+        if checkpoint.of_run(folder).last_step() is None:
             opened = experiment.load(os.path.join(workdir, entry.source.name), checkpoint="last")
             share = entry.arguments["rank"] / entry.source.arguments["rank"]
             pattern = compose.build(opened.config.reparam).targets

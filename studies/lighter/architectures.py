@@ -14,8 +14,7 @@ from lwt.inspect import cost
 from lwt.layers import linear, quantized_weight
 from lwt.reparam import quantize
 from lwt.report import study
-from lwt.runs import config_file
-from lwt.training import build
+from lwt.runs import assembly, config_file
 from studies.attention import study as attention_study
 from studies.attention import variants
 
@@ -165,8 +164,8 @@ def call(config, format, *, length):
 
     A translation is its encoder and `length` steps of greedy decoding: random weights would end when they like.
     """
-    model = build.make_model(config, cost.vocabulary_of(config))
-    weights = build.init_weights(model, jax.random.key(0))
+    model = assembly.make_model(config, cost.vocabulary_of(config))
+    weights = assembly.init_weights(model, jax.random.key(0))
     if format != FLOAT:
         weights = quantize.Quantize(format=format).expand(weights, {}, 0)
     run = jax.jit(functools.partial(_translate if hasattr(model, "start") else _classify, model, length))

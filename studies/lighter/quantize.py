@@ -25,8 +25,8 @@ from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize
 from lwt.report import results, study
+from lwt.runs import experiment
 from lwt.runs import integer_file as artefact
-from lwt.training import experiment
 
 INTEGERS = {"block": 0}  # a scale for every output, which products of integers take
 WAYS = {  # name -> arguments of `quantize.Quantize`, or a type of floats
@@ -75,7 +75,7 @@ def write(opened, name, path, *, limits=None):
     """
     way = WAYS[name]
     if isinstance(way, str):
-        info = {**export.identity(opened), "step": opened.step}
+        info = {**opened.identity, "step": opened.step}
         return artefact.write(path, opened.weights, rest=way, info=info)
     return export.export(opened, path, quantization=quantize.Quantize(**way), limits=limits)
 
@@ -99,7 +99,7 @@ def evaluate(opened, names, *, records=0, calibrated=calibrate.RECORDS):
         if not os.path.exists(path) or any(kept.get(key) != value for key, value in same.items()):
             limits = calibrate.limits(opened, records=calibrated) if static else None
             size = write(opened, name, path, limits=limits)
-            figures = export.load(opened, path).evaluate(limit=records)[0]
+            figures = opened.with_file(path).evaluate(limit=records)[0]
             kept = {**same, "bytes": size, "parts": artefact.parts(path), "figures": figures}
             study.write_record(folder, record, kept)
         found[name] = kept
@@ -115,7 +115,7 @@ def points(opened, found, *, rounds):
         rounds: turns of every model.
     """
     folder = os.path.join(opened.workdir, FOLDER)
-    models = {name: export.load(opened, os.path.join(folder, f"{name}.safetensors")) for name in found}
+    models = {name: opened.with_file(os.path.join(folder, f"{name}.safetensors")) for name in found}
     seconds, made = latency.of_runs(models, rows=measuring.ROWS, rounds=rounds), []
     task, origin = measuring.title(opened), measuring.made_by(opened.workdir)
     for name, record in found.items():

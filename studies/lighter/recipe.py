@@ -29,8 +29,7 @@ from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
 from lwt.report import plots, results, study
-from lwt.runs import checkpoint, config_file
-from lwt.training import experiment
+from lwt.runs import checkpoint, config_file, experiment
 
 RECORD = os.path.join("eval", "recipe.json")
 CUTS = {"structured": structured.prune, "factorise": factorise.factorise, "sparsify": sparsify.sparsify}
@@ -105,7 +104,7 @@ def run(chain, teacher, workdir, *, path, more=""):
 def _cut(cut, folder, out, arguments):
     """A stage that trains nothing; one that is there already is left alone, if it was made by the same."""
     kept = study.read_record(out, RECORD)
-    if checkpoint.Checkpoints(os.path.join(out, "checkpoints")).last_step() is None:
+    if checkpoint.of_run(out).last_step() is None:
         study.write_record(out, RECORD, {"arguments": arguments})  # first, lest one that is cut off be nobody's
         cut(experiment.load(folder), out, **arguments)
     elif not kept or kept["arguments"] != arguments:
@@ -116,7 +115,7 @@ def _quantized(name, folder, arguments):
     opened = experiment.load(folder)
     path = os.path.join(folder, "export", f"{name}.safetensors")
     size = quantize.export(opened, path, quantization=rounding.Quantize(**arguments))
-    return Made(name, quantize.load(opened, path), size, file=path)
+    return Made(name, opened.with_file(path), size, file=path)
 
 
 def _timed(entry, folder):

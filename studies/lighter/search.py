@@ -36,7 +36,7 @@ from lwt.inspect import fronts, measuring
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
 from lwt.report import results, study
-from lwt.training import experiment
+from lwt.runs import experiment
 from studies.lighter import architectures
 
 LOG = logging.getLogger(__name__)

@@ -188,8 +188,7 @@ def describe_base(workdir):
     if not os.path.exists(os.path.join(workdir, "config.json")):
         return f"Base: `{workdir}`."
     config = run_config.read(workdir)
-    folder = os.path.join(workdir, "checkpoints")
-    saved = checkpoint.Checkpoints(folder, select=config.select, mode=config.select_mode)
+    saved = checkpoint.of_run(workdir, config)
     step = saved.best_step() or saved.last_step()
     figures = saved.metrics(step) if step else {}
     shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if isinstance(value, float))

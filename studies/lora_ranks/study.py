@@ -18,8 +18,7 @@ from lwt import errors
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import results, study
-from lwt.runs import config_file, run_config
-from lwt.training import experiment
+from lwt.runs import config_file, experiment, run_config
 from studies.lora_ranks import report as rank_report
 
 RECORD = os.path.join("eval", "rank_study.json")

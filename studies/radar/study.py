@@ -22,8 +22,7 @@ from absl import flags
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import plots, study
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 from studies.radar import report as radar_report
 
 CONFIG = "configs/lh_vit.py"

@@ -16,7 +16,7 @@ from absl import flags
 
 from lwt.machine import command_line, hardware
 from lwt.report import plots, results
-from lwt.training import experiment
+from lwt.runs import experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 

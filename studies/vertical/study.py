@@ -25,8 +25,7 @@ from absl import flags
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import plots, study
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 from studies.vertical import report as vertical_report
 
 RECORD = os.path.join("eval", "vertical_study.json")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, registry, trees
-from lwt.runs import config_file
+from lwt.runs import assembly, config_file
 from lwt.tasks import decoding
 from lwt.training import build
 
@@ -42,7 +42,7 @@ def made(kind, **sections):
         config.model = {"name": kind, "width": 16, "heads": 2, "attention_dropout": 0.0}
         config.model.update(MODELS[kind] | sections)
         config.data.packed = False
-    return build.make_model(config, 32)
+    return assembly.make_model(config, 32)
 
 
 def attentions(kind, name):
@@ -162,8 +162,8 @@ def test_training_warns_where_the_approximation_does_not_hold(tmp_path, caplog, 
         config.model.attention = "approximate"
         config.model.decoder_attention = "softmax"
         config.data.packed = False
-    model = build.make_model(config, 128)
-    weights = build.init_weights(model, jax.random.key(0))
+    model = assembly.make_model(config, 128)
+    weights = assembly.init_weights(model, jax.random.key(0))
     weights = {name: leaf * factor if name.endswith("query/kernel") else leaf for name, leaf in weights.items()}
     run = build.build(config, str(tmp_path), base=weights)
     layers = {"encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"}

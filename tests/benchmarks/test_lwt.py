@@ -14,7 +14,7 @@ from benchmarks.torch import model as torch_model
 from benchmarks.torch import translation
 from benchmarks.work import decoding, samples
 from lwt import trees
-from lwt.training import build
+from lwt.runs import assembly
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_the_loss_without_dropout(pairs):
         wanted = translation.loss_function("plain")(model.eval()(*inputs), model.embedding.weight, work).item()
 
     config = train.get_config(precision="float32")
-    own, task = build.make_model(config, samples.VOCABULARY), build.make_task(config)
+    own, task = assembly.make_model(config, samples.VOCABULARY), assembly.make_task(config)
     apply = functools.partial(own.apply, {"params": trees.unflatten(samples.weights())})
     total, count, _ = task.loss(apply, jax.device_put(samples.pack(batch)), train=False)
     assert int(count) == batch.counts["tokens"]

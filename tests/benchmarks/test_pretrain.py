@@ -18,8 +18,8 @@ from benchmarks.work import text_samples
 from configs import embbert_pretrain
 from lwt import trees
 from lwt.models import bert, embbert
+from lwt.runs import assembly
 from lwt.tasks import masked_lm
-from lwt.training import build
 
 COMMON = dict(vocabulary=40, max_length=40, width=8, layers=2)
 MODELS = {  # lwt's class, PyTorch's function, their arguments
@@ -105,7 +105,7 @@ def test_the_fast_convolution_is_the_convolution(k, t):
 @pytest.mark.parametrize("name", text_samples.MODELS)
 def test_they_have_the_papers_size(name):
     config = embbert_pretrain.get_config(f"model={name}")
-    model = build.make_model(config, config.data.tokenizer.vocabulary)
+    model = assembly.make_model(config, config.data.tokenizer.vocabulary)
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"]
     size = sum(weight.numel() for weight in encoder.make(name).parameters())
     assert size == trees.count(shapes) == encoder.PARAMETERS[name]

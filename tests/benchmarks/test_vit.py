@@ -15,7 +15,7 @@ from benchmarks.work import image_samples
 from lwt import trees
 from lwt.export.torch import timm_layouts
 from lwt.models import vit
-from lwt.training import build
+from lwt.runs import assembly
 
 SIZES = dict(image_size=32, channels=3, outputs=10, patch=8, width=16, layers=2, heads=2, hidden=24)
 
@@ -25,8 +25,8 @@ def test_loss_and_gradients_are_lwts(form):
     if form == "timm":
         pytest.importorskip("benchmarks.torch.timm", reason="timm is in the extra `test`", exc_type=ImportError)
     (batch,), model = image_samples.batches(count=1, rows=3), vit.ViT(**SIZES)
-    task = build.make_task(lwt_vit.get_config("vit", "float32", "small"))
-    shapes = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
+    task = assembly.make_task(lwt_vit.get_config("vit", "float32", "small"))
+    shapes = jax.eval_shape(lambda: assembly.init_weights(model, jax.random.key(0)))
     random = np.random.default_rng(1)
     weights = {name: random.normal(0, 0.3, leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
 

@@ -10,7 +10,8 @@ import pytest
 
 from lwt import errors, trees
 from lwt.compress import allocate_ranks
-from lwt.training import experiment, new_run
+from lwt.runs import experiment
+from lwt.training import new_run, train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -21,7 +22,7 @@ QUERY, FC1 = "encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/mlp
 def runs(tiny, tmp_path_factory):
     """A run, and one whose weights differ from its by an update of rank 3 and one of rank 2."""
     root = tmp_path_factory.mktemp("runs")
-    experiment.train(tiny({"steps": 1}), str(root / "base"))
+    train.run(tiny({"steps": 1}), str(root / "base"))
     base = experiment.load(root / "base")
     random, weights = np.random.default_rng(0), dict(base.weights)
     for name, rank in ((QUERY, 3), (FC1, 2)):

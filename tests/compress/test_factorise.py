@@ -11,7 +11,8 @@ from lwt import errors, trees
 from lwt.compress import activations, factorise
 from lwt.layers import linear
 from lwt.reparam import svd
-from lwt.training import build, experiment
+from lwt.runs import assembly, experiment
+from lwt.training import train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 @pytest.fixture(scope="module")
 def run(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    experiment.train(tiny({"steps": 2}), folder)
+    train.run(tiny({"steps": 2}), folder)
     return experiment.load(folder)
 
 
@@ -96,7 +97,7 @@ def test_moments_are_of_tokens_alone(run):
     names = ["encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/self_attention/query/kernel"]
     names += ["decoder/layer_0/cross_attention/key/kernel"]
     found = factorise.moments(run, names, records=5)
-    data = build.make_data(run.config, run.workdir, make=False)
+    data = assembly.make_data(run.config, run.workdir, make=False)
     (batch,) = data.batches(data.evaluation(run.config.data.validation, limit=5))
     table, expected = np.asarray(run.weights["embed/embedding"], np.float64), [0, 0, 0]
     for row in range(5):
@@ -126,7 +127,7 @@ def test_a_factorised_run_is_evaluated_and_trained_as_factors(run, tmp_path):
     np.testing.assert_allclose(made.evaluate()[0]["loss"], merged.evaluate()[0]["loss"], rtol=1e-5)
     config = common.of_run(made.workdir)
     config.steps = 1
-    experiment.train(config, tmp_path / "tuned")
+    train.run(config, tmp_path / "tuned")
     tuned = experiment.load(tmp_path / "tuned").weights[name]
     assert isinstance(tuned, linear.Factors) and tuned.a.shape == (32, 6)
     np.testing.assert_allclose(tuned.dense(), made.weights[name].dense(), atol=1e-2)  # Adam moves by the rate, 1e-3

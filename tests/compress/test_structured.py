@@ -13,7 +13,8 @@ from lwt import errors, trees
 from lwt.attention import linear
 from lwt.compress import gates, structured
 from lwt.models import bert, embbert, seq2seq, vit
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -121,7 +122,7 @@ def test_layers_that_do_nothing_can_go():
 @pytest.fixture(scope="module")
 def run(tiny, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "run"
-    experiment.train(tiny({"steps": 2, "model.encoder_layers": 2}), workdir)
+    train.run(tiny({"steps": 2, "model.encoder_layers": 2}), workdir)
     return experiment.load(workdir)
 
 
@@ -144,7 +145,7 @@ def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
     assert done["heads"]["left"] == done["sizes"]["decoder/layer_0/cross_attention"] == 0
     config = common.of_run(tmp_path / "less")
     config.steps = 1
-    assert experiment.train(config, tmp_path / "tuned")["loss"] > 0
+    assert train.run(config, tmp_path / "tuned")["loss"] > 0
 
 
 def test_what_cannot_be_cut(run, tmp_path):

@@ -9,7 +9,8 @@ from configs import common
 from lwt import errors
 from lwt.compress import translate_set
 from lwt.data import sources
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 from tests.training import tiny
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -20,7 +21,7 @@ def teacher(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("teacher")
     config = tiny.get_config().unlock()
     config.steps = 2
-    experiment.train(config, workdir)
+    train.run(config, workdir)
     return experiment.load(workdir)
 
 
@@ -55,7 +56,7 @@ def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
 
     config = common.of_run(teacher.workdir)
     config.data.train, config.steps = f"folder:{tmp_path}/set", 1
-    assert experiment.train(config, tmp_path / "student")["loss"] > 0
+    assert train.run(config, tmp_path / "student")["loss"] > 0
 
 
 def test_the_teachers_words(teacher, tmp_path):

@@ -8,7 +8,7 @@ import json
 import pathlib
 
 from lwt.runs import checkpoint, config_file
-from lwt.training import experiment
+from lwt.training import train
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAIRS = f"folder:{ROOT}/tests/fixtures/de_en"
@@ -43,8 +43,8 @@ def steps_of(workdir):
 
 def cycle(config, workdir):
     """Two steps, and a third one after starting again."""
-    figures = experiment.train(config, str(workdir))
+    figures = train.run(config, str(workdir))
     assert figures["loss"] > 0 and steps_of(workdir) == ([1, 2], [1, 2], [1, 2])
     config.steps, config.keep_last = 3, 3
-    experiment.train(config, str(workdir))
+    train.run(config, str(workdir))
     assert steps_of(workdir) == ([1, 2, 3], [1, 2, 3], [1, 2, 3])

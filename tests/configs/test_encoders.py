@@ -11,8 +11,8 @@ from lwt import errors, trees
 from lwt.export import quantize
 from lwt.layers import linear, quantized_weight
 from lwt.machine import devices
-from lwt.runs import config_file
-from lwt.training import build, experiment, loop
+from lwt.runs import assembly, config_file, experiment
+from lwt.training import build, loop, train
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -59,7 +59,7 @@ def test_embbert_pretrain_goes_on(pretrained, novels, tmp_path):
     config = smoke.encoder(f"embbert_pretrain.py:model=embbert,data=folder:{novels},base={pretrained}")
     assert config.optimizer.learning_rate == 1e-3
     begun = experiment.load(str(pretrained)).weights
-    experiment.train(config, str(tmp_path))
+    train.run(config, str(tmp_path))
     gone_on = experiment.load(str(tmp_path), checkpoint="last")
     assert gone_on.tokenizer.fingerprint == experiment.load(str(pretrained)).tokenizer.fingerprint
     for name, weight in gone_on.weights.items():
@@ -90,7 +90,7 @@ def test_embbert_finetune(pretrained, finetuned, labelled):
     body = {
         name: w for name, w in experiment.load(str(pretrained), checkpoint="last").weights.items() if "head" not in name
     }
-    untrained = build.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
+    untrained = assembly.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
     assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
 
 
@@ -98,12 +98,12 @@ def test_embbert_finetune(pretrained, finetuned, labelled):
 def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
     """What is tuned is evaluated from its integers, and is what the file holds: the adapter is folded in."""
     config = smoke.encoder(f"embbert_finetune.py:base={finetuned},data=folder:{labelled},method={method},rate=0.1")
-    experiment.train(config, str(tmp_path / "run"))
+    train.run(config, str(tmp_path / "run"))
     found = experiment.load(str(tmp_path / "run"), checkpoint="last")
     nodes = {name: w for name, w in found.weights.items() if len(w.shape) > 1}
     assert all(isinstance(w, quantized_weight.Quantized) for w in nodes.values())
     quantize.export(found, tmp_path / "file", rest="float32")
-    again = quantize.load(found, tmp_path / "file")
+    again = found.with_file(tmp_path / "file")
     assert all((again.weights[name].values == w.values).all() for name, w in nodes.items())
     assert again.evaluate()[0] == found.evaluate()[0]
     before = experiment.load(str(finetuned)).weights
@@ -149,14 +149,14 @@ def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
         )
         with config.unlocked():
             config.task.cache, config.data.row_length = cache, 16
-        experiment.train(config, str(workdir))
+        train.run(config, str(workdir))
         lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
         rows[cache] = [row["train/soft_loss"] for row in lines if "train/soft_loss" in row]
         assert len([*workdir.glob("teacher_*.npy")]) == cache
     assert len(rows[True]) == 2 and rows[True] == pytest.approx(rows[False], rel=1e-4) and rows[True][0] > 0
     spec = f"lightweight.py:base={tmp_path}/True,method=lora_plus,rank=2,data=folder:{labelled},smoke=true"
     with config_file.load(f"{smoke.ROOT}/configs/{spec}").unlocked() as config:
-        experiment.train(config, str(tmp_path / "adapted"))
+        train.run(config, str(tmp_path / "adapted"))
     adapter = experiment.load(str(tmp_path / "adapted"), checkpoint="last").stored()[0]
     kernels = {name.rpartition("/")[0] for name in adapter if name.startswith("adapter/")}
     assert kernels == {f"adapter/embed/{part}_expander/kernel" for part in ("token", "position")}
@@ -165,22 +165,22 @@ def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
 def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_path):
     other = smoke.encoder(f"embbert_finetune.py:model=bert_2mb,data=folder:{labelled}")
     other.data.tokenizer.vocabulary = 120
-    experiment.train(other, str(tmp_path / "other"))
+    train.run(other, str(tmp_path / "other"))
     teachers = f"{finetuned}+{tmp_path}/other"
     config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled},teacher={teachers}")
     assert config.task.cache
-    experiment.train(config, str(tmp_path / "student"))
+    train.run(config, str(tmp_path / "student"))
     assert smoke.steps_of(tmp_path / "student")[0] == [1, 2]
 
-    data, tables = build.make_data(config, str(tmp_path / "student"), make=False), []
-    for run in experiment.teachers_of(config):
+    data, tables = assembly.make_data(config, str(tmp_path / "student"), make=False), []
+    for run in train.teachers_of(config):
         params, rows = {"params": trees.unflatten(run.weights)}, []
         for record in data.splits.train.read(0, 5):
             ids = jnp.array([[2, *run.tokenizer.encode([record["text"]])[0][:14], 4]])  # [CLS] text [SEP]
             rows += [run.model.apply(params, {"ids": ids, "segments": jnp.ones_like(ids)}, train=False)[0]]
         tables.append(np.array(rows))
-    goal, mesh = build.make_goal(config, build.make_task(config)), devices.make_mesh(config.mesh)
-    arguments = (config, goal, experiment.teachers_of(config), data, str(tmp_path / "student"), mesh)
+    goal, mesh = build.make_objective(config, assembly.make_task(config)), devices.make_mesh(config.mesh)
+    arguments = (config, goal, train.teachers_of(config), data, str(tmp_path / "student"), mesh)
     table = build.make_teacher(*arguments).leaves["teacher/outputs"]
     np.testing.assert_allclose(table[:5], np.mean(tables, axis=0), rtol=1e-4, atol=1e-5)
     assert len(table) == len(data.splits.train) and np.abs(tables[0] - tables[1]).min() > 1e-5
@@ -189,13 +189,13 @@ def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_
     with config.unlocked():
         config.task.cache = False
     with pytest.raises(errors.ConfigError, match=f"{finetuned} has another tokenizer.* task.cache=True"):
-        experiment.train(config, str(tmp_path / "uncached"))
+        train.run(config, str(tmp_path / "uncached"))
 
 
 def test_epochs_are_steps(labelled, tmp_path):
     config = smoke.encoder(f"embbert_finetune.py:model=embedder,data=folder:{labelled}")
     config.steps, config.epochs, config.eval_every, config.save_every, config.keep_last = 1, 5.0, 0, 0, 5
-    experiment.train(config, str(tmp_path))
+    train.run(config, str(tmp_path))
     records = 120 - 12 - 11  # a tenth to the test, a tenth of the rest to validation: 12.1 batches
     ends = [13, 26, 39, 52, round(5 * records / 8)]
     assert smoke.steps_of(tmp_path)[1:] == (ends, ends)
@@ -224,7 +224,7 @@ def test_the_splits_of_the_authors_code(tmp_path, monkeypatch):
     sizes = {}
     for splits in ("own", "code"):
         config = smoke.encoder(f"embbert_finetune.py:task=snips,splits={splits}")
-        found = build.make_data(config, str(tmp_path / splits)).splits
+        found = assembly.make_data(config, str(tmp_path / splits)).splits
         sizes[splits] = len(found.train), len(found.validation), {name: len(part) for name, part in found.tests.items()}
     assert sizes == {"own": (40, 8, {"test": 8}), "code": (36, 4, {"test": 16})}
     assert not config.data.leak_free and smoke.encoder("embbert_finetune.py:leak_free=true").data.leak_free

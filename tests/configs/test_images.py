@@ -9,8 +9,8 @@ import pytest
 from lwt import errors
 from lwt.inspect import cost
 from lwt.layers import quantized_weight
-from lwt.runs import config_file
-from lwt.training import build, experiment, loop
+from lwt.runs import config_file, experiment
+from lwt.training import build, loop, train
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -47,7 +47,7 @@ def test_vit(hybrid, pictures, tmp_path, monkeypatch):
         config = config_file.load(
             f"{smoke.ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true"
         )
-        assert experiment.train(config, str(tmp_path / method))["loss"] > 0
+        assert train.run(config, str(tmp_path / method))["loss"] > 0
         kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
         assert isinstance(kernel, quantized_weight.Quantized)
 

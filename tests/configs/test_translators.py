@@ -3,7 +3,8 @@
 import pytest
 
 from configs import lightweight
-from lwt.training import build, experiment, loop
+from lwt.runs import experiment
+from lwt.training import build, loop, train
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -68,7 +69,7 @@ def test_lightweight(student, translator):
 def test_other_ways_on(method, student, tmp_path):
     config = smoke.small(f"lightweight.py:base={student},method={method}")
     config.eval_decode = False
-    assert experiment.train(config, str(tmp_path))["loss"] > 0
+    assert train.run(config, str(tmp_path))["loss"] > 0
     assert smoke.steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
 
 

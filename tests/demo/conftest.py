@@ -10,6 +10,7 @@ from lwt.data import tokenizer
 from lwt.export import bundle
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
+from lwt.runs import experiment
 from tests.configs import smoke
 
 WORDS = "cold old bold warm long dark young slow great small".split()
@@ -27,7 +28,7 @@ def translator(tiny, untrained, tmp_path_factory):
     opened = untrained(tiny(), folder / "run")
     table = opened.weights["embed/embedding"].at[tokenizer.EOS].set(0)
     bundle.write(opened.with_weights(opened.weights | {"embed/embedding": table}, name="", step=0), folder / "bundle")
-    return bundle.load(str(folder / "bundle"))
+    return experiment.load(str(folder / "bundle"))
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from lwt.attention.parts import masks
 from lwt.demo import inputs, insight, pictures, session
 from lwt.inspect import ffn_memories, memory_triggers
 from lwt.models import embedder, vit
+from lwt.runs import assembly
 from lwt.tasks import classify_images
-from lwt.training import build
 
 MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
 ATTENTIONS = [(name, {}) for name, module in MODULES.items() if hasattr(module, "Attention")] + [
@@ -32,7 +32,7 @@ TEXT = ("the cold year was bolder",)
 
 
 def weights_of(model):
-    return jax.jit(functools.partial(build.init_weights, model))(jax.random.key(0))
+    return jax.jit(functools.partial(assembly.init_weights, model))(jax.random.key(0))
 
 
 @pytest.mark.parametrize(("name", "settings"), ATTENTIONS)

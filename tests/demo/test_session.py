@@ -12,6 +12,7 @@ from lwt.demo import session
 from lwt.export import bundle
 from lwt.layers import linear
 from lwt.reparam import adapters
+from lwt.runs import experiment
 
 TEXT = ("the cold year was bolder",)
 # Of 17 to 31 tokens, for which eval.py has rows of 32 as the page has.
@@ -64,7 +65,7 @@ def test_probabilities_of_the_run_and_its_adapters(classes, classifier, adapted)
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_translations_are_those_of_eval(translations, translator, beams):
-    wanted = bundle.load(translator.workdir, decoding={"beams": beams}).predict(PROMPTS)
+    wanted = experiment.load(translator.workdir, decoding={"beams": beams}).predict(PROMPTS)
     assert [translations.answer((prompt,), beams=beams) for prompt in PROMPTS] == wanted
     assert [len(ids) // 16 for ids in translator.tokenizer.encode(PROMPTS)] == [1, 1] and any(wanted)
 

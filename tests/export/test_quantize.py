@@ -13,9 +13,9 @@ from lwt import errors, trees
 from lwt.export import quantize as export
 from lwt.layers import linear, quantized_weight
 from lwt.reparam import quantize
-from lwt.runs import config_file
+from lwt.runs import assembly, config_file, experiment
 from lwt.runs import integer_file as artefact
-from lwt.training import build, experiment
+from lwt.training import train
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -35,14 +35,14 @@ def runs(tmp_path_factory):
     words = "cold old bold warm long dark young slow great small".split()
     rows = [{"text": f"{words[i % 10]} {words[i % 7]} {i}", "label": f"class {i % 2}"} for i in range(60)]
     (folder / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    experiment.train(config(folder / "texts"), folder / "plain")
-    experiment.train(config(folder / "texts", width=20), folder / "wide")
+    train.run(config(folder / "texts"), folder / "plain")
+    train.run(config(folder / "texts", width=20), folder / "wide")
     parts = ({"name": "quantize", "block": 8}, {"name": "lora", "rank": 2, "targets": ".*query/kernel"})
     adapted = config(folder / "texts")
     with adapted.unlocked():
         adapted.reparam = {"name": "compose", "parts": parts}
     adapted.optimizer.trainable, adapted.optimizer.learning_rate = ("adapter/.*",), 1.0
-    experiment.train(adapted, folder / "adapted")
+    train.run(adapted, folder / "adapted")
     return folder
 
 
@@ -58,7 +58,7 @@ def test_the_file_is_the_memory(runs, tmp_path, rest):
     written = export.export(opened, path, quantization=way, rest=rest)
     assert written == path.stat().st_size == sum(artefact.parts(path).values())
     stored = artefact.as_stored(export.weights(opened, way), rest=rest)
-    memory, found = opened.with_weights(stored, name="memory", step=1), export.load(opened, path)
+    memory, found = opened.with_weights(stored, name="memory", step=1), opened.with_file(path)
     np.testing.assert_array_equal(logits(found), logits(memory))
     assert np.abs(logits(found) - logits(opened)).max() > 1e-6
     assert found.evaluate()[0] == memory.evaluate()[0]
@@ -87,15 +87,15 @@ def test_a_file_of_another_run_is_refused(runs, tmp_path):
     opened, wide = experiment.load(runs / "plain"), experiment.load(runs / "wide")
     export.export(wide, tmp_path / "wide")
     with pytest.raises(errors.CheckpointError, match="wide is not of .*plain: its model.width is 20 instead of 16"):
-        export.load(opened, tmp_path / "wide")
+        opened.with_file(tmp_path / "wide")
     shutil.copytree(runs / "plain", tmp_path / "plain")
     (tmp_path / "plain/labels.json").write_text(json.dumps({"names": ["class 0", "class 2"], "fields": ["text"]}))
     export.export(experiment.load(tmp_path / "plain"), tmp_path / "other")
     with pytest.raises(errors.CheckpointError, match="its labels is .*'class 2'.* instead of .*'class 1'"):
-        export.load(opened, tmp_path / "other")
+        opened.with_file(tmp_path / "other")
     artefact.write(tmp_path / "bare", opened.weights)
-    with pytest.raises(errors.CheckpointError, match="bare does not say its tokenizer"):
-        export.load(opened, tmp_path / "bare")
+    with pytest.raises(errors.CheckpointError, match="bare does not record its tokenizer"):
+        opened.with_file(tmp_path / "bare")
 
 
 def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file(runs, tmp_path):
@@ -105,7 +105,7 @@ def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file
     assert isinstance(node, linear.LowRank) and isinstance(node.base, quantized_weight.Quantized)
     assert all(linear.is_node(w) == (len(w.shape) > 1) for w in opened.weights.values())
     export.export(opened, tmp_path / "int8")
-    found = export.load(opened, tmp_path / "int8")
+    found = opened.with_file(tmp_path / "int8")
     folded = found.weights[query]
     assert isinstance(folded, quantized_weight.Quantized) and folded.block == 8
     assert np.all(np.abs(folded.dense() - node.dense()) <= np.repeat(folded.scales, 8, axis=0) / 2 * (1 + 1e-3))
@@ -122,7 +122,7 @@ def test_an_adapter_over_integers_is_kept_in_evaluation_and_folded_into_the_file
 def test_embbert_in_400_kilobytes(tmp_path):
     """With a head of seven classes, scales and the header."""
     config = config_file.load(f"{ROOT}/configs/embbert_finetune.py:task=snips")
-    model, section = build.make_model(config, 8192, outputs=7), config.model
+    model, section = assembly.make_model(config, 8192, outputs=7), config.model
     base = trees.flatten(jax.jit(model.init)(jax.random.key(0), model.example())["params"])
     info = {"model": section.to_dict(), "labels": [f"a label of twenty {i}" for i in range(7)], "tokenizer": "0" * 64}
     size = artefact.write(tmp_path / "file", quantize.Quantize().expand(base, {}, 0), rest="float16", info=info)

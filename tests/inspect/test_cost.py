@@ -9,7 +9,7 @@ import pytest
 
 from lwt import errors, trees
 from lwt.inspect import cost
-from lwt.runs import config_file
+from lwt.runs import assembly, config_file
 from lwt.training import build, optim
 
 LORA = "configs/lora_ranks.py:rank=4"
@@ -72,8 +72,8 @@ def test_a_frozen_base_costs_neither_state_nor_its_gradient():
 def test_the_bytes_are_those_of_a_real_state():
     config = tiny(LORA)
     config.data.tokenizer.vocabulary = 128
-    model, reparam = build.make_model(config, 128), build.compose.build(config.reparam)
-    trainable, frozen = build.initial_params(config, model, reparam, None)
+    model, reparam = assembly.make_model(config, 128), build.compose.build(config.reparam)
+    trainable, frozen = assembly.initial_params(config, model, reparam, None)
     state = optim.build(config.optimizer, trainable, steps=config.steps)[0].init(trainable)
     assert cost.optimizer_bytes(config) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     assert jax.tree.map(lambda x: x.shape, cost.shapes(config)) == jax.tree.map(lambda x: x.shape, (trainable, frozen))

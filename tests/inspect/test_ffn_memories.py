@@ -15,8 +15,7 @@ from lwt.compress import activations
 from lwt.inspect import ffn_memories, memory_page, memory_report, memory_triggers
 from lwt.layers import mlp
 from lwt.models import bert, embbert
-from lwt.runs import config_file
-from lwt.training import build
+from lwt.runs import assembly, config_file
 
 ROOT = pathlib.Path(__file__).parents[2]
 FC2 = "block_0/mlp/fc2/kernel"
@@ -120,7 +119,7 @@ def test_answers_are_under_the_mask():
 @pytest.mark.parametrize("collapsed", [False, True])
 def test_coefficients_times_values_are_what_the_convolution_of_embbert_adds(collapsed):
     model = embbert.Embbert(vocabulary=16, max_length=8, width=8, reduced=4, layers=1, kernel_size=3)
-    weights = build.init_weights(model, jax.random.key(0))
+    weights = assembly.init_weights(model, jax.random.key(0))
     if collapsed:
         model = model.clone(collapsed=True)
         weights = trees.flatten(embbert.collapse(trees.unflatten(weights)))
@@ -139,7 +138,7 @@ def test_layers_and_tables():
     with pytest.raises(errors.ConfigError, match="neither mlp/fc2 nor contract"):
         ffn_memories.layers(["embed/embedding"])
     model = bert.Bert(vocabulary=16, max_length=8, width=8, heads=2, embedding="nano", reduced=4, head="pretrain")
-    weights = build.init_weights(model, jax.random.key(0))
+    weights = assembly.init_weights(model, jax.random.key(0))
     opened = types.SimpleNamespace(model=model, weights=weights)
     table, through = ffn_memories.output_table(opened)
     np.testing.assert_array_equal(table, weights["head/masked_lm/kernel"].T)
@@ -178,9 +177,9 @@ def test_the_file_to_browse_in_escapes_what_it_shows():
 
 def test_a_translation_model(tmp_path):
     config = config_file.load(f"{ROOT}/tests/training/tiny.py")
-    data = build.make_data(config, tmp_path)
-    model = build.make_model(config, data.vocabulary)
-    weights = build.init_weights(model, jax.random.key(0))
+    data = assembly.make_data(config, tmp_path)
+    model = assembly.make_model(config, data.vocabulary)
+    weights = assembly.init_weights(model, jax.random.key(0))
     opened = types.SimpleNamespace(
         config=config, workdir=str(tmp_path), model=model, weights=weights, tokenizer=data.tokenizer
     )

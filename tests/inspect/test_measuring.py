@@ -14,7 +14,8 @@ from lwt.export import quantize
 from lwt.inspect import fronts, measuring
 from lwt.machine import latency
 from lwt.report import results
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -65,7 +66,7 @@ def test_models_take_turns():
 def runs(tiny, tmp_path_factory):
     """A trained run, its factors as a run, its integers as a file, and a run that broke off."""
     root = tmp_path_factory.mktemp("runs")
-    experiment.train(tiny({"steps": 2}), str(root / "mt-seed0"))
+    train.run(tiny({"steps": 2}), str(root / "mt-seed0"))
     opened = experiment.load(root / "mt-seed0")
     quantize.export(opened, root / "mt-seed0/export/int8.safetensors")
     factorise.factorise(opened, str(root / "mt-r2"), rank=2)

@@ -11,7 +11,7 @@ import pytest
 
 from lwt import trees
 from lwt.runs import checkpoint
-from lwt.training import build, experiment, loop
+from lwt.training import build, loop, train
 
 SHARDED = ((r".*/(kernel|embedding|a|b)", ("data",)), (r".*", ()))  # FSDP: a slice of every matrix on each device
 EIGHT = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8", "NPROC": "16"}
@@ -46,7 +46,7 @@ def assert_same_losses(found, expected, *, tolerance=1e-5):
 def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
     """With dropout; the weights replicated, and sharded over the devices."""
     config = tiny()
-    experiment.train(config, tmp_path / "one")
+    train.run(config, tmp_path / "one")
     configs = {"replicated": config.to_dict(), "sharded": tiny({"sharding": SHARDED}).to_dict()}
     process = start("-c", CHILD, json.dumps(configs), str(tmp_path), **EIGHT)
     said, complaints = process.communicate(timeout=300)
@@ -64,7 +64,7 @@ def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
 def test_two_processes_give_the_losses_of_one(tiny, config_file, start, rows, tmp_path):
     """An adapter, its matrices sharded over both processes; one process goes on with what two have saved."""
     config = tiny({**LORA, "sharding": SHARDED})
-    experiment.train(config, tmp_path / "one")
+    train.run(config, tmp_path / "one")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,14 +75,14 @@ def test_two_processes_give_the_losses_of_one(tiny, config_file, start, rows, tm
     assert json.loads(said[0][0].splitlines()[-1])["loss"] > 0 and "loss" not in said[1][0], "one of them speaks"
     assert_same_losses(rows(tmp_path / "two"), rows(tmp_path / "one"))
     for name in ("one", "two"):
-        experiment.train(tiny({**LORA, "steps": 8}), tmp_path / name)
+        train.run(tiny({**LORA, "steps": 8}), tmp_path / name)
     assert_same_losses(rows(tmp_path / "two"), rows(tmp_path / "one"))
 
 
 def test_accumulated_microbatches_are_the_whole_batch(tiny, rows, tmp_path):
     still = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "steps": 4}
     for accumulate in (1, 2):
-        experiment.train(tiny({**still, "optimizer.accumulate": accumulate}), tmp_path / str(accumulate))
+        train.run(tiny({**still, "optimizer.accumulate": accumulate}), tmp_path / str(accumulate))
     whole = checkpoint.Checkpoints(tmp_path / "1/checkpoints").restore()[0]
     parts = checkpoint.Checkpoints(tmp_path / "2/checkpoints").restore()[0]
     assert_same_losses(rows(tmp_path / "2"), rows(tmp_path / "1"))

@@ -9,13 +9,13 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the a
 
 STARTED_AGAIN = """
 import os, sys
-from lwt.training import memory
+from lwt.machine import memory
 memory.settle()
 print(os.environ.get("GLIBC_TUNABLES"), *sys.argv[1:])
 """
 TAKEN_AGAIN = """
 import ctypes, resource
-from lwt.training import memory
+from lwt.machine import memory
 memory.settle()
 libc = ctypes.CDLL(None)
 libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p

@@ -11,7 +11,8 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.models import bert, embbert, seq2seq
 from lwt.reparam import compose, vertical
-from lwt.training import build, experiment
+from lwt.runs import assembly, experiment
+from lwt.training import train
 
 LAYERS, WIDTH = 6, 8
 ATTENTION = {f"attention/{name}": (WIDTH, WIDTH) for name in ("query", "key", "value", "out")}
@@ -199,15 +200,15 @@ def test_a_run_from_scratch_and_its_adapter(tmp_path, monkeypatch):
             found.reparam = changes.get("reparam", dict(name="vertical", rank=2))
         return found
 
-    experiment.train(config(steps=1), tmp_path / "run")
-    experiment.train(config(), tmp_path / "run")
+    train.run(config(steps=1), tmp_path / "run")
+    train.run(config(), tmp_path / "run")
     opened = experiment.load(tmp_path / "run")
-    model = build.make_model(opened.config, opened.tokenizer.vocabulary)
-    whole = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
+    model = assembly.make_model(opened.config, opened.tokenizer.vocabulary)
+    whole = jax.eval_shape(lambda: assembly.init_weights(model, jax.random.key(0)))
     assert opened.step == 2 and trees.differences(whole, opened.weights) == ""
     assert not (tmp_path / "run" / "adapter").exists(), "increments without their base are no adapter"
     lora = config(reparam=dict(name="lora", rank=2), init_from=str(tmp_path / "run"))
     with lora.unlocked():
         lora.optimizer.trainable = ("adapter/.*",)
-    experiment.train(lora, tmp_path / "lora")
+    train.run(lora, tmp_path / "lora")
     assert (tmp_path / "lora" / "adapter" / "adapter.json").exists()

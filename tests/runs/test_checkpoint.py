@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from absl import logging
 
 from lwt import errors
 from lwt.runs import checkpoint
@@ -94,13 +93,11 @@ def test_the_last_few_and_the_best_stay(tmp_path, mode, best):
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_last_falls_back_past_damage_and_says_so(tmp_path, damage):
+def test_last_falls_back_past_damage_and_says_so(tmp_path, damage, caplog):
     fill(tmp_path, [1, 2])
     DAMAGE[damage](tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        said = []
-        patch.setattr(logging, "warning", lambda text, *values: said.append(text % values))
-        restored, data_state, step = checkpoint.Checkpoints(tmp_path).restore("last", abstract(state(0)))
+    restored, data_state, step = checkpoint.Checkpoints(tmp_path).restore("last", abstract(state(0)))
+    said = [record.getMessage() for record in caplog.records if record.name == checkpoint.__name__]
     harmless = ("empty folder", "leftover", "orbax' note")
     expected = 2 if damage in harmless else 1
     assert step == expected == data_state["next"] and restored["opt"][0] == expected
@@ -151,7 +148,7 @@ def test_wrong_requests_are_named(tmp_path):
     for folder, step, message in (
         ("none", "last", "there is no checkpoint"),
         ("none", "best", "there is no checkpoint"),
-        ("c", 7, "no checkpoint of step 7; the steps there are: 1, 2"),
+        ("c", 7, "no checkpoint of step 7; saved steps: 1, 2"),
         ("c", "bset", "'bset': it should be"),
     ):
         with pytest.raises(errors.CheckpointError, match=message):
@@ -180,7 +177,7 @@ def test_sigkill_during_a_save_leaves_the_earlier_one(tmp_path, moment):
     child = """
         import os, signal, sys
         import numpy as np
-        from lwt.training import checkpoint
+        from lwt.runs import checkpoint
         die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         big = lambda step: {"w": np.random.default_rng(step).normal(size=3_000_000)}
         checkpoints = checkpoint.Checkpoints(sys.argv[1])

@@ -7,11 +7,11 @@ import pytest
 
 from lwt import errors
 from lwt.runs import lock
-from lwt.training import experiment
+from lwt.training import train
 
 HOLD = """\
 import sys
-from lwt.training import lock
+from lwt.runs import lock
 
 with lock.held(sys.argv[1]):
     print("held", flush=True)
@@ -24,7 +24,7 @@ def test_a_second_process_is_kept_out_until_the_first_ends(tiny, tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(errors.ConfigError, match="another process is training there"):
-            experiment.train(tiny({"steps": 1}), str(tmp_path))
+            train.run(tiny({"steps": 1}), str(tmp_path))
         assert not (tmp_path / "config.json").exists()
         other.kill()
     with lock.held(str(tmp_path)):
@@ -34,4 +34,4 @@ def test_a_second_process_is_kept_out_until_the_first_ends(tiny, tmp_path):
 def test_a_folder_that_cannot_be_written_is_left_to_others_to_refuse(tiny, tmp_path):
     (tmp_path / "file").touch()
     with lock.held(str(tmp_path / "file")), pytest.raises(errors.ConfigError, match="cannot be written"):
-        experiment.train(tiny({"steps": 1}), str(tmp_path / "file"))
+        train.run(tiny({"steps": 1}), str(tmp_path / "file"))

@@ -7,8 +7,8 @@ import pytest
 
 from configs import common
 from lwt import errors, trees
-from lwt.runs import run_config
-from lwt.training import build, experiment
+from lwt.runs import experiment, run_config
+from lwt.training import build, train
 
 OWN = ("mesh/", "optimizer/arguments/", "optimizer/schedule/")  # their other keys are their own arguments
 
@@ -50,7 +50,7 @@ def test_training_evaluates_on_so_many_records(tiny, tmp_path, rows):
     figures = {}
     for count in (0, 3):
         run, workdir = {"steps": 1, "data.max_eval_records": count}, tmp_path / str(count)
-        experiment.train(tiny(run), workdir)
+        train.run(tiny(run), workdir)
         figures[count] = next(row["validation/loss"] for row in rows(workdir) if "validation/loss" in row)
         opened = experiment.load(workdir)
         again = opened.evaluate(opened.config.data.validation, limit=count)[0]["loss"]

@@ -9,7 +9,7 @@ import pytest
 from lwt import trees
 from lwt.machine import devices
 from lwt.runs import checkpoint
-from lwt.training import adam8, experiment, optim
+from lwt.training import adam8, optim, train
 
 SHAPES = {"table": (512, 16), "kernel": (16, 300), "out": (300, 16), "bias": (300,)}
 SETTINGS = dict(learning_rate=3e-3, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01)
@@ -122,7 +122,7 @@ def test_a_run_with_rules_resumes_exactly(tiny, tmp_path):
     changes |= {"data.tokenizer.vocabulary": 192, "eval_every": 9, "save_every": 9}
     for workdir, lengths in (("whole", (4,)), ("parts", (2, 4))):
         for steps in lengths:
-            experiment.train(tiny({**changes, "steps": steps}), tmp_path / workdir)
+            train.run(tiny({**changes, "steps": steps}), tmp_path / workdir)
     whole, parts = (checkpoint.Checkpoints(tmp_path / w / "checkpoints").restore()[0] for w in ("whole", "parts"))
     assert whole.keys() == parts.keys()
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)

@@ -4,14 +4,15 @@ import numpy as np
 
 from lwt.layers import linear
 from lwt.reparam import adapters
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 
 
 def test_it_is_the_best_steps(tiny, tmp_path):
-    experiment.train(tiny(), tmp_path / "base")
+    train.run(tiny(), tmp_path / "base")
     changes = {"reparam": {"name": "lora", "rank": 2}, "optimizer.trainable": ("adapter/.*",), "steps": 4}
     changes |= {"init_from": str(tmp_path / "base"), "eval_every": 2, "select_mode": "max"}  # the worse of two losses
-    experiment.train(tiny(changes), tmp_path / "run")
+    train.run(tiny(changes), tmp_path / "run")
     best, last = (experiment.load(tmp_path / "run", checkpoint=which) for which in ("best", "last"))
     base = experiment.load(tmp_path / "base").weights
     saved = adapters.load(tmp_path / "run" / "adapter", base_fingerprint=adapters.fingerprint(base))

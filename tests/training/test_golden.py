@@ -5,7 +5,8 @@ import pytest
 
 from lwt.data.kinds import pairs
 from lwt.machine import devices
-from lwt.training import build, experiment
+from lwt.runs import experiment
+from lwt.training import build, train
 
 LOSSES = (5.31829612, 5.20370070, 5.20729955)
 
@@ -35,7 +36,7 @@ def test_eight_pairs_are_learned_by_heart(tiny, rows, tmp_path):
     changes |= {"model.dropout": 0.0, "model.attention_dropout": 0.0, "model.hidden": 64, "data.rows": 4}
     changes |= {"optimizer.schedule": dict(name="cosine", warmup=20), "optimizer.learning_rate": 1e-2}
     changes |= {"steps": 250, "log_every": 50, "eval_every": 250, "save_every": 250, "eval_decode": True}
-    figures = experiment.train(tiny(changes), tmp_path)
+    figures = train.run(tiny(changes), tmp_path)
     losses = [row["train/loss"] for row in rows(tmp_path) if "train/loss" in row]
     assert losses == sorted(losses, reverse=True) and losses[-1] < 0.1 < 1 < losses[0]
     assert figures["exact_match"] > 0.95 and figures["examples"] == 8

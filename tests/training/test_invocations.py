@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from lwt import errors
-from lwt.runs import checkpoint, run_config
-from lwt.training import build, experiment
+from lwt.runs import checkpoint, experiment, run_config
+from lwt.training import build, train
 
 TINY = "--config=tests/training/tiny.py"
 SHORT = {"steps": 2, "eval_every": 2}
@@ -20,8 +20,8 @@ SHORT = {"steps": 2, "eval_every": 2}
 def runs(tiny, tmp_path_factory):
     """Two finished runs of different width, and with different tokenizers: ``runs/base`` and ``runs/wide``."""
     folder = tmp_path_factory.mktemp("runs")
-    experiment.train(tiny({**SHORT, "save_every": 1}), f"{folder}/base")
-    experiment.train(tiny({**SHORT, "model.width": 36, "data.tokenizer.vocabulary": 64}), f"{folder}/wide")
+    train.run(tiny({**SHORT, "save_every": 1}), f"{folder}/base")
+    train.run(tiny({**SHORT, "model.width": 36, "data.tokenizer.vocabulary": 64}), f"{folder}/wide")
     return folder
 
 
@@ -105,7 +105,7 @@ WRONG = {
 def test_wrong_values_are_named_before_training_starts(tiny, tmp_path, monkeypatch, key):
     monkeypatch.delenv("LWT_DATA", raising=False)
     value, parts = WRONG[key]
-    text = complaint(experiment.train, tiny({key.strip(): value}), f"{tmp_path}/run")
+    text = complaint(train.run, tiny({key.strip(): value}), f"{tmp_path}/run")
     assert all(part in text for part in parts), text
     run_config.keep(tiny(), f"{tmp_path}/run")  # as a right call does: nothing that was left there keeps it from it
     if key.strip() not in run_config.MAY_CHANGE:
@@ -114,7 +114,7 @@ def test_wrong_values_are_named_before_training_starts(tiny, tmp_path, monkeypat
 
 def test_a_failed_call_leaves_no_tokenizer_behind(tiny, tmp_path, runs):
     wrong = tiny({"data.tokenizer.vocabulary": 64, "select": "bleu"})
-    complaint(experiment.train, wrong, f"{tmp_path}/run")
+    complaint(train.run, wrong, f"{tmp_path}/run")
     build.build(tiny(), f"{tmp_path}/run")
     assert (tmp_path / "run/tokenizer.model").read_bytes() == (runs / "base/tokenizer.model").read_bytes()
 
@@ -139,33 +139,33 @@ def spoilt_data(folder, content, *, name="train.jsonl"):
     ],
 )
 def test_spoilt_data(tiny, tmp_path, name, content, parts):
-    text = complaint(experiment.train, tiny(spoilt_data(tmp_path / "data", content, name=name)), f"{tmp_path}/run")
+    text = complaint(train.run, tiny(spoilt_data(tmp_path / "data", content, name=name)), f"{tmp_path}/run")
     assert all(part in text for part in parts), text
 
 
 def test_a_workdir_that_is_a_file_or_anothers(tiny, tmp_path, base):
     (tmp_path / "file").write_text("")
-    assert f"--workdir={tmp_path}/file" in complaint(experiment.train, tiny(), f"{tmp_path}/file")
-    text = complaint(experiment.train, tiny({**SHORT, "save_every": 1, "model.width": 64}), base)
+    assert f"--workdir={tmp_path}/file" in complaint(train.run, tiny(), f"{tmp_path}/file")
+    text = complaint(train.run, tiny({**SHORT, "save_every": 1, "model.width": 64}), base)
     assert "model.width=32, not 64" in text and "another --workdir" in text
-    experiment.train(tiny({"steps": 3, "save_every": 1}), base)
+    train.run(tiny({"steps": 3, "save_every": 1}), base)
 
 
 def test_a_base_of_another_model(tiny, tmp_path, runs):
-    text = complaint(experiment.train, tiny({"init_from": f"{runs}/wide"}), f"{tmp_path}/run")
+    text = complaint(train.run, tiny({"init_from": f"{runs}/wide"}), f"{tmp_path}/run")
     assert "runs0/wide holds another model" in text and "instead of" in text
     wrong = tiny({**SHORT, "init_from": f"{runs}/base", "data.tokenizer.path": f"{runs}/wide/tokenizer.model"})
-    assert "not the tokenizer of" in complaint(experiment.train, wrong, f"{tmp_path}/run")
+    assert "not the tokenizer of" in complaint(train.run, wrong, f"{tmp_path}/run")
     right = tiny({**SHORT, "init_from": f"{runs}/base"})
     build.build(right, f"{tmp_path}/run", base=experiment.load(f"{runs}/base").weights)
 
 
 def test_the_tokenizer_of_another_run(tiny, base, runs):
     shutil.copy(runs / "wide/tokenizer.model", base)
-    for text in (complaint(experiment.train, tiny({"steps": 3}), base), complaint(experiment.load, base)):
+    for text in (complaint(train.run, tiny({"steps": 3}), base), complaint(experiment.load, base)):
         assert "another tokenizer (fingerprint" in text and "put back the tokenizer" in text
     shutil.copy(runs / "base/tokenizer.model", base)
-    experiment.train(tiny({"steps": 3}), base)
+    train.run(tiny({"steps": 3}), base)
 
 
 def test_checkpoints_cut_short(tiny, base, caplog):
@@ -176,14 +176,14 @@ def test_checkpoints_cut_short(tiny, base, caplog):
     config = tiny({"steps": 2, "save_every": 1})
     cut(2)
     assert checkpoint.Checkpoints(base / "checkpoints").last_step() == 2
-    experiment.train(config, base)
+    train.run(config, base)
     assert "checkpoints/2/state" in caplog.text and "going back to step 1" in caplog.text
     assert experiment.load(base).step == 2, "written again"
     cut(1), cut(2)
-    text = complaint(experiment.train, config, base)
+    text = complaint(train.run, config, base)
     assert "no checkpoint can be restored" in text and "10 bytes instead of" in text
     shutil.rmtree(base / "checkpoints")
-    experiment.train(config, base)
+    train.run(config, base)
 
 
 @pytest.mark.parametrize(

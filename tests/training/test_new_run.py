@@ -7,12 +7,13 @@ import pytest
 
 from configs import common
 from lwt import errors
-from lwt.training import experiment, new_run
+from lwt.runs import experiment
+from lwt.training import new_run, train
 
 
 @pytest.fixture
 def run(tiny, tmp_path):
-    experiment.train(tiny({"steps": 2}), tmp_path / "run")
+    train.run(tiny({"steps": 2}), tmp_path / "run")
     return experiment.load(tmp_path / "run")
 
 
@@ -29,7 +30,7 @@ def test_another_model_is_trained_on(run, tmp_path):
     new_run.write(run, tmp_path / "narrow", weights=narrow, model={"hidden": 16})
     config = common.of_run(tmp_path / "narrow")
     config.steps = 1
-    experiment.train(config, tmp_path / "tuned")
+    train.run(config, tmp_path / "tuned")
     tuned = experiment.load(tmp_path / "tuned")
     assert tuned.config.model.hidden == 16 and tuned.step == 1
     name = "encoder/layer_0/mlp/fc1/kernel"
@@ -40,7 +41,7 @@ def test_what_does_not_fit_is_refused(run, tmp_path):
     with pytest.raises(errors.CheckpointError, match="fc1/bias"):
         new_run.write(run, tmp_path / "wrong", model={"hidden": 16})
     new_run.write(run, tmp_path / "made")
-    with pytest.raises(errors.ConfigError, match="holds a run already"):
+    with pytest.raises(errors.ConfigError, match="already holds a run"):
         new_run.write(run, tmp_path / "made")
     with pytest.raises(ValueError, match="base=.*nowhere"):
         common.of_run(tmp_path / "nowhere")

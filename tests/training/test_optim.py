@@ -8,7 +8,8 @@ import pytest
 
 from configs import embbert_pretrain
 from lwt import errors, trees
-from lwt.training import build, optim
+from lwt.runs import assembly
+from lwt.training import optim
 
 NAMES = ("adapter/query/a", "adapter/query/b", "base/mlp/bias", "base/mlp/kernel", "base/norm/scale")
 SHAPES = ((3, 2), (2, 3), (4,), (4, 4), (4,))
@@ -105,7 +106,7 @@ def test_default_rules_decay_no_bias_and_no_norm(section):
 @pytest.mark.parametrize("model", ["embbert", "mamba_2mb", "embedder_conv", "bert_2mb"])
 def test_default_rules_decay_kernels_and_tables_of_text_encoders(model):
     config = embbert_pretrain.get_config(f"model={model}")
-    made = build.make_model(config, 64)
+    made = assembly.make_model(config, 64)
     shapes = trees.flatten(jax.eval_shape(lambda: made.init(jax.random.key(0), made.example())["params"]))
     rules = config.optimizer.decay_rules
     decayed = {name for name in shapes if trees.first_match(f"base/{name}", rules)}

@@ -10,12 +10,13 @@ import pytest
 
 from lwt import errors
 from lwt.runs import checkpoint, run_config
-from lwt.training import experiment
+from lwt.training import train
 
 # Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
 CHILD = """
 import os, random, runpy, sys, threading, time
-from lwt.training import checkpoint, loop
+from lwt.runs import checkpoint
+from lwt.training import loop
 
 moment, count, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
@@ -70,9 +71,9 @@ def assert_same(found, expected, rows):
 
 def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
     """An adapter, with dropout in the model and in LoRA, killed at four moments: three around a save, one at random."""
-    experiment.train(tiny({"steps": 2}), f"{tmp_path}/base")
+    train.run(tiny({"steps": 2}), f"{tmp_path}/base")
     config = tiny({**LORA, "init_from": f"{tmp_path}/base"})
-    experiment.train(config, f"{tmp_path}/whole")
+    train.run(config, f"{tmp_path}/whole")
     arguments = ["train.py", f"--config={config_file(config)}", f"--workdir={tmp_path}/killed"]
     reached = []
     for moment, count in KILLS:
@@ -81,7 +82,7 @@ def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
         assert process.returncode == -signal.SIGKILL or moment == "some time after row", said
         reached.append(checkpoint.Checkpoints(tmp_path / "killed/checkpoints").last_step() or 0)
     assert reached == sorted(reached) and 0 < reached[1] < reached[2] < 14, reached
-    experiment.train(config, f"{tmp_path}/killed")
+    train.run(config, f"{tmp_path}/killed")
     assert_same(tmp_path / "killed", tmp_path / "whole", rows)
     adapters = [(tmp_path / name / "adapter/adapter.safetensors").read_bytes() for name in ("killed", "whole")]
     assert adapters[0] == adapters[1]
@@ -89,7 +90,7 @@ def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
 
 def test_sigterm_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_path):
     changes = {"steps": 12, "log_every": 4, "save_every": 100, "eval_every": 100}
-    experiment.train(tiny(changes), tmp_path / "whole")
+    train.run(tiny(changes), tmp_path / "whole")
     arguments = [f"--config={config_file(tiny(changes))}", f"--workdir={tmp_path}/stopped"]
     process = start("-c", CHILD, "stepping", "6", str(int(signal.SIGTERM)), "train.py", *arguments)
     said, complaints = process.communicate(timeout=300)
@@ -98,13 +99,13 @@ def test_sigterm_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_pat
     assert step == 6 == everything(tmp_path / "stopped")[2] and [row["step"] for row in rows(tmp_path / "stopped")] == [
         4
     ]
-    experiment.train(tiny(changes), tmp_path / "stopped")
+    train.run(tiny(changes), tmp_path / "stopped")
     assert_same(tmp_path / "stopped", tmp_path / "whole", rows)
 
 
 def test_another_config_is_refused_and_another_cadence_is_not(tiny, tmp_path):
     config = tiny({"steps": 1})
-    experiment.train(config, tmp_path)
+    train.run(config, tmp_path)
     for key, value in (("optimizer.learning_rate", 1e-2), ("seed", 1), ("data.rows", 8), ("model.dropout", 0.0)):
         with pytest.raises(errors.ConfigError, match=rf"holds a run with {re.escape(key)}=.*, not {value}"):
             run_config.keep(tiny({"steps": 1, key: value}), tmp_path)
@@ -118,7 +119,7 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
     quiet = {"log_every": 100, "eval_every": 100, "save_every": 100}
     config = tiny({**quiet, cadence: 1, "steps": 50, "optimizer.learning_rate": rate})
     with pytest.raises(errors.NotFinite) as caught:
-        experiment.train(config, tmp_path)
+        train.run(config, tmp_path)
     step, leaf, end = re.fullmatch(
         r"step (\d+): .* not finite, first in (base/[\w/]+).*; (.*); lower optimizer.learning_rate .*",
         str(caught.value),

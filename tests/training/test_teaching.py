@@ -10,13 +10,13 @@ import pytest
 
 from configs import common
 from lwt import errors, trees
-from lwt.runs import checkpoint
-from lwt.training import experiment, teaching
+from lwt.runs import checkpoint, experiment
+from lwt.training import teaching, train
 
 
 @pytest.fixture
 def teacher(tiny, tmp_path):
-    experiment.train(tiny({"steps": 2}), tmp_path / "teacher")
+    train.run(tiny({"steps": 2}), tmp_path / "teacher")
     return tmp_path / "teacher"
 
 
@@ -29,9 +29,9 @@ def student(tiny, teacher, **changes):
 
 def test_a_run_and_its_end_without_the_teacher(tiny, teacher, tmp_path, rows):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    experiment.train(student(tiny, teacher), whole)
-    experiment.train(student(tiny, teacher, steps=2), parts)
-    experiment.train(student(tiny, teacher), parts)
+    train.run(student(tiny, teacher), whole)
+    train.run(student(tiny, teacher, steps=2), parts)
+    train.run(student(tiny, teacher), parts)
     found, again = experiment.load(whole, checkpoint="last"), experiment.load(parts, checkpoint="last")
     jax.tree.map(np.testing.assert_array_equal, found.weights, again.weights)
     assert rows(whole) == rows(parts)[:2] + rows(parts)[3:]  # but for the evaluation where it was stopped
@@ -62,21 +62,21 @@ def test_several_answer_as_their_mean():
 
 
 def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
-    experiment.train(student(tiny, teacher, steps=2), tmp_path / "run")
+    train.run(student(tiny, teacher, steps=2), tmp_path / "run")
     shutil.rmtree(teacher)
-    experiment.train(tiny({"steps": 1, "seed": 1}), teacher)
+    train.run(tiny({"steps": 1, "seed": 1}), teacher)
     with pytest.raises(errors.CheckpointError, match="written with another teacher"):
-        experiment.train(student(tiny, teacher), tmp_path / "run")
+        train.run(student(tiny, teacher), tmp_path / "run")
     with pytest.raises(
         errors.ConfigError, match="teacher has another tokenizer.*data.tokenizer.path=.*tokenizer.model"
     ):
         other = student(tiny, teacher, **{"data.tokenizer.path": "", "data.tokenizer.vocabulary": 64})
-        experiment.train(other, tmp_path / "other")
+        train.run(other, tmp_path / "other")
     both = student(tiny, teacher)
     with both.unlocked(), both.task.ignore_type():
         both.task.teacher = (str(teacher),) * 2
     with pytest.raises(errors.ConfigError, match="task.teacher names 2 runs; .* where a record has one output"):
-        experiment.train(both, tmp_path / "two")
+        train.run(both, tmp_path / "two")
     with pytest.raises(errors.CheckpointError, match="nowhere is not the workdir of a run"):
         lost = student(tiny, teacher, **{"task.teacher": f"{tmp_path}/nowhere"})
-        experiment.train(lost, tmp_path / "lost")
+        train.run(lost, tmp_path / "lost")

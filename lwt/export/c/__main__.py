@@ -11,7 +11,7 @@ from absl import flags
 
 from lwt.export.c import export
 from lwt.machine import command_line
-from lwt.training import experiment
+from lwt.runs import experiment
 
 
 def main():

@@ -18,7 +18,7 @@ from lwt import errors
 from lwt.export import folders
 from lwt.export.c import emulator, export, reference, toolchain, weights
 from lwt.machine import command_line
-from lwt.training import experiment
+from lwt.runs import experiment
 
 
 def check(opened, folder, *, data="", emulated=0):

@@ -31,7 +31,7 @@ from lwt import errors, trees
 from lwt.export.phone import layers, litert, onnx
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, latency
-from lwt.training import experiment
+from lwt.runs import experiment
 
 RUNTIMES = {"litert": litert, "onnx": onnx}
 TABLES = r"embed/(token|embedding)"

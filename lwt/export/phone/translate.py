@@ -24,7 +24,7 @@ from lwt.data import tokenizer
 from lwt.export import folders
 from lwt.export.phone import classify
 from lwt.machine import command_line, latency
-from lwt.training import experiment
+from lwt.runs import experiment
 
 FORMATS = ("float32", "dynamic")
 FILES = ("encode", "step")

@@ -25,7 +25,8 @@ from lwt.data.kinds import pairs
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, names
 from lwt.machine import command_line
-from lwt.training import experiment, new_run
+from lwt.runs import experiment
+from lwt.training import new_run
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 HEAD = r"(cls|classifier|head)[./].*"  # names of heads, theirs and ours

@@ -23,7 +23,8 @@ from lwt.export.torch import configs, layouts, peft_configs
 from lwt.export.torch import names as hf_names
 from lwt.machine import command_line
 from lwt.reparam import adapters, targets
-from lwt.training import experiment, new_run
+from lwt.runs import experiment
+from lwt.training import new_run
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."

@@ -16,7 +16,6 @@ as in the paper's fine-tuning (section 3.2), and the layer that stands before it
 
 import json
 import math
-import os
 import pathlib
 import re
 
@@ -32,8 +31,8 @@ from lwt.data.sources import folder
 from lwt.export.torch import timm_layouts
 from lwt.machine import command_line
 from lwt.reparam import compose
-from lwt.runs import checkpoint, run_config
-from lwt.training import build, checks, experiment
+from lwt.runs import assembly, checkpoint, experiment, run_config
+from lwt.training import checks
 
 METHODS = ("bicubic", "bilinear")
 PLAIN = {"model.name": "vit", "data.kind": "images", "reparam.name": "none", "init_from": ""}  # of a config
@@ -68,7 +67,7 @@ def load(path, model, *, resize="bicubic", new_head=False):
     if table is not None:
         side, token = model.image_size // model.patch, timm_layouts.TOKEN in weights
         weights[timm_layouts.POSITION] = resized(table, side, token=token, method=resize)
-    shapes = jax.eval_shape(lambda: build.init_weights(model, jax.random.key(0)))
+    shapes = jax.eval_shape(lambda: assembly.init_weights(model, jax.random.key(0)))
     difference = trees.differences(shapes, weights)
     if difference:
         raise errors.CheckpointError(f"{path} holds another model than the config's: {difference}")
@@ -121,24 +120,22 @@ def convert(config, path, workdir, *, resize="bicubic", names=(), new_head=False
             raise errors.ConfigError(f"{key}={value!r} should be {wanted!r} for the run of a public ViT")
     if new_head and not names:
         raise errors.ConfigError("a new head needs the names of its classes: --labels=FILE")
-    model = build.make_model(config, 0).clone(outputs=len(names))
+    model = assembly.make_model(config, 0).clone(outputs=len(names))
     weights = load(path, model, resize=resize, new_head=new_head)
     model = model.clone(outputs=len(weights["head/bias"]))
-    trainable, frozen = build.initial_params(config, model, compose.build(config.reparam), weights)
+    trainable, frozen = assembly.initial_params(config, model, compose.build(config.reparam), weights)
     if frozen:
         raise errors.ConfigError(
             f"optimizer.trainable={config.optimizer.trainable} should be ('.*',): a run keeps these"
         )
-    with checkpoint.Checkpoints(os.path.join(workdir, "checkpoints")) as checkpoints:
-        if checkpoints.last_step() is not None:
-            raise errors.ConfigError(f"{workdir} holds a run already; give another --workdir")
-        run_config.keep(config, workdir)
-        shape = (model.image_size, model.image_size, model.channels, "uint8")
-        kept = {"names": [*names] or [*map(str, range(model.outputs))], "image": shape}
-        pathlib.Path(workdir, supervised.LABELS).write_text(json.dumps(kept), encoding="utf-8")
-        identity = {**build.make_data(config, workdir, make=False).identity, "base": ""}
-        state = {"trainable": jax.device_put(trainable)}
-        checkpoints.save(0, state, data_state={"identity": identity}, wait=True)
+    if checkpoint.of_run(workdir).last_step() is not None:
+        raise errors.ConfigError(f"{workdir} already holds a run; give another --workdir")
+    run_config.keep(config, workdir)
+    shape = (model.image_size, model.image_size, model.channels, "uint8")
+    kept = {"names": [*names] or [*map(str, range(model.outputs))], "image": shape}
+    pathlib.Path(workdir, supervised.LABELS).write_text(json.dumps(kept), encoding="utf-8")
+    identity = {**assembly.make_data(config, workdir, make=False).identity, "base": ""}
+    checkpoint.save_initial(workdir, config, jax.device_put(trainable), identity=identity)
     return weights
 
 

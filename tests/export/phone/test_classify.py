@@ -12,8 +12,7 @@ from lwt import errors, trees
 from lwt.export.phone import classify, layers, litert, onnx
 from lwt.layers import image_conv
 from lwt.models import embbert
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 ROOT = pathlib.Path(__file__).parents[3]

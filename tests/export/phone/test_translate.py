@@ -7,7 +7,7 @@ import pytest
 
 from lwt import errors, trees
 from lwt.export.phone import classify, translate
-from lwt.training import experiment
+from lwt.runs import experiment
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 LENGTH = 20

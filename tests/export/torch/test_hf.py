@@ -124,7 +124,7 @@ def test_a_run_goes_and_comes_back(tiny, untrained, tmp_path):
     assert back.weights.keys() == run.weights.keys() and back.tokenizer.fingerprint == run.tokenizer.fingerprint
     for name, w in run.weights.items():
         np.testing.assert_array_equal(back.weights[name], w, err_msg=name)
-    with pytest.raises(errors.ConfigError, match="back holds a run already"):
+    with pytest.raises(errors.ConfigError, match="back already holds a run"):
         hf.convert(tmp_path / "hf", run, tmp_path / "back")
     transformers.BertModel(BERT).save_pretrained(tmp_path / "bert")
     with pytest.raises(errors.ConfigError, match="bert holds a 'bert'; --base=.*run is a 'seq2seq'"):

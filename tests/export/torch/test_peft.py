@@ -12,8 +12,8 @@ from lwt.export.torch import hf, peft_configs
 from lwt.export.torch import peft as border
 from lwt.export.torch import timm as public
 from lwt.reparam import adapters, compose
-from lwt.runs import config_file
-from lwt.training import experiment, new_run
+from lwt.runs import config_file, experiment
+from lwt.training import new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 torch_timm = pytest.importorskip("benchmarks.torch.timm", reason="timm is in the extra `test`", exc_type=ImportError)

@@ -15,8 +15,7 @@ from lwt.data.kinds import supervised
 from lwt.export.torch import timm as public
 from lwt.export.torch import timm_layouts
 from lwt.models import vit
-from lwt.runs import config_file
-from lwt.training import experiment
+from lwt.runs import config_file, experiment
 
 torch_timm = pytest.importorskip("benchmarks.torch.timm", reason="timm is in the extra `test`", exc_type=ImportError)
 torch = torch_timm.torch
@@ -166,7 +165,7 @@ def test_a_checkpoint_becomes_a_run(released, small, tmp_path):
     assert public.write(tmp_path / "back.safetensors", opened) == trees.count(wanted)
     again = public.load(tmp_path / "back.safetensors", MODEL)
     assert all(np.array_equal(again[name], w) for name, w in wanted.items())
-    with pytest.raises(errors.ConfigError, match="holds a run already"):
+    with pytest.raises(errors.ConfigError, match="already holds a run"):
         public.convert(small, path, workdir)
 
 

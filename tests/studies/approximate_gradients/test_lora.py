@@ -7,9 +7,9 @@ import pytest
 
 from lwt import errors
 from lwt.attention.parts import approximation_check
-from lwt.export import bundle
 from lwt.layers import linear
 from lwt.report import results
+from lwt.runs import experiment
 from studies.approximate_gradients import lora, lora_report
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -48,7 +48,7 @@ def test_a_run(runs, monkeypatch):
     with pytest.raises(errors.ConfigError, match="base-bound3 is not there: --only='.base.'"):
         lora.run(adapted, str(runs))
     lora.run(found["base"], str(runs))
-    base = bundle.load(runs / "base-bound3")
+    base = experiment.load(runs / "base-bound3")
     layers = approximation_check.check_model(
         base.model, linear.merge(base.weights), batch=lora.first_batch(base), warn=False
     )

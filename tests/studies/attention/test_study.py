@@ -11,7 +11,7 @@ import pytest
 
 from lwt.data.kinds import pairs
 from lwt.report import results
-from lwt.training import build
+from lwt.runs import assembly
 from studies.attention import report, study, variants
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -64,14 +64,14 @@ def test_configs():
 def test_the_cache_shrinks_with_the_heads():
     def size(variant):
         config = study.config_of(entry_of(f"translation-{variant}-seed0"))
-        return study.cache_bytes(build.make_model(config, 64), 10)
+        return study.cache_bytes(assembly.make_model(config, 64), 10)
 
     # two layers of self and cross attention, keys and values
     assert size("softmax") == 2 * 2 * 2 * 10 * 128 * 4
     assert size("kv_projection_quarter") == size("kv_projection_quarter_folded") == size("softmax") / 4
     assert size("efficient") == size("softmax") / 2
     config = study.config_of(entry_of("classification-softmax-seed0"))
-    assert study.cache_bytes(build.make_model(config, 64), 10) == 0
+    assert study.cache_bytes(assembly.make_model(config, 64), 10) == 0
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -79,7 +79,7 @@ def test_the_models_take_every_attention(variant):
     """Shapes only: the loss of a batch, and a step of decoding."""
     for task, keys in (("translation", pairs.KEYS), ("classification", ("ids", "segments"))):
         config = study.config_of(entry_of(f"{task}-{variant}-seed0"))
-        model = build.make_model(config, 64).clone(**dict.fromkeys(LAYERS[task], 1))
+        model = assembly.make_model(config, 64).clone(**dict.fromkeys(LAYERS[task], 1))
         batch = {name: jnp.ones((2, study.TASKS[task].length), jnp.int32) for name in keys}
 
         def use(model=model, batch=batch):

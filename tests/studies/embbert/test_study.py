@@ -12,7 +12,7 @@ import pytest
 
 import lwt
 from lwt import errors
-from lwt.export import bundle, quantize
+from lwt.export import bundle
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import config_file, run_config
@@ -91,7 +91,7 @@ def test_the_figures_are_those_of_the_checkpoint_and_of_the_file(finished, data,
     monkeypatch.setenv("LWT_DATA", str(data))
     folder = finished / "runs" / "snips-bert_2mb-pretrained-seed0"
     record, opened = study.read_record(folder, embbert_study.RECORD), lwt.load(str(folder))
-    forms = {"float32": opened, "8-bit": quantize.load(opened, str(folder / embbert_study.ARTEFACT))}
+    forms = {"float32": opened, "8-bit": opened.with_file(str(folder / embbert_study.ARTEFACT))}
     assert {*record["figures"]} == {*forms}
     for form, found in forms.items():
         figures = found.evaluate("test")[0]

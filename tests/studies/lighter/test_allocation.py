@@ -5,7 +5,8 @@ import pathlib
 import pytest
 
 from lwt.report import results, study
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 from studies.lighter import allocation
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 def test_ranks_under_a_budget(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(pathlib.Path(__file__).parents[3])
     base, workdir = str(tmp_path / "base"), str(tmp_path / "runs")
-    experiment.train(tiny({"steps": 2}), base)
+    train.run(tiny({"steps": 2}), base)
     given = dict(data="generated:arithmetic", epochs=1.0, rate=0.01)
     found = allocation.entries(base, workdir, **given, seeds=2, smoke=True)
     assert len({entry.name for entry in found}) == len(found) == 2 * (5 + 2 * 4)

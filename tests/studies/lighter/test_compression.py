@@ -7,7 +7,8 @@ import pytest
 
 from lwt import errors
 from lwt.report import results, study
-from lwt.training import experiment
+from lwt.runs import experiment
+from lwt.training import train
 from studies.lighter import compression as cuts
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -22,7 +23,7 @@ def from_the_root(monkeypatch):
 @pytest.fixture(scope="module")
 def base(tiny, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("cuts") / "base")
-    experiment.train(tiny({"steps": 2}), folder)
+    train.run(tiny({"steps": 2}), folder)
     return folder
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from lwt import errors
 from lwt.export import calibrate, quantize
+from lwt.runs import experiment
 from lwt.runs import integer_file as artefact
-from lwt.training import experiment
+from lwt.training import train
 from studies.lighter import quantize as quantize_study
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -21,7 +22,7 @@ NAMES = ["float32", "int8-static", "int4-32"]
 @pytest.fixture(scope="module")
 def opened(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
-    experiment.train(tiny({"steps": 2}), folder)
+    train.run(tiny({"steps": 2}), folder)
     return experiment.load(folder)
 
 

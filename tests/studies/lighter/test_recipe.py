@@ -7,7 +7,7 @@ import pytest
 from lwt import errors, trees
 from lwt.layers import linear
 from lwt.report import results
-from lwt.training import experiment
+from lwt.training import train
 from studies.lighter import recipe
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -43,7 +43,7 @@ def test_the_stages(kind):
 
 def test_a_chain(tiny, tmp_path, monkeypatch):
     teacher, workdir = str(tmp_path / "teacher"), str(tmp_path / "recipe")
-    experiment.train(tiny({"steps": 2}), teacher)
+    train.run(tiny({"steps": 2}), teacher)
     given = dict(path=CONFIG, more="smoke=true")
     done = recipe.run(CHAIN, teacher, workdir, **given)
     assert [made.name for made in done] == ["teacher", *(name for name, _, _ in CHAIN)]

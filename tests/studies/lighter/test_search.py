@@ -15,8 +15,7 @@ from lwt.inspect import cost, fronts
 from lwt.models import seq2seq
 from lwt.reparam import quantize
 from lwt.report import results
-from lwt.runs import integer_file
-from lwt.training import build
+from lwt.runs import assembly, integer_file
 from studies.lighter import architectures, search
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -62,7 +61,7 @@ def test_config():
 @pytest.mark.parametrize("format", architectures.FORMATS)
 def test_bytes_are_those_of_the_file(format, tmp_path):
     config = architectures.config_of("classification", candidate(width=12), steps=1, smoke=True)
-    weights = build.init_weights(build.make_model(config, cost.vocabulary_of(config)), jax.random.key(0))
+    weights = assembly.init_weights(assembly.make_model(config, cost.vocabulary_of(config)), jax.random.key(0))
     if format == "float32":
         wanted = integer_file.write(tmp_path / "file", weights, rest="float32")
     else:
@@ -74,7 +73,7 @@ def test_bytes_are_those_of_the_file(format, tmp_path):
 def test_timed_steps_are_those_of_decoding():
     sizes = dict(vocabulary=23, width=8, heads=2, hidden=8, encoder_layers=1, decoder_layers=2)
     model, length = seq2seq.Seq2Seq(**sizes, scale_embedding=False), 5
-    made = jax.jit(lambda key: build.init_weights(model, key))
+    made = jax.jit(lambda key: assembly.init_weights(model, key))
     ones = jnp.ones((1, length), jnp.int32)
     whole = {"segments": ones, "positions": jnp.arange(length)[None]}
     batch = {f"{side}_{key}": value for side in ("source", "target") for key, value in whole.items()}

@@ -1,0 +1,135 @@
+"""The parts of a run, made from its config one by one: data, model, task, weights.
+
+Each function makes one part and needs only those before it. `lwt/runs/experiment.py` puts them together to use a run,
+`lwt/training/build.py` to train one.
+"""
+
+import jax
+
+from lwt import errors, registry, trees
+from lwt.data.kinds import images, labelled, masked, pairs
+from lwt.reparam import compose
+
+KINDS = {  # of data
+    "pairs": pairs.Pairs,
+    "labelled": labelled.Labelled,
+    "masked": masked.Masked,
+    "images": images.Images,
+}
+ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
+ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
+ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those models that have such a field
+PROJECTION = "projection"  # prefix of leaves that are trained with a teacher and are not part of the model
+
+
+def make_data(config, workdir, *, make=True):
+    """The data of ``config.data``.
+
+    Args:
+        workdir: keeps the tokenizer, the splits and the labels.
+        make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
+
+    Raises:
+        lwt.errors.ConfigError: ``data.kind`` is unknown.
+    """
+    kind = config.data.kind
+    if kind not in KINDS:
+        raise errors.ConfigError(f"data.kind={kind!r}: {errors.suggest(kind, KINDS)}")
+    return KINDS[kind](config.data, workdir, base=config.init_from, seed=config.seed, make=make)
+
+
+def make_model(config, vocabulary, *, outputs=0):
+    """The linen module of ``config.model``.
+
+    Args:
+        vocabulary: rows of its table of tokens.
+        outputs: outputs of its classifier, where the data determine them; 0: the model's default.
+    """
+    section, more = config.model.to_dict(), {"outputs": outputs} if outputs else {}
+    own = registry.fields(registry.class_of("lwt.models", section["name"], key="model.name"))
+    for key in ATTENTIONS & section.keys():
+        taken = {*ATTENTION_GIVEN, *(ATTENTION_GIVEN_BY_SOME & own.keys())}
+        section[key] = registry.maker("lwt.attention", section[key], key=f"model.{key}", taken=taken)
+    more["packed"] = config.data.packed
+    return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
+
+
+def attention_names(section):
+    """The names of the attentions that a model's section asks for."""
+    given = [section[key] for key in ATTENTIONS & set(section)]
+    return {x.partition(":")[0] if isinstance(x, str) else x["name"] for x in given}
+
+
+def task_section(section):
+    """The section of the task that a run is evaluated and used by: the one inside ``distill``, else the section itself.
+
+    Raises:
+        lwt.errors.ConfigError: ``distill`` wraps no task.
+    """
+    if section["name"] != "distill":
+        return section
+    if "task" not in section:
+        raise errors.ConfigError("task.task is missing: it should be the section of the task to distil")
+    return section["task"]
+
+
+def make_task(config):
+    """The task that a run is evaluated and used by; see `task_section`."""
+    return registry.make("lwt.tasks", task_section(config.task), key="task", dtype=config.precision)
+
+
+def init_weights(model, key):
+    """Fresh weights of a model as a flat dict."""
+    return trees.flatten(model.init(key, model.example())["params"])
+
+
+def initial_params(config, model, reparam, base):
+    """``(trainable, frozen)``: flat dicts of the leaves ``base/...`` and ``adapter/...``.
+
+    Args:
+        model: the linen module.
+        reparam: the reparametrization of the run.
+        base: flat weights of the run that this one starts from, or None for fresh ones.
+
+    Raises:
+        lwt.errors.ConfigError: ``optimizer.trainable`` matches no weight.
+        lwt.errors.CheckpointError: the base's weights do not fit the model.
+    """
+    key = jax.random.fold_in(jax.random.key(config.seed), 1)
+
+    def fresh():
+        return init_weights(model, key)
+
+    if base is None:
+        base = jax.jit(fresh)()
+    else:
+        if config.init_skip:
+            base = _without_skipped(config.init_skip, base, jax.jit(fresh)())
+        difference = trees.differences(jax.eval_shape(fresh), base)
+        if difference:
+            raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
+    adapter = reparam.init(jax.random.fold_in(key, 2), base)
+    params = {**trees.with_prefix(compose.stored(reparam, base), "base"), **trees.with_prefix(adapter, "adapter")}
+    constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}
+    if not config.optimizer.trainable:
+        raise errors.ConfigError("optimizer.trainable is empty; it should name the weights to train, such as ('.*',)")
+    wanted = set()
+    for pattern in config.optimizer.trainable:
+        wanted.update(trees.matching(params, pattern, what="optimizer.trainable"))
+    return trees.split(params, lambda name: name in wanted - constant)
+
+
+def expand(reparam, params, at, *, key=None):
+    """The weights that the model multiplies with, from the leaves ``base/...`` and ``adapter/...`` at step `at`.
+
+    Args:
+        key: randomness for training; None in evaluation.
+    """
+    return reparam.expand(trees.subtree(params, "base"), trees.subtree(params, "adapter"), at, key=key)
+
+
+def _without_skipped(patterns, base, fresh):
+    """`base`, with the weights that match a pattern taken from `fresh`."""
+    skipped = {name for pattern in patterns for name in trees.matching(base | fresh, pattern, what="init_skip")}
+    kept, _ = trees.split(base, lambda name: name not in skipped)
+    return kept | trees.split(fresh, lambda name: name in skipped)[0]

@@ -1,0 +1,300 @@
+"""THE door: opens whatever holds a trained model, and gives it back as an `Experiment` to use.
+
+It opens every form that lies on disk:
+
+    a run            the folder given to ``train.py --workdir``
+    an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
+    a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
+    a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
+"""
+
+import copy
+import functools
+import os
+import re
+import sys
+import time
+
+import jax
+
+from lwt import errors, files, trees
+from lwt.layers import linear
+from lwt.machine import devices
+from lwt.metrics import translation
+from lwt.reparam import adapters, compose
+from lwt.runs import assembly, bundle, checkpoint, evaluation, integer_file, run_config
+
+
+def load(workdir, *, checkpoint="best", decoding=None, precision=""):
+    """Opens a run or a bundle; see `lwt.load`.
+
+    Args:
+        workdir: folder of the run or bundle.
+        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
+        decoding: settings of the task that replace the config's, such as ``{"beams": 4}``.
+        precision: of the operands of products; "": the config's.
+
+    Raises:
+        lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
+    """
+    return Experiment(workdir, checkpoint=checkpoint, decoding=decoding, precision=precision)
+
+
+def arrays_of(workdir, checkpoint):
+    """The weights that another run starts from: those of `workdir`, all as arrays, quantized ones included."""
+    return linear.merge(load(workdir, checkpoint=checkpoint).weights)
+
+
+def file_stem(name, decoding):
+    """The name, without suffix, of an evaluation's files: the data set and the settings of the decoding."""
+    settings = [f"{key}={value}" for key, value in decoding.items()]
+    return re.sub(r"[^\w.=@-]+", "_", " ".join([name, *settings]))
+
+
+class Experiment:
+    """A trained model with all that it needs to be used.
+
+    Attributes:
+        workdir: its folder.
+        config: the run's config; for a run trained by distillation, with the task itself in place of ``distill``.
+        model: the linen module; ``model.apply({"params": trees.unflatten(weights)}, ...)``.
+        task: the task, with the decoding settings.
+        tokenizer: the run's own; None for images.
+        weights: flat dict of float32 arrays, adapters merged. A run that quantizes or factorises its weights has nodes
+            that hold the integers or factors (and an adapter on top of these) and are multiplied from them;
+            `linear.merge` makes arrays of all.
+        data: the run's data, see `assembly.make_data`.
+        labels: names of the classes, if the task has classes.
+        step: optimizer steps of the checkpoint.
+    """
+
+    def __init__(self, workdir, *, checkpoint="best", decoding=None, precision=""):
+        self.workdir = str(workdir)
+        self.config = run_config.read(workdir)
+        self.config.precision = precision or self.config.precision
+        self.config.task = assembly.task_section(self.config.task)
+        self.config.task.update(decoding or {})
+        self._settings = decoding or {}
+        self.data = assembly.make_data(self.config, self.workdir, make=False)
+        self.tokenizer = self.data.tokenizer
+        self.labels = self.data.labels.names if hasattr(self.data, "labels") else ()
+        self.model = assembly.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
+        self.task = assembly.make_task(self.config)
+        self._reparam = compose.build(self.config.reparam)
+        self.weights, self.step = self._of_bundle() if bundle.is_bundle(workdir) else self._of_checkpoint(checkpoint)
+
+    def stored(self):
+        """What the run stores, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``, from which the
+        weights are made. Leaves of the base are frozen unless they were trained."""
+        trained, frozen, _ = self._restore(self.step)
+        return trained, frozen
+
+    def _of_checkpoint(self, which):
+        """``(weights, step)`` of a checkpoint."""
+        trained, frozen, step = self._restore(which)
+        expand = jax.jit(lambda params: linear.merge_floats(assembly.expand(self._reparam, params, step)))
+        return expand({**trained, **frozen}), step
+
+    def _restore(self, which):
+        """Checkpoint `which`, and the leaves that were never trained: ``(trained, frozen, step)``."""
+        base = self.base()
+        make = functools.partial(assembly.initial_params, self.config, self.model, self._reparam, base)
+        trainable, frozen = jax.eval_shape(make) if base is None else make()
+        if base is None and frozen:  # fresh weights that no step has touched: they follow from the seed
+            frozen = make()[1]
+        identity = {**self.data.identity, "base": adapters.fingerprint(base) if base else ""}
+        with checkpoint.of_run(self.workdir, self.config) as checkpoints:
+            same = functools.partial(checkpoint.check_identity, identity=identity, where=checkpoints.folder)
+            state, _, step = checkpoints.restore(which, check=same)
+        projection = f"{assembly.PROJECTION}/"
+        found, _ = trees.split(trees.subtree(state, "trainable"), lambda name: not name.startswith(projection))
+        difference = trees.differences(trainable, found)
+        if difference:
+            raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
+        return found, frozen, step
+
+    def _of_bundle(self):
+        """``(weights, step)`` of a bundle, of floats or of integers."""
+        info = bundle.read_info(self.workdir)
+        path = os.path.join(self.workdir, bundle.WEIGHTS)
+        weights = integer_file.load(path) if info["precision"] == bundle.INTEGERS else bundle.read_weights(self.workdir)
+        wanted = jax.eval_shape(lambda: assembly.init_weights(self.model, jax.random.key(0)))
+        difference = trees.differences(wanted, weights)
+        if difference:
+            raise errors.CheckpointError(f"{self.workdir}: {bundle.WEIGHTS} holds another model: {difference}")
+        return weights, info["step"]
+
+    def base(self):
+        """The weights of the run that this one started from, as arrays; None if it started from scratch.
+
+        Raises:
+            lwt.errors.CheckpointError: that run is missing.
+        """
+        recorded = self.config.init_from
+        if not recorded:
+            return None
+        beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(recorded))
+        for path in (recorded, beside):
+            if os.path.isdir(path):
+                return arrays_of(path, self.config.init_checkpoint)
+        raise errors.CheckpointError(
+            f"{self.workdir} adapts the run {recorded}, which is neither there nor at {beside}; put it back at one of "
+            "these places"
+        )
+
+    @property
+    def identity(self):
+        """What a file of weights and this experiment must agree on."""
+        return {
+            "tokenizer": self.tokenizer.fingerprint if self.tokenizer else "",
+            "task": self.config.task["name"],
+            "labels": list(self.labels),
+            "model": run_config.as_json(self.config)["model"],
+        }
+
+    def with_file(self, path):
+        """This experiment with the weights of a file that ``lwt.export.quantize`` wrote, multiplied from its integers.
+
+        Raises:
+            lwt.errors.CheckpointError: the file is missing or damaged, or belongs to another model, task or tokenizer.
+        """
+        info = integer_file.read_info(path)
+        wanted, found = trees.flatten(self.identity), trees.flatten(info if isinstance(info, dict) else {})
+        for key in wanted:
+            if key not in found:
+                raise errors.CheckpointError(
+                    f"{path} does not record its {key}: it should be a file of lwt.export.quantize"
+                )
+        for key in {**wanted, **{key: None for key in found if key.startswith("model/")}}:
+            if found[key] != wanted.get(key):
+                raise errors.CheckpointError(
+                    f"{path} does not belong to the run {self.workdir}: its {key.replace('/', '.')} is "
+                    f"{found[key]!r:.80} instead of {wanted.get(key)!r:.80}"
+                )
+        return self.with_weights(integer_file.load(path), name=os.path.basename(path), step=info["step"])
+
+    def with_weights(self, weights, *, name, step):
+        """This experiment with other weights.
+
+        Args:
+            weights: flat dict of arrays and nodes.
+            name: how the evaluations' files call them.
+            step: optimizer steps behind them.
+
+        Raises:
+            lwt.errors.CheckpointError: names or shapes are not those of the model.
+        """
+        difference = trees.differences(self.weights, weights)
+        if difference:
+            raise errors.CheckpointError(f"{name} holds another model than {self.workdir}: {difference}")
+        other = copy.copy(self)
+        other.weights, other.step, other._settings = weights, step, {**self._settings, "weights": name}
+        return other
+
+    @functools.cached_property
+    def _evaluator(self):
+        mesh = devices.make_mesh({"data": -1})  # the devices at hand; the config's mesh is that of the training
+        devices.check_rows(mesh, self.config.data.eval_batch, what="data.eval_batch")
+        return evaluation.Evaluator(self.task, self.model, mesh)
+
+    @property
+    def test(self):
+        """The name that `report` gives the run's test set."""
+        return self.data.named("")
+
+    def batches(self, name="", *, limit=0):
+        """Evaluation batches, one record a row, of a data set ``KIND:NAME@SPLIT``, or of the run's validation set.
+
+        Args:
+            limit: the number of records; 0: all.
+        """
+        return self.data.batches(self.data.evaluation(name or self.data.named("validation"), limit=limit))
+
+    def evaluate(self, name="", *, limit=0):
+        """Figures and answers on a data set ``KIND:NAME@SPLIT``, or on the run's test set.
+
+        Args:
+            limit: the number of records; 0: all.
+
+        Returns:
+            ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
+        """
+        found = self.data.evaluation(name or self.data.test, limit=limit)
+        figures, outputs = self._evaluator.figures(self.weights, self.data, found)
+        return figures, found.sources, outputs, found.references
+
+    def report(self, *, split="", data=""):
+        """Evaluates, and writes the figures to ``eval/NAME.json``.
+
+        Outputs, if there are any, go beside it: the best and worst translations to ``eval/NAME.md``, every label and
+        prediction to ``eval/NAME.tsv``.
+
+        Args:
+            split: another split of the run's test set; "validation" and "test" are those of the config.
+            data: another data set, ``KIND:NAME@SPLIT``.
+
+        Returns:
+            The figures, with what they were measured on.
+        """
+        name = data or self.data.named(split)
+        begin = time.perf_counter()
+        figures, sources, outputs, references = self.evaluate(name)
+        origin = {"weights": self._settings["weights"]} if "weights" in self._settings else {}
+        figures = {"data": name, "records": len(sources), "checkpoint": self.step} | origin | figures
+        figures["seconds"] = round(time.perf_counter() - begin, 2)
+        if hasattr(self.task, "decoding"):
+            figures["decoding"] = self.task.decoding()
+        if jax.process_index() == 0:
+            stem = os.path.join(self.workdir, "eval", file_stem(name, self._settings))
+            files.write_json(f"{stem}.json", figures)
+            if hasattr(self.task, "generate"):
+                extremes = translation.extremes(sources, outputs, references=references, lowercase=self.task.lowercase)
+                files.write_text(f"{stem}.md", extremes)
+            elif outputs is not None:
+                answers, wanted = self.data.answers(outputs), self.data.answers(references)
+                lines = ["label\tprediction\ttext"]
+                for label, answer, source in zip(wanted, answers, sources, strict=True):
+                    lines.append("\t".join([label, answer, " ".join(source.split())]))
+                files.write_text(f"{stem}.tsv", "\n".join(lines) + "\n")
+        return figures
+
+    def predict(self, texts):
+        """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
+
+        Raises:
+            lwt.errors.ConfigError: the run's task gives no answers (pre-training).
+        """
+        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
+        found = self.data.from_texts(list(texts))
+        outputs = self._evaluator.outputs(self.weights, self.data, found)
+        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
+
+    def predict_file(self, path, *, output=sys.stdout):
+        """Answers the lines of a UTF-8 file (``-``: standard input), one line each, in order.
+
+        Raises:
+            lwt.errors.DataError: the file cannot be read, or a line is not UTF-8.
+        """
+        for answer in self.predict(_lines(path)):
+            print(answer, file=output, flush=True)
+
+
+def _lines(path):
+    """The lines of a UTF-8 file, or of standard input, without their ends."""
+    try:
+        with open(0 if path == "-" else path, "rb") as file:
+            lines = [line.rstrip(b"\r\n") for line in file]
+    except OSError as error:
+        raise errors.DataError(
+            f"--predict={path} cannot be read: {error.strerror}; give a text file, or - for standard input"
+        ) from error
+    texts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            texts.append(line.decode())
+        except UnicodeDecodeError as error:
+            raise errors.DataError(
+                f"{path}:{number}: not UTF-8 ({error.reason}); each line should hold one text, or one path"
+            ) from error
+    return texts

@@ -1,0 +1,27 @@
+"""Trains the run of a config: the door that ``train.py`` and the studies use."""
+
+from lwt.runs import assembly, experiment, lock
+from lwt.training import build, loop
+
+
+def run(config, workdir):
+    """Trains the run of `config` in `workdir`, or resumes it there; returns the figures of the last evaluation.
+
+    Args:
+        config: see `configs/common.py`.
+        workdir: folder of the run; made if it does not exist.
+
+    Raises:
+        lwt.errors.ConfigError: another process is training in `workdir`; or see `build.build`.
+    """
+    with lock.held(workdir):
+        base = experiment.arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
+        return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config)))
+
+
+def teachers_of(config):
+    """The experiments that the run of `config` learns from by distillation; an empty list without distillation."""
+    if config.task.name != "distill":
+        return []
+    objective = build.make_objective(config, assembly.make_task(config))
+    return [experiment.load(teacher, checkpoint=objective.checkpoint) for teacher in objective.teachers]
