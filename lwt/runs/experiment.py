@@ -70,6 +70,7 @@ class Experiment:
 
     def __init__(self, workdir, *, checkpoint="best", decoding=None, precision=""):
         self.workdir = str(workdir)
+        info = bundle.read_info(workdir) if bundle.is_bundle(workdir) else None  # first: it verifies every file
         self.config = run_config.read(workdir)
         self.config.precision = precision or self.config.precision
         self.config.task = assembly.task_section(self.config.task)
@@ -81,7 +82,7 @@ class Experiment:
         self.model = assembly.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
         self.task = assembly.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
-        self.weights, self.step = self._of_bundle() if bundle.is_bundle(workdir) else self._of_checkpoint(checkpoint)
+        self.weights, self.step = self._of_bundle(info) if info else self._of_checkpoint(checkpoint)
 
     def stored(self):
         """What the run stores, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``, from which the
@@ -113,9 +114,8 @@ class Experiment:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
         return found, frozen, step
 
-    def _of_bundle(self):
+    def _of_bundle(self, info):
         """``(weights, step)`` of a bundle, of floats or of integers."""
-        info = bundle.read_info(self.workdir)
         path = os.path.join(self.workdir, bundle.WEIGHTS)
         weights = integer_file.load(path) if info["precision"] == bundle.INTEGERS else bundle.read_weights(self.workdir)
         wanted = jax.eval_shape(lambda: assembly.init_weights(self.model, jax.random.key(0)))

@@ -86,7 +86,9 @@ def test_what_the_file_says_of_itself(runs, tmp_path):
 def test_a_file_of_another_run_is_refused(runs, tmp_path):
     opened, wide = experiment.load(runs / "plain"), experiment.load(runs / "wide")
     export.export(wide, tmp_path / "wide")
-    with pytest.raises(errors.CheckpointError, match="wide is not of .*plain: its model.width is 20 instead of 16"):
+    with pytest.raises(
+        errors.CheckpointError, match="wide does not belong to .*plain: its model.width is 20 instead of 16"
+    ):
         opened.with_file(tmp_path / "wide")
     shutil.copytree(runs / "plain", tmp_path / "plain")
     (tmp_path / "plain/labels.json").write_text(json.dumps({"names": ["class 0", "class 2"], "fields": ["text"]}))
