@@ -1,10 +1,11 @@
 """Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode|pretrain|vit``.
 
-Prints one JSON line a variant. With ``--out=FOLDER`` the rows join its ``results.json``, and its page is made anew.
+Prints one JSON line per variant. With ``--out=FOLDER`` it also updates that folder's ``results.json`` and page.
 """
 
 import argparse
 import datetime
+import functools
 import json
 import os
 import pathlib
@@ -16,8 +17,9 @@ import sys
 
 from benchmarks import common
 from benchmarks.work import image_samples
+from lwt.report import results
 
-# The registry: variants by what they do; `common.module_of` names the worker of each, which takes `--variant=VARIANT`.
+# The registry of variants; `common.module_of` gives the worker module, which takes `--variant=VARIANT`.
 DEFAULTS = {
     "train": {
         "torch_translation": ("plain", "plain+compiled", "real_loss", "unpadded", "unpadded+compiled"),
@@ -72,45 +74,56 @@ MORE = {
     },
 }  # fmt: skip
 UNITS = {"train": "tokens"} | dict.fromkeys(("adapter", "decode", "pretrain", "vit"), "examples")
-# What fills the cache with batches (if it has to be filled), and with which data.
+# The module that fills the cache with batches ("": nothing to fill), and its default data.
 PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("work.samples", "folder:mt_de_en_train")) | {
     "pretrain": ("work.text_samples", "folder:english_novels_lm"),
     "vit": ("", image_samples.DATA),
 }
 
 
-def commands(what, pattern, extra):
-    """``{variant name: (command, environment)}``: the defaults, or what the regular expression finds among all.
+def commands(what, *, pattern="", extra=()):
+    """``{variant name: command line of its worker}`` of the default variants, or of those that a pattern matches.
+
+    Args:
+        what: a key of `DEFAULTS`.
+        pattern: a regular expression over all variants; "" selects the defaults.
+        extra: flags that every worker gets.
 
     Raises:
-        SystemExit: the pattern finds nothing.
+        SystemExit: the pattern matches nothing.
     """
     registered = [DEFAULTS[what], MORE[what]] if pattern else [DEFAULTS[what]]
-    names = [(module, variant) for part in registered for module, variants in part.items() for variant in variants]
-    found = {f"{module}/{variant}": (module, variant) for module, variant in names}
-    chosen = {name: entry for name, entry in found.items() if re.search(pattern, name)}
+    pairs = [(module, variant) for part in registered for module, variants in part.items() for variant in variants]
+    known = {f"{module}/{variant}": (module, variant) for module, variant in pairs}
+    chosen = {name: entry for name, entry in known.items() if re.search(pattern, name)}
     if not chosen:
-        raise SystemExit(f"--variants={pattern} finds none of {', '.join(found)}")
+        raise SystemExit(f"--variants={pattern} matches none of {', '.join(known)}")
     return {
-        name: ([sys.executable, "-m", common.module_of(module), f"--variant={variant}", *extra], {})
+        name: [sys.executable, "-m", common.module_of(module), f"--variant={variant}", *extra]
         for name, (module, variant) in chosen.items()
     }
 
 
 def hardware():
-    """The processor's name, the cores that we may use, and what the environment puts in the place of library calls."""
+    """Describes the processor, the threads used, and any preloaded library."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
     preloaded = os.environ.get("LD_PRELOAD", "")
-    instead = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
-    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores{instead}"
+    suffix = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
+    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
 
 
-def rows(what, lines, flags):
-    """Result rows, one for each figure of each variant."""
+def rows(what, lines, *, flags):
+    """Rows for ``results.json``, one per variant and figure.
+
+    Args:
+        what: a key of `DEFAULTS`.
+        lines: from `common.interleave`.
+        flags: of the program.
+    """
     figures = ("tokens_per_second", "positions_per_second", "examples_per_second", "step_seconds", "peak_bytes")
     return [
         {
@@ -133,37 +146,39 @@ def rows(what, lines, flags):
     ]
 
 
-def page(results):
-    """The rows as Markdown: tables for each kind of work and machine; variants ``MODULE/GROUP:REST`` have one for each
-    group."""
+def page(rows):
+    """The Markdown page of the rows: per kind of work and machine, one table for each group of variants.
+
+    The group of ``MODULE/GROUP:REST`` is GROUP.
+    """
     parts = [
         "# Speed and memory beside PyTorch and CTranslate2\n",
         "Made by `python -m benchmarks.run`; see `benchmarks/README.md`.",
     ]
     for what, unit in UNITS.items():
-        own = [row for row in results if row["config"] == f"benchmarks/{what}"]
+        own = [row for row in rows if row["config"] == f"benchmarks/{what}"]
         if not own:
             continue
         parts += [f"\n## {what}"]
         for machine in sorted({row["hardware"] for row in own}):
-            parts += _machine([row for row in own if row["hardware"] == machine], unit)
+            parts += _machine([row for row in own if row["hardware"] == machine], unit=unit)
     return "\n".join(parts) + "\n"
 
 
-def _machine(own, unit):
-    """Lines on what one command measured: a heading, the command, a table for each group of variants."""
-    parts = [f"\n### {own[0]['hardware']}\n", f"`{own[0]['command']}`, {own[0]['date']}."]
+def _machine(rows, *, unit):
+    """Lines on what one command measured: a heading, the command, and a table for each group of variants."""
+    parts = [f"\n### {rows[0]['hardware']}\n", f"`{rows[0]['command']}`, {rows[0]['date']}."]
     groups = {}
-    for row in own:
+    for row in rows:
         name = row["overrides"]["variant"]
         group = name.partition("/")[2].rpartition(":")[0] or "variant"
         groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
     for group, cells in groups.items():
-        parts += ["", *_table(group, cells, unit)]
+        parts += ["", *_table(group, cells, unit=unit)]
     return parts
 
 
-def _table(title, cells, unit):
+def _table(title, cells, *, unit):
     """Lines of a table, the fastest variant first; `cells` is ``{variant: {metric: row}}``."""
     lines = [f"| {title} | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
     for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
@@ -175,52 +190,50 @@ def _table(title, cells, unit):
 
 
 def write(folder, new):
-    """Puts the rows into ``results.json`` and makes ``README.md``.
+    """Adds rows to a folder's ``results.json`` and writes its ``README.md``.
 
-    They take the place of all older ones of their work on the same hardware: the speed of a machine changes from day to
-    day, so a table holds what one command measured.
+    New rows replace all older ones of the same work and hardware: a machine's speed changes from day to day, so a
+    table holds what one command measured.
     """
-    replaced = {(row["config"], row["hardware"]) for row in new}
     folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.json"
-    old = json.loads(path.read_text()) if path.exists() else []
-    kept = [row for row in old if (row["config"], row["hardware"]) not in replaced]
-    path.write_text(json.dumps(kept + new, indent=1) + "\n")
-    (folder / "README.md").write_text(page(kept + new))
+    replaced = {(row["config"], row["hardware"]) for row in new}
+    old = results.load(path) if path.exists() else []
+    rows = [row for row in old if (row["config"], row["hardware"]) not in replaced] + new
+    results.write(path, rows)
+    (folder / "README.md").write_text(page(rows), encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--what", choices=sorted(DEFAULTS), required=True)
-    parser.add_argument("--variants", default="", help="regular expression over all variants; default: the usual ones")
-    parser.add_argument("--list", action="store_true", help="print the names of all variants, and measure nothing")
+    parser.add_argument("--variants", default="", help="regular expression; default: the usual variants")
+    parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=0, help="steps of a turn; default: 16 (decode: 1)")
+    parser.add_argument("--steps", type=int, default=0, help="steps per turn; default: 16 (decode: 1)")
     parser.add_argument(
-        "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs, or running text (vit: none)"
+        "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs or running text (vit: none)"
     )
     parser.add_argument("--cache", default=common.CACHE)
     parser.add_argument("--batches", type=int, default=16)
-    parser.add_argument("--out", default="", help="folder for results.json and its page")
+    parser.add_argument("--out", default="", help="folder of results.json and its page")
     flags, more = parser.parse_known_args()
     if flags.list:
-        print("\n".join(commands(flags.what, ".", ())))
+        print("\n".join(commands(flags.what, pattern=".")))
         return
     flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
     module, data = PREPARE[flags.what]
     flags.data = flags.data or data
     work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
     if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
-        raise SystemExit("the batches could not be made; see above")
-    report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    lines = common.interleave(
-        commands(flags.what, flags.variants, (*work, *more)), rounds=flags.rounds, steps=flags.steps, report=report
-    )
+        raise SystemExit("making the batches failed; see above")
+    chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more))
+    report = functools.partial(print, file=sys.stderr, flush=True)
+    lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, report=report)
     for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
     if flags.out:
-        write(flags.out, rows(flags.what, lines, flags))
+        write(flags.out, rows(flags.what, lines, flags=flags))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from benchmarks.torch import train, translation
 from benchmarks.work import samples
 
 VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in translation.VARIANTS)
-TRAINED = {"lora": 147_456, "full": torch_model.PARAMETERS}
 
 
 def adapted(model, *, rank=16):

@@ -8,6 +8,7 @@ A row is one measured figure:
     value, paper        ours and the paper's (null: it gives none), in the same unit
     hardware, seconds   where, and how long it took
     command             what makes this row again
+    range, date         optional: the lowest and highest of the values measured; the day, as YYYY-MM-DD
 """
 
 import collections
@@ -38,6 +39,7 @@ KEYS = {  # key -> its types
     "seconds": NUMBER,
     "command": (str,),
 }
+OPTIONAL = {"range": (list, type(None)), "date": (str,)}  # keys that a row may also have
 IDENTITY = ("config", "overrides", "seed", "split", "metric", "hardware")
 
 
@@ -122,11 +124,12 @@ def check(row, *, where="result row"):
     for key in KEYS:
         if key not in row:
             raise errors.DataError(f"{where}: {key!r} is missing; a row has {', '.join(KEYS)}")
+    types = KEYS | OPTIONAL
     for key, value in row.items():
-        if key not in KEYS:
-            raise errors.DataError(f"{where}: unknown key {key!r}; {errors.suggest(key, KEYS)}")
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            kinds = " or ".join("null" if kind is type(None) else kind.__name__ for kind in KEYS[key])
+        if key not in types:
+            raise errors.DataError(f"{where}: unknown key {key!r}; {errors.suggest(key, types)}")
+        if not isinstance(value, types[key]) or isinstance(value, bool):
+            kinds = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types[key])
             raise errors.DataError(f"{where}: {key}={value!r} should be of type {kinds}")
         if isinstance(value, float) and not math.isfinite(value):
             raise errors.DataError(f"{where}: {key}={value!r} is not a finite number")
@@ -250,6 +253,7 @@ def _locked(folder):
 
 def _replace(path, rows):
     partial = path.with_name(path.name + ".partial")
-    lines = [json.dumps({key: row[key] for key in KEYS}, ensure_ascii=False, allow_nan=False) for row in rows]
+    ordered = [{key: row[key] for key in (*KEYS, *OPTIONAL) if key in row} for row in rows]
+    lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in ordered]
     partial.write_text("[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n", encoding="utf-8")
     os.replace(partial, path)

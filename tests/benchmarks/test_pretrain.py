@@ -11,7 +11,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
 from benchmarks import common, run
-from benchmarks.lwt import pretrain
 from benchmarks.torch import conv, encoder
 from benchmarks.torch import pretrain as torch_pretrain
 from benchmarks.work import text_samples
@@ -126,14 +125,6 @@ def test_batches_of_a_text(tmp_path, monkeypatch):
     assert not np.array_equal(made[0]["ids"], made[1]["ids"]) and made[0]["ids"].max() < 2048
 
 
-def test_the_registry_names_what_there_is():
-    known = {"torch_pretrain": torch_pretrain.VARIANTS, "lwt_pretrain": pretrain.VARIANTS}
-    named = [item for part in (run.DEFAULTS, run.MORE) for item in part["pretrain"].items()]
-    assert {module for module, _ in named} == set(known)
-    for module, variants in named:
-        assert set(variants) <= set(known[module])
-
-
 def test_workers_of_both_sides_train(batch, tmp_path):
     for name in text_samples.MODELS:
         kept = text_samples.path(embbert_pretrain.get_config(f"model={name}").data, "folder:none", tmp_path, count=1)
@@ -141,11 +132,11 @@ def test_workers_of_both_sides_train(batch, tmp_path):
         np.savez(kept, **{key: array[None] for key, array in batch.items()})
     flags = argparse.Namespace(data="folder:none", steps=1, rounds=1)
     extra = (f"--data={flags.data}", f"--cache={tmp_path}", "--batches=1")
-    chosen = run.commands("pretrain", "(torch.*bert_2mb:gathered|lwt.*embbert:float32)$", extra)
+    chosen = run.commands("pretrain", pattern="(torch.*bert_2mb:gathered|lwt.*embbert:float32)$", extra=extra)
     lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
     assert [line["parameters"] for line in lines] == [encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
     assert all(3 < line["loss"] < 30 for line in lines)
-    page = run.page(run.rows("pretrain", lines, flags))
+    page = run.page(run.rows("pretrain", lines, flags=flags))
     assert re.findall(r"^\| (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [
         *(("bert_2mb", ""), ("", "torch_pretrain/bert_2mb:gathered")),
         *(("embbert", ""), ("", "lwt_pretrain/embbert:float32")),

@@ -1,12 +1,19 @@
-"""The page of speeds keeps one table for each machine, and a machine's newest alone."""
+"""The benchmarks' rows, their page, and the registry of variants."""
 
-import json
+import importlib.util
+import pathlib
 
-from benchmarks import run
+import pytest
+
+from benchmarks import common, run
+from lwt.report import results
+
+SPEED = pathlib.Path(__file__).parents[2] / "docs" / "results" / "speed"
 
 
-def row(hardware, rate, *, what="vit", variant="lwt_vit/vit:float32", **facts):
+def rows(hardware, rate, *, what="vit", variant="lwt_vit/vit:float32"):
     figures = {"examples_per_second": rate, "step_seconds": 64 / rate, "peak_bytes": 1e9}
+    fixed = {"seed": 0, "split": "random", "paper": None, "seconds": 1.0, "date": "2026-01-01"}
     return [
         {
             "config": f"benchmarks/{what}",
@@ -16,21 +23,20 @@ def row(hardware, rate, *, what="vit", variant="lwt_vit/vit:float32", **facts):
             "range": [value, value],
             "hardware": hardware,
             "command": f"measured at {rate}",
-            "date": "2026-01-01",
         }
-        | facts
+        | fixed
         for metric, value in figures.items()
     ]
 
 
-def test_a_machine_s_new_rows_replace_its_own_alone(tmp_path):
-    run.write(tmp_path, row("one", 100.0) + row("one", 50.0, variant="torch_vit/vit:timm"))
-    run.write(tmp_path, row("two", 300.0))
-    run.write(tmp_path, row("one", 200.0))
+def test_new_rows_replace_only_those_of_the_same_machine(tmp_path):
+    run.write(tmp_path, rows("one", 100.0) + rows("one", 50.0, variant="torch_vit/vit:timm"))
+    run.write(tmp_path, rows("two", 300.0))
+    run.write(tmp_path, rows("one", 200.0))
     rates = {
-        (found["hardware"], found["overrides"]["variant"]): found["value"]
-        for found in json.loads((tmp_path / "results.json").read_text())
-        if found["metric"] == "examples_per_second"
+        (row["hardware"], row["overrides"]["variant"]): row["value"]
+        for row in results.load(tmp_path / "results.json")
+        if row["metric"] == "examples_per_second"
     }
     assert rates == {("one", "lwt_vit/vit:float32"): 200.0, ("two", "lwt_vit/vit:float32"): 300.0}
     page = (tmp_path / "README.md").read_text()
@@ -38,14 +44,36 @@ def test_a_machine_s_new_rows_replace_its_own_alone(tmp_path):
     assert "measured at 200.0" in page and "measured at 100.0" not in page
 
 
-def test_what_is_preloaded_is_part_of_the_hardware(monkeypatch):
+def test_the_committed_page_is_made_from_its_rows(tmp_path):
+    measured = results.load(SPEED / "results.json")
+    run.write(tmp_path, measured)
+    assert (tmp_path / "README.md").read_text() == (SPEED / "README.md").read_text()
+    assert results.load(tmp_path / "results.json") == measured
+
+
+def test_a_preloaded_library_is_part_of_the_hardware(monkeypatch):
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     plain = run.hardware()
     monkeypatch.setenv("LD_PRELOAD", "/somewhere/fast_mkl.so")
     assert run.hardware() == f"{plain}, with fast_mkl.so preloaded"
 
 
-def test_the_defaults_and_the_rest_do_not_overlap():
+def test_defaults_and_other_variants_do_not_overlap():
     for what, defaults in run.DEFAULTS.items():
         for module, variants in defaults.items():
             assert not set(variants) & set(run.MORE[what].get(module, ()))
+
+
+@pytest.mark.parametrize("what", run.DEFAULTS)
+def test_the_registry_names_existing_variants(what):
+    pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
+    for part in (run.DEFAULTS[what], run.MORE[what]):
+        for module, variants in part.items():
+            if module == "ctranslate2_decode" and not importlib.util.find_spec("ctranslate2"):
+                continue  # in the extra `bench`
+            assert set(variants) <= set(importlib.import_module(common.module_of(module)).VARIANTS)
+
+
+def test_a_pattern_that_matches_nothing_is_refused():
+    with pytest.raises(SystemExit, match="matches none of torch_vit/vit:timm"):
+        run.commands("vit", pattern="none")
