@@ -23,14 +23,13 @@ import dataclasses
 import heapq
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
 from lwt import errors, trees
-from lwt.compress import activations, program
-from lwt.layers import linear
+from lwt.compress import program
+from lwt.layers import linear, listen
 from lwt.reparam import svd, targets
 from lwt.runs import assembly
 from lwt.training import new_run
@@ -164,17 +163,13 @@ def moments(experiment, names, *, records, data=""):
     made = assembly.make_data(experiment.config, experiment.workdir, make=False)
     found = made.evaluation(data or experiment.config.data.validation, limit=records)
 
-    @jax.jit
-    def of_batch(weights, batch):
-        sums = {}
-        for name, x in activations.inputs(experiment.model, weights, batch, names).items():
-            x = jnp.where(activations.real(name, batch, x)[..., None], x, 0).reshape(-1, x.shape[-1])
-            sums[name] = jnp.dot(x.T, x, precision="highest")
-        return sums
+    def moment(x, real):
+        x = jnp.where(real[..., None], x, 0).reshape(-1, x.shape[-1])
+        return jnp.dot(x.T, x, precision="highest")
 
-    totals = {}
-    for batch in made.batches(found):
-        for name, own in jax.device_get(of_batch(experiment.weights, batch)).items():
+    batches, totals = made.batches(found), {}
+    for _, moments in listen.summaries(experiment.model, experiment.weights, batches, names=names, summary=moment):
+        for name, own in moments.items():
             totals[name] = totals.get(name, 0) + own.astype(np.float64)
     missing = [name for name in names if name not in totals]
     if missing:

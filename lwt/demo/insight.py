@@ -9,15 +9,14 @@ import functools
 import math
 import re
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors, trees
 from lwt.attention.parts import base
-from lwt.compress import activations
 from lwt.inspect import ffn_memories, memory_report
+from lwt.layers import listen
 
 WORDS = 6  # of a value
 KEYS = 12  # of a layer
@@ -108,11 +107,11 @@ class Reader:
     def _apply(self, weights, batch):
         """``({module: weights [b h t s]}, {kernel: coefficients [b t f]})`` of a batch."""
         found = {}
-        with nn.intercept_methods(functools.partial(_listen, found)):
+        with attention_weights(found):
             if self._tokenizer is None:  # an image is normalised by its task
                 self._task.predict(functools.partial(self._model.apply, {"params": trees.unflatten(weights)}), batch)
                 return {n: w for n, w in _whole(found, batch["image"]).items() if _is_map(w)}, {}
-            coefficients = activations.inputs(self._model, weights, batch, self._names)
+            coefficients = listen.inputs(self._model, weights, batch, self._names)
         return _whole(found, next(iter(batch.values()))), coefficients
 
     def _attention(self, name, weights, batch):
@@ -124,7 +123,7 @@ class Reader:
 
     def _tokens(self, name, batch, part):
         """What stands at the positions of the side that a weight reads. A decoder's query is the token it writes."""
-        ids, segments = activations.side(name, batch)
+        ids, segments = listen.side(name, batch)
         ids = "targets" if ids == "inputs" and part == "query" else ids
         real = batch[ids][0][batch[segments][0] > 0]
         return tuple(memory_report.piece(self._tokenizer, int(i)) for i in real)
@@ -136,7 +135,7 @@ class Reader:
             values: `[f d]`; table: `[v d]`, what they are seen through.
             name: of the layer's kernel.
         """
-        side, segments = activations.side(name, batch)
+        side, segments = listen.side(name, batch)
         ids = batch[side][0][batch[segments][0] > 0].tolist()
         coefficients = coefficients[: len(ids)]
         strongest, places = coefficients.max(axis=0), coefficients.argmax(axis=0)
@@ -176,14 +175,17 @@ def _place(name):
     return name.startswith("decoder"), [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]
 
 
-def _listen(found, call, args, kwargs, context):
-    """Keeps, in `found`, the weights of every attention that is called; an interceptor of `nn.intercept_methods`."""
-    name = "/".join(context.module.path)
-    if not isinstance(context.module, base.Base) or context.method_name != "mix" or name in found:
+def attention_weights(found):
+    """A context that puts the weights `[b h t s]` of every attention into the dict `found`, by the module's name."""
+
+    def answer(name, module, call, args, kwargs):
+        del module
+        if name not in found:
+            found[name] = None  # calls of the base class, and those made below, are the same attention
+            found[name] = _weights(call, *args, dtype=kwargs["dtype"])
         return call(*args, **kwargs)
-    found[name] = None  # what it calls of its base class, or is asked below, is no attention of its own
-    found[name] = _weights(call, *args, dtype=kwargs["dtype"])
-    return call(*args, **kwargs)
+
+    return listen.intercept(answer, classes=base.Base, method="mix")
 
 
 def _weights(mix, q, cache, mask, *, dtype):

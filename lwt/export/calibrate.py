@@ -1,11 +1,10 @@
 """Ranges of what meets the weights of a model, from records: the limits of statically rounded activations."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors
-from lwt.compress import activations
+from lwt.layers import listen
 
 RECORDS = 256
 
@@ -30,14 +29,12 @@ def limits(opened, *, records=RECORDS, percentile=100.0, data=""):
         raise errors.ConfigError(f"--percentile={percentile:g} should be above 0 and up to 100")
     names = [name for name in opened.weights if name.endswith("/kernel")]
 
-    @jax.jit
-    def largest(weights, batch):
-        found = activations.inputs(opened.model, weights, batch, names)
-        return {name: (jnp.abs(x).max(-1), activations.real(name, batch, x)) for name, x in found.items()}
+    def largest(x, real):
+        return jnp.abs(x).max(-1), real
 
-    seen = {}
-    for batch in opened.batches(data, limit=records):
-        for name, (sizes, real) in jax.device_get(largest(opened.weights, batch)).items():
+    batches, seen = opened.batches(data, limit=records), {}
+    for _, summaries in listen.summaries(opened.model, opened.weights, batches, names=names, summary=largest):
+        for name, (sizes, real) in summaries.items():
             seen.setdefault(name, []).append(sizes[real])
     return {
         f"{name}/limit": jnp.asarray(np.percentile(np.concatenate(sizes), percentile), jnp.float32)

@@ -24,9 +24,8 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, trees
-from lwt.compress import activations
 from lwt.inspect import memory_report, memory_triggers
-from lwt.layers import linear
+from lwt.layers import linear, listen
 from lwt.machine import command_line, hardware
 from lwt.report import results
 from lwt.runs import assembly, experiment
@@ -139,7 +138,7 @@ def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
     for name in names:
         answers = triggers[name]["answer"][:, 0]
         tokens, shares, rank = value_tokens(value_rows(opened.weights, name), table, answers)
-        decoder = activations.side(name, first)[0] == "inputs"
+        decoder = listen.side(name, first)[0] == "inputs"
         masked = "the token, where it is masked the one under the mask" if "masked_targets" in first else "the token"
         predicts = "the next token" if decoder else masked
         found.append(Layer(name, predicts, triggers[name], tokens, shares, rank, removed[name], len(table)))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lwt.compress import activations
+from lwt.layers import listen
 
 FIELDS = ("batch", "row", "position", "last", "before", "answer")  # of a trigger, beside its coefficient
 
@@ -32,18 +32,15 @@ def strongest(model, weights, batches, names, *, top=50):
         there are fewer tokens, coefficients are -inf.
     """
 
-    @jax.jit
-    def of_batch(weights, batch):
-        found = {}
-        for name, x in activations.inputs(model, weights, batch, names).items():
-            x = jnp.where(activations.real(name, batch, x)[..., None], x, -jnp.inf).reshape(-1, x.shape[-1])
-            found[name] = jax.lax.top_k(x.T, min(top, x.shape[0]))
-        return found
+    def largest(x, real):
+        x = jnp.where(real[..., None], x, -jnp.inf).reshape(-1, x.shape[-1])
+        return jax.lax.top_k(x.T, min(top, x.shape[0]))
 
     best = {}
-    for number, batch in enumerate(batches):
-        for name, (values, places) in jax.device_get(of_batch(weights, batch)).items():
-            ids = batch[activations.side(name, batch)[0]]
+    summaries = listen.summaries(model, weights, batches, names=names, summary=largest)
+    for number, (batch, largest_of) in enumerate(summaries):
+        for name, (values, places) in largest_of.items():
+            ids = batch[listen.side(name, batch)[0]]
             before = np.concatenate([np.full((len(ids), 1), -1), ids[:, :-1]], axis=1)
             row, position = np.divmod(places, ids.shape[1])
             looked_up = (array[row, position] for array in (ids, before, answers(name, batch)))
@@ -64,7 +61,7 @@ def answers(name, batch):
     In a decoder the next one; in an encoder, which predicts none, the token itself, and where it is masked the one
     under the mask.
     """
-    keys = activations.side(name, batch)
+    keys = listen.side(name, batch)
     if keys[0] == "inputs":
         return batch["targets"]
     ids = batch[keys[0]]
@@ -93,7 +90,7 @@ def contexts(found, batches, *, wanted):
     texts = {}
     for number, batch in enumerate(batches):
         for name, key, place in by_batch[number]:
-            ids_key, segments_key = activations.side(name, batch)
+            ids_key, segments_key = listen.side(name, batch)
             row, position = (int(found[name][what][key, place]) for what in ("row", "position"))
             ids = batch[ids_key][row, batch[segments_key][row] > 0].tolist()
             texts[name, key, place] = ids[:position], ids[position], ids[position + 1 :]
@@ -107,7 +104,7 @@ def without(name, batch, rows, drop):
         rows: `[n]`; drop: `[n]` positions of the tokens that go; what is behind them moves up.
     """
     taken = {key: array[rows] for key, array in batch.items()}
-    for key in activations.side(name, batch):
+    for key in listen.side(name, batch):
         length = taken[key].shape[1]
         at = np.arange(length)[None] + (np.arange(length)[None] >= drop[:, None])
         shorter = np.take_along_axis(taken[key], np.minimum(at, length - 1), axis=1)
@@ -132,7 +129,7 @@ def removals(model, weights, batches, found, *, keys=32, top=10):
     read = jax.jit(
         lambda weights, batch, rows, positions, keys: {
             name: x[rows, positions, jnp.minimum(keys, x.shape[2] - 1)]
-            for name, x in activations.inputs(model, weights, batch, list(found)).items()
+            for name, x in listen.inputs(model, weights, batch, list(found)).items()
         }
     )
     changes = {name: {"first": [], "last": []} for name in found}
@@ -140,7 +137,7 @@ def removals(model, weights, batches, found, *, keys=32, top=10):
     for number, batch in enumerate(batches):
         for name, places in chosen.items():
             own = {what: values[places] for what, values in found[name].items()}
-            start = 0 if activations.side(name, batch)[0] == "source" else 1  # behind [CLS], or the begin mark
+            start = 0 if listen.side(name, batch)[0] == "source" else 1  # behind [CLS], or the begin mark
             mine = np.flatnonzero((own["batch"] == number) & (own["position"] > start))
             size = len(batch["example"])
             for some in (mine[i : i + size] for i in range(0, len(mine), size)):

@@ -10,7 +10,6 @@ from lwt.layers import dropout, linear, validate
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "pair")
 MASK, SPECIALS = 3, 5  # the id of [MASK], and how many ids stand for no text, in every tokenizer of an encoder
-READ = "ids_read"  # name of an intermediate: what a classifier read in training, after word dropout
 
 
 class Output(nn.Module):
@@ -76,7 +75,7 @@ class TextModel(nn.Module):
             second text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
         head_dropout: rate on what the classifier reads.
         word_dropout: rate at which tokens become [MASK] when a classifier is trained (Iyyer et al. 2015, section 3, who
-            leave them out). The ids that are left are the intermediate `READ`, for a teacher to read the same.
+            leave them out). `thinned` returns the ids that are left, for a teacher to read the same.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -149,14 +148,13 @@ class TextModel(nn.Module):
         if self.head != "pretrain":
             raise errors.ConfigError(f"model.head={self.head!r} should be 'pretrain' for this task")
 
-    def _thinned(self, batch, *, train):
-        """The batch without the words that word dropout takes."""
+    def thinned(self, batch, *, train):
+        """The batch after word dropout."""
         if not train or dropout.kept_of_256(self.word_dropout) == 256:
             return batch
         ids = batch["ids"]
         keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, ids.shape) | (ids < SPECIALS)
         ids = jnp.where(keep, ids, MASK)
-        self.sow("intermediates", READ, ids)
         return {**batch, "ids": ids}
 
     def __call__(self, batch, *, train=False):
@@ -164,7 +162,7 @@ class TextModel(nn.Module):
         ``([b t v], [b 2])``."""
         if self.head == "classify":
             states = self.first_states if self.pool == "first" else self.hidden_states
-            pooled = self.pooled(states(self._thinned(batch, train=train), train=train), batch)
+            pooled = self.pooled(states(self.thinned(batch, train=train), train=train), batch)
             return self.head_layers.classifier(self.drop(pooled, train=train))
         hidden = self.hidden_states(batch, train=train)
         if self.head == "pretrain":

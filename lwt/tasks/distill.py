@@ -6,8 +6,8 @@ import re
 import jax
 import jax.numpy as jnp
 
-from lwt import errors, trees
-from lwt.layers import linear, text_head
+from lwt import errors
+from lwt.layers import linear, listen, text_head
 from lwt.layers.losses import soft_loss
 from lwt.tasks import classify, masked_lm, regress
 
@@ -109,7 +109,7 @@ class Distill:
             teacher: the teacher's `apply` with its weights bound.
             projections: what `init` made, or became of it.
         """
-        mine = _Watched(apply, self._wanted if self.matches_layers else None)
+        mine = _Watched(apply, self._wanted)
         value, count, sums = self.task.loss(mine, batch, train=train, rngs=rngs)
         theirs = mine.repeated(teacher)
         soft, of = self._soft(mine, theirs)
@@ -172,38 +172,37 @@ class Distill:
             found.setdefault("attention" if part else "hidden", []).append(mean)
         return sum(getattr(self, key) * sum(means) / len(means) for key, means in found.items())
 
-    def _wanted(self, module, method):
-        """Whether the output of a call is compared: what flax asks for every module that is called."""
-        match = MODULE.fullmatch("/".join(module.path)) if method == "__call__" else None
+    def _wanted(self, name):
+        """Whether the output of a module is compared."""
+        match = MODULE.fullmatch(name)
         return match is not None and (self.attention if match["part"] else self.hidden) > 0
 
 
 class _Watched:
-    """A model's `apply` that remembers what it was asked for its outputs (without the words that chance took), what it
-    gave, and what its layers gave."""
+    """A model's `apply` that records its arguments, its outputs and those of its layers.
 
-    def __init__(self, apply, capture):
-        self._apply, self._capture, self.layers = apply, capture, {}
+    The batch is recorded after word dropout, so that the teacher reads the words that the student read.
+    """
+
+    def __init__(self, apply, wanted):
+        self._apply, self._wanted, self.layers = apply, wanted, {}
 
     def __call__(self, *args, method=None, **options):
         if method not in (None, "hidden_states"):
             return self._apply(*args, method=method, **options)
-        watched = bool(self._capture or options.get("rngs"))
-        if watched:
-            options |= dict(capture_intermediates=self._capture or False, mutable=["intermediates"])
-        given = self._apply(*args, method=method, **options)
-        if watched:
-            given, state = given
-            found = trees.flatten(state.get("intermediates", {}))
-            if text_head.READ in found:  # chance took words from the batch
-                args = ({**args[0], "ids": found.pop(text_head.READ)[0]}, *args[1:])
-            self.layers = {name.removesuffix("/__call__"): outputs[0] for name, outputs in found.items()}
+        layers = listen.record(self._wanted, lambda _, output: output)
+        batches = listen.record(lambda _: True, lambda _, batch: batch, classes=text_head.TextModel, method="thinned")
+        with layers as outputs, batches as read:
+            given = self._apply(*args, method=method, **options)
+        self.layers = {name: values[0] for name, values in outputs.items()}
+        for values in read.values():
+            args = (values[0], *args[1:])
         self.asked, self.given = (args, method), given
         return given
 
     def repeated(self, apply):
-        """The same question to another model, which answers as in evaluation."""
-        other = _Watched(apply, self._capture)
+        """Asks another model the same, in evaluation mode."""
+        other = _Watched(apply, self._wanted)
         args, method = self.asked
         other(*args, method=method, train=False)
         return other

@@ -8,8 +8,8 @@ import scipy.linalg
 
 from configs import common
 from lwt import errors, trees
-from lwt.compress import activations, factorise
-from lwt.layers import linear
+from lwt.compress import factorise
+from lwt.layers import linear, listen
 from lwt.reparam import svd
 from lwt.runs import assembly, experiment
 from lwt.training import train
@@ -103,7 +103,7 @@ def test_moments_are_of_tokens_alone(run):
     for row in range(5):
         one = {key: value[row : row + 1] for key, value in batch.items()}
         for i, side in enumerate(("source", "inputs")):
-            length = int((one[activations.side(names[i], one)[1]] > 0).sum())
+            length = int((one[listen.side(names[i], one)[1]] > 0).sum())
             angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, 32, 2)[None] / 32)
             position = np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(length, 32)
             x = table[one[side][0, :length]] * 32**0.5 + position

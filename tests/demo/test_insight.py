@@ -15,6 +15,7 @@ from lwt import registry, trees
 from lwt.attention.parts import masks
 from lwt.demo import inputs, insight, pictures, session
 from lwt.inspect import ffn_memories, memory_triggers
+from lwt.layers import listen
 from lwt.models import embedder, vit
 from lwt.runs import assembly
 from lwt.tasks import classify_images
@@ -42,18 +43,16 @@ def test_weights_are_what_an_attention_mixes_with(name, settings):
 
     @jax.jit
     def seen(x):
-        found, mixed = {}, []
+        weights = {}
 
-        def listen(call, args, kwargs, context):
-            result = call(*args, **kwargs)
-            if context.method_name == "mix":
-                mixed[:] = [args[1].get("value", args[1]["key"]), result]  # of the outermost call, which ends last
-            return result
+        def mixed(args, result):
+            return args[1].get("value", args[1]["key"]), result
 
         variables = attention.init(jax.random.key(1), x)
-        with nn.intercept_methods(listen), nn.intercept_methods(functools.partial(insight._listen, found)):
+        with listen.record(lambda name: True, mixed, method="mix") as calls, insight.attention_weights(weights):
             attention.apply(variables, x, None, mask)
-        return *found.values(), *mixed
+        (calls,) = calls.values()
+        return *weights.values(), *calls[-1]  # the outermost call ends last
 
     weights, values, result = map(np.asarray, seen(x))
     values = np.repeat(values, result.shape[1] // values.shape[1], axis=1)

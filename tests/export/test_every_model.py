@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lwt import registry, trees
-from lwt.compress import activations
-from lwt.layers import linear
+from lwt.layers import linear, listen
 from lwt.reparam import quantize
 from lwt.runs import integer_file as artefact
 
@@ -70,7 +69,7 @@ def made(name):
 def test_the_file_is_the_memory(name, way, tmp_path):
     (model, base, batch, apply), limits = made(name), {}
     if way == "static":
-        seen = jax.jit(lambda base: activations.inputs(model, base, batch, list(base)))(base)
+        seen = jax.jit(lambda base: listen.inputs(model, base, batch, list(base)))(base)
         limits = {f"{kernel}/limit": jnp.abs(x).max() for kernel, x in seen.items()}
     weights = quantize.Quantize(**WAYS[way]).expand(base, limits, 0)
     nodes = {key: w for key, w in weights.items() if linear.is_node(w)}

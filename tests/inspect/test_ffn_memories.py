@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.compress import activations
 from lwt.inspect import ffn_memories, memory_page, memory_report, memory_triggers
-from lwt.layers import mlp
+from lwt.layers import listen, mlp
 from lwt.models import bert, embbert
 from lwt.runs import assembly, config_file
 
@@ -128,7 +127,7 @@ def test_coefficients_times_values_are_what_the_convolution_of_embbert_adds(coll
     batch = {key: jnp.asarray(value) for key, value in batch_of([2, 7, 3, 4, 6]).items()}
     hidden = lambda w: model.apply({"params": trees.unflatten(w)}, batch, method="hidden_states")  # noqa: E731
     added = hidden(weights) - hidden(weights | {name: jnp.zeros((8, 8))})
-    coefficients = activations.inputs(model, weights, batch, [name])[name]
+    coefficients = listen.inputs(model, weights, batch, [name])[name]
     np.testing.assert_allclose(coefficients @ ffn_memories.value_rows(weights, name), added, atol=1e-4)
 
 

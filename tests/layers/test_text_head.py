@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.layers import text_head
+from lwt.layers import listen, text_head
 
 
 class Words(text_head.TextModel):
@@ -23,10 +23,10 @@ def seen(rate, *, train):
     batch = {"ids": ids, "segments": jnp.ones_like(ids)}
     model = Words(vocabulary=8, head="classify", pool="rms", word_dropout=rate)
     variables = model.init(jax.random.key(0), batch)
-    states_only = lambda _, method: method == "hidden_states"  # noqa: E731
     rngs = {"dropout": jax.random.key(1)}
-    _, found = model.apply(variables, batch, train=train, rngs=rngs, capture_intermediates=states_only)
-    (states,) = found["intermediates"]["hidden_states"]
+    with listen.record(lambda name: name == "", lambda _, states: states, method="hidden_states") as calls:
+        model.apply(variables, batch, train=train, rngs=rngs)
+    ((states,),) = calls.values()
     assert jnp.all(states[:, 0] == 2) and jnp.all(states[:, -1] == 4)
     return {int(value): float((states[:, 1:-1] == value).mean()) for value in jnp.unique(states[:, 1:-1])}
 

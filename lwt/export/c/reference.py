@@ -5,7 +5,6 @@ import json
 import pathlib
 import re
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from lwt import trees
 from lwt.data import text
 from lwt.data.batches import bucketed, tokenized
 from lwt.data.kinds import labelled, supervised
+from lwt.layers import listen
 
 TEXTS = (
     "Play the newest song by Anna on the radio, please!",
@@ -84,15 +84,15 @@ def _compiled(model, activations):
     rounded = {"": lambda x: x, "fp16": lambda x: x.astype("float16").astype("float32"), "int8": _int8}[activations]
     inputs, outputs = (places.get(kind, NOWHERE) for places in (INPUTS, OUTPUTS))
 
-    def keep(call, args, kwargs, context):
-        name = "/".join(context.module.path) if context.method_name == "__call__" else ""
+    def keep(name, module, call, args, kwargs):
+        del module
         if re.fullmatch(inputs, name):
             args = (rounded(args[0]), *args[1:])
         y = call(*args, **kwargs)
         return rounded(y) if re.fullmatch(outputs, name) else y
 
     def apply(tree, batch):
-        with nn.intercept_methods(keep):
+        with listen.intercept(keep):
             return model.apply({"params": tree}, batch)
 
     return jax.jit(apply)

@@ -6,11 +6,10 @@ folds what does not depend on its inputs into a constant of floats, which can be
 
 import functools
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lwt.layers import conv, image_conv, linear, text_embed
+from lwt.layers import conv, image_conv, linear, listen, text_embed
 
 TAPS = 16  # of a convolution in one piece: XNNPACK, LiteRT's code for CPUs, has none for more than 25
 
@@ -21,18 +20,17 @@ def forms(batch):
     Args:
         batch: what the model is given.
     """
-    return nn.intercept_methods(functools.partial(_form, batch))
+    return listen.intercept(functools.partial(_form, batch))
 
 
-def _form(batch, method, args, kwargs, context):
-    """`method`, or another form of it: see `flax.linen.intercept_methods`."""
-    module = context.module
-    if context.method_name == "__call__" and type(module) in FORMS:
+def _form(batch, name, module, call, args, kwargs):
+    """Answers a module's call in the form that a phone's runtime wants; see `listen.intercept`."""
+    del name
+    if type(module) in FORMS:
         return FORMS[type(module)](module, *args)
-    expands = context.method_name == "__call__" and module.name == "position_expander"
-    if expands and isinstance(module.parent, text_embed.NanoEmbed):
+    if module.name == "position_expander" and isinstance(module.parent, text_embed.NanoEmbed):
         args = (_unfolded(args[0], batch),)
-    return method(*args, **kwargs)
+    return call(*args, **kwargs)
 
 
 def _depthwise_conv(module, x):
