@@ -27,22 +27,22 @@ myst_heading_anchors = 4
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_inherit_docstrings = False
-autodoc_mock_imports = ["gradio", "torchvision"]  # extras that a module of lwt imports at once
+autodoc_mock_imports = ["gradio", "torchvision"]  # extras that modules of lwt import at the top
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
-napoleon_custom_sections = [("Attributes", "params_style")]  # a list of names, which stand for no other thing
-default_role = "py:obj"  # a link where there is such a thing, else code
+napoleon_custom_sections = [("Attributes", "params_style")]  # a plain list of names
+default_role = "py:obj"  # a link if the name exists, else code
 maximum_signature_line_length = 100
 python_use_unqualified_type_names = True
 toc_object_entries = False
-smartquotes_action = "D"  # dashes; a quoted value is to be copied
+smartquotes_action = "D"  # dashes only; quoted values stay as typed
 suppress_warnings = ["myst.header"]  # a section of a report may skip a level
 
 
 def setup(app):
-    """What the extensions beside this file add."""
+    """Connects the extensions beside this file."""
     app.connect("source-read", pages.expand)
     app.connect("build-finished", pages.copy_html)
-    app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # ahead of napoleon
+    app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", docstrings.shorten)
     app.connect("autodoc-skip-member", docstrings.skip)

@@ -1,4 +1,4 @@
-"""How docstrings are read: as plain text with Google's sections, not as reStructuredText."""
+"""Reads docstrings as plain text with Google's sections, not as reStructuredText."""
 
 import inspect
 import re
@@ -12,10 +12,10 @@ ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
 
 
 def to_rst(app, what, name, obj, options, lines):
-    """Rewrites the lines of a docstring as reStructuredText, its sections as napoleon reads them.
+    """Rewrites the lines of a docstring as reStructuredText, with sections that napoleon reads.
 
-    What is set off by indentation, or in columns, is shown as it is; a name, or a path below lwt/, links to what it
-    names; characters that reStructuredText would take for markup are text.
+    Indented paragraphs and columns are shown verbatim. A name, or a path below lwt/, becomes a link. Characters that
+    reStructuredText would take for markup are escaped.
     """
     module = obj if inspect.ismodule(obj) else inspect.getmodule(obj)
     written, in_section = [], False
@@ -32,7 +32,7 @@ def to_rst(app, what, name, obj, options, lines):
 
 
 def paragraphs(lines):
-    """The lines in groups, as blank lines part them."""
+    """The lines in groups that blank lines separate."""
     return [text.split("\n") for text in re.split(r"\n(?:\s*\n)+", "\n".join(lines).strip("\n")) if text.strip()]
 
 
@@ -44,12 +44,12 @@ def is_verbatim(paragraph):
 
 
 def inline(text, names):
-    """A paragraph with its code and links marked as such, and all else as text; `names` are those of its module."""
+    """A paragraph with its code and links marked and the rest escaped; `names` are those of its module."""
     parts = CODE.split(text)
     for i, part in enumerate(parts):
         parts[i] = code(part, names) if i % 2 else escape(part)
         if i and not i % 2 and part[:1].isalnum():
-            parts[i] = f"\\ {parts[i]}"  # markup ends where a word goes on
+            parts[i] = f"\\ {parts[i]}"  # markup has to end before a letter
     return "".join(parts)
 
 
@@ -60,7 +60,7 @@ def escape(text):
 
 
 def code(marked, names):
-    """One or two backticks around code, as reStructuredText means it: a link, if it names something of lwt."""
+    """Code in backticks as reStructuredText: a link if it names something of lwt."""
     inner = " ".join(marked.strip("`").split())
     if PATH.fullmatch(inner):
         return f":py:mod:`{inner} <{inner.removesuffix('.py').replace('/', '.')}>`"
@@ -72,11 +72,11 @@ def code(marked, names):
 
 
 def shorten(app, what, name, obj, options, signature, return_annotation):
-    """Signatures without the two fields that linen adds to each module, and with arrays called so."""
-    brief = lambda text: text and LINEN.sub("", text).replace("jaxlib._jax.Array", "Array")  # noqa: E731
-    return brief(signature), brief(return_annotation)
+    """Drops the two fields that linen adds to each module from a signature, and calls arrays `Array`."""
+    parts = (signature, return_annotation)
+    return tuple(text and LINEN.sub("", text).replace("jaxlib._jax.Array", "Array") for text in parts)
 
 
 def skip(app, what, name, obj, skipped, options):
-    """`__call__` is shown, too: its annotations are the shapes of what goes in and out."""
+    """Shows `__call__` too: its annotations are the shapes of inputs and outputs."""
     return False if name == "__call__" else None

@@ -1,4 +1,4 @@
-"""What Markdown pages need before Sphinx reads them: lists of modules, and links that leave docs/."""
+"""Prepares Markdown pages for Sphinx: expands lists of modules, and redirects links that leave docs/."""
 
 import ast
 import os
@@ -7,22 +7,23 @@ import re
 import shutil
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUESTS = {  # page of docs/ -> text from outside
+GUESTS = {  # page of docs/ -> the file outside docs/ whose text it shows
     "contributing": "CONTRIBUTING.md",
     "benchmarks": "benchmarks/README.md",
     "pretrained": "pretrained/README.md",
 }
 MODULES = re.compile(r"^```\{modules\} (\S+)\n```$", re.MULTILINE)
+REFERENCE = ("lwt", "studies", "configs")  # packages with pages in docs/api/
 LINK = re.compile(r"(?<=\]\()(\.\.?/[^)#\s]+)(?=\))")
 HTML_LINK = re.compile(r"\[([^]]+)\]\((?!\w+:)([^)#\s]+\.html)\)")
 
 
 def expand(app, docname, source):
-    """Rewrites the text of a page, ``source[0]``; on GitHub it reads as it is.
+    """Rewrites the text of a page, ``source[0]``; GitHub shows it unchanged.
 
-    A fence ``{modules} PACKAGE`` becomes a table of the package's modules and their docstrings. A page that stands for
-    a file beside docs/ (`GUESTS`) gets that file's text. Links that leave docs/ are made to lead to what there is of it
-    on the site (`target`), and those to a page of HTML are left to the browser (`copy_html`).
+    A fence ``{modules} PACKAGE`` becomes a table of the package's modules and their docstrings. A page of `GUESTS` gets
+    the text of a file beside docs/. Links that leave docs/ lead to the same content on the site (`target`), and links
+    to HTML pages are left to the browser (`copy_html`).
     """
     path = ROOT / GUESTS[docname] if docname in GUESTS else pathlib.Path(app.env.doc2path(docname))
     text = path.read_text(encoding="utf-8") if docname in GUESTS else source[0]
@@ -32,7 +33,7 @@ def expand(app, docname, source):
 
 
 def copy_html(app, error):
-    """Puts pages of HTML that lie below docs/ at the same place of the site."""
+    """Copies the HTML pages below docs/ to the same place on the site."""
     if error is None:
         for path in sorted(pathlib.Path(app.srcdir, "results").glob("**/*.html")):
             shutil.copyfile(path, pathlib.Path(app.outdir, path.relative_to(app.srcdir)))
@@ -48,16 +49,15 @@ def target(folder, link):
     top, _, rest = name.partition("/")
     if top == "docs":
         return f"/{rest}"
-    if top in ("lwt", "configs") and path.is_dir():
-        return f"/api/{rest.split('/')[0] or top}.md"
-    if top in ("lwt", "configs") and path.suffix == ".py":
+    if top in REFERENCE and path.is_dir():
+        return f"/api/{top == 'lwt' and rest.split('/')[0] or top}.md"
+    if top in REFERENCE and path.suffix == ".py":
         return f"#api-{name.removesuffix('.py').replace('/', '.')}"
     return pages.get(name, link)
 
 
 def modules(package):
-    """The modules that have a docstring, ``{name: docstring}``: of a package with the packages in it; of lwt itself,
-    those beside its packages."""
+    """Modules of a package and of the packages in it, ``{name: docstring}``; of lwt itself, only its own modules."""
     folder = ROOT.joinpath(*package.split("."))
     paths = folder.glob("*.py") if package == "lwt" else folder.rglob("*.py")
     found = {}
@@ -68,11 +68,11 @@ def modules(package):
 
 
 def package_page(package, *, folder):
-    """Markdown: a table of the modules with the first sentences of their docstrings, and a section for each.
+    """Markdown: a table of the modules with the first paragraphs of their docstrings, and a section for each.
 
     Args:
         package: dotted name.
-        folder: of the page, from which the links to the files start.
+        folder: that of the page; links to the files start from it.
     """
     found = modules(package)
     rows = [f"| [`{name}`](#api-{name}) | {summary(docstring)} |" for name, docstring in found.items()]
@@ -80,7 +80,7 @@ def package_page(package, *, folder):
 
 
 def section(name, folder):
-    """Markdown: what a module holds, and its file to download."""
+    """Markdown: a link to a module's file, and its contents."""
     path = ROOT.joinpath(*name.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     link = f"[{path.relative_to(ROOT)}]({os.path.relpath(path, folder)})"
