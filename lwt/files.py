@@ -1,10 +1,11 @@
-"""Files that appear whole or not at all, and their checksums."""
+"""Files and folders that appear whole or not at all, and checksums of files."""
 
 import contextlib
 import hashlib
 import json
 import pathlib
 import secrets
+import shutil
 
 
 @contextlib.contextmanager
@@ -17,14 +18,34 @@ def replacing(path):
     Args:
         path: the file to write.
     """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # no other process, and no other machine, has this name
+    temporary = _temporary(path)
     try:
         yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(path):
+    """Yields a new, empty folder beside `path`, which takes the place of `path` when the block ends.
+
+    A reader finds the old folder or the new one, never a part of either. When the block fails, the old folder stays
+    and the new one is removed. Missing folders above `path` are made.
+
+    Args:
+        path: the folder to write.
+    """
+    new, old = _temporary(path), _temporary(path)
+    new.mkdir()
+    try:
+        yield new
+        with contextlib.suppress(FileNotFoundError):
+            pathlib.Path(path).rename(old)
+        new.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def write_bytes(path, data):
@@ -53,3 +74,10 @@ def sha256(content):
         return hashlib.sha256(content).hexdigest()
     with open(content, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _temporary(path):
+    """A path beside `path` that no other process, and no other machine, uses; makes the folders above it."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{secrets.token_hex(8)}.tmp")

@@ -21,7 +21,7 @@ import shutil
 from absl import flags
 
 import lwt
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.data.kinds import pairs, supervised
 from lwt.export import folders, quantize
 from lwt.layers import linear
@@ -89,7 +89,7 @@ def write(opened, folder, *, precision="float32", block=None, license="unknown")
     """
     if block is not None and precision != bundle.INTEGERS:
         raise errors.ConfigError(f"--block={block} is for --precision={bundle.INTEGERS}, not {precision}")
-    with folders.made(folder) as new:
+    with folders.new(folder) as new:
         weights = new / bundle.WEIGHTS
         if precision == bundle.INTEGERS:
             quantization = quantize.quantization_of(opened)
@@ -101,8 +101,8 @@ def write(opened, folder, *, precision="float32", block=None, license="unknown")
             bundle.write_weights(weights, linear.merge(opened.weights), precision)
             figures = _figures(opened)
         size = weights.stat().st_size
-        folders.write_json(new / run_config.NAME, _config(opened))
-        folders.write_json(new / bundle.METRICS, {"figures": figures})
+        files.write_json(new / run_config.NAME, _config(opened))
+        files.write_json(new / bundle.METRICS, {"figures": figures})
         for name in FILES:
             if os.path.exists(os.path.join(opened.workdir, name)):
                 shutil.copyfile(os.path.join(opened.workdir, name), new / name)

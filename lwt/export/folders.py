@@ -1,61 +1,52 @@
-"""Folders that other tools read, and what is in them: JSON, and arrays in the safetensors format."""
+"""Exported folders and the files in them: JSON, and arrays in the safetensors format."""
 
 import contextlib
 import json
-import os
 import pathlib
-import shutil
-import tempfile
 
 import numpy as np
 import safetensors
 import safetensors.flax
 import safetensors.numpy
 
-from lwt import errors
+from lwt import errors, files
 
-FORMAT = {"format": "pt"}  # metadata without which transformers refuses a file, and which say nothing else
+FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 
 
 @contextlib.contextmanager
-def made(path):
-    """A new folder, to be filled in the ``with`` block: it appears with all its files, or not at all.
+def new(path, *, marker=""):
+    """Yields an empty folder that appears at `path`, with all its files, when the block ends, or not at all.
+
+    Args:
+        path: of the folder.
+        marker: name of a file; a folder that has it is an older export and is replaced.
 
     Raises:
-        lwt.errors.ConfigError: there is something at `path` already, or it cannot be written.
+        lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
     """
     path = pathlib.Path(path)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise errors.ConfigError(f"--out={path} holds something already; give another folder")
+    is_free = not path.exists() or path.is_dir() and not any(path.iterdir())
+    if not is_free and not (marker and (path / marker).is_file()):
+        raise errors.ConfigError(f"--out={path} already holds something; give another folder")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = pathlib.Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            yield new
-            new.chmod(0o755)  # a temporary folder is for its owner alone
-            os.replace(new, path)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        with files.replacing_folder(path) as folder:
+            yield folder
     except OSError as error:
         raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror or error})") from error
 
 
 def write_arrays(path, arrays):
-    """Writes arrays of numpy (or of jax) by name."""
+    """Writes ``{name: numpy or jax array}`` to a `pathlib.Path`."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     path.write_bytes(safetensors.numpy.save(arrays, metadata=FORMAT))
 
 
-def write_json(path, value):
-    """Writes a value that JSON can hold."""
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-
-
 def read_arrays(path):
-    """The arrays of a .safetensors file by name, in float32, whatever floats it has.
+    """The arrays of a .safetensors file by name, converted to float32.
 
     Raises:
-        lwt.errors.CheckpointError: it is not there, or damaged.
+        lwt.errors.CheckpointError: the file is missing or damaged.
     """
     try:
         return {name: np.asarray(array, np.float32) for name, array in safetensors.flax.load_file(path).items()}
@@ -69,7 +60,7 @@ def read_json(path):
     """The object (a dict) of a JSON file.
 
     Raises:
-        lwt.errors.CheckpointError: it is not there, or damaged.
+        lwt.errors.CheckpointError: the file is missing or damaged.
     """
     try:
         value = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))

@@ -112,7 +112,7 @@ def test_other_runs_start_from_it(run, folder, tmp_path):
 
 
 def test_damage_is_named(run, folder, tmp_path):
-    with pytest.raises(errors.ConfigError, match="whole holds something already"):
+    with pytest.raises(errors.ConfigError, match="whole already holds something"):
         bundle.write(run, folder)
     for name in ("model.safetensors", "tokenizer.model", "metrics.json"):
         shutil.copytree(folder, tmp_path / name)

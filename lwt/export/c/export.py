@@ -1,13 +1,11 @@
 """Writes the folder: sources, weights, tables, golden vectors, README and report."""
 
-import json
-import os
 import pathlib
 import shutil
-import tempfile
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import text
+from lwt.export import folders
 from lwt.export.c import bert, embbert, embedder, emulator, literals, reference, tables, toolchain, weights
 from lwt.models import bert as bert_model
 from lwt.models import embbert as embbert_model
@@ -52,21 +50,12 @@ def export(opened, out, *, activations="fp16", budget=None):
     """
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
-    out = pathlib.Path(out)
-    if out.exists() and not (out / REPORT).is_file():
-        raise errors.ConfigError(f"{out} is there and no exported model; give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as made:
-        folder = pathlib.Path(made) / out.name
-        folder.mkdir()
+    with folders.new(out, marker=REPORT) as folder:
         network = write(opened, folder, activations=activations, budget=budget)
         report = measure(folder, opened, network, budget=budget)
         names = {"model": network.name, "activations": activations, "checkpoint": opened.step}
         report = {**names, "classes": list(opened.labels), **report}
-        (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n")
-        if out.exists():
-            shutil.rmtree(out)
-        os.replace(folder, out)
+        files.write_json(folder / REPORT, report)
     return report
 
 

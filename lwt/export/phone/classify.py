@@ -20,14 +20,13 @@ Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
 import functools
 import importlib
 import os
-import pathlib
 import re
 
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.export.phone import layers, litert, onnx
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, latency
@@ -67,7 +66,10 @@ def export(opened, path, *, runtime="litert", format="float32", length=None, rec
     wanted, _, predicted, references = opened.evaluate(limit=records or 0)
     batch = _padded(latency.records(opened, len(references)), length)
     model = convert(opened, runtime, format=format, length=length, example=_rows(opened, batch)[0])
-    _write(pathlib.Path(path), model)
+    try:
+        files.write_bytes(path, model)
+    except OSError as error:
+        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
     outputs, seconds = _measured(opened, runtime.runner(model), batch)
     found = opened.task.score(outputs, references)
     return {
@@ -191,16 +193,6 @@ def _measured(opened, call, batch):
     calls = {"jax": alone, "file": lambda: [call(row) for row in rows[: latency.ALONE]]}
     seconds = {name: value / len(few["example"]) for name, value in latency.interleaved(calls).items()}
     return np.concatenate([call(row)["output"] for row in rows]), seconds
-
-
-def _write(path, content):
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.new")
-        new.write_bytes(content)
-        os.replace(new, path)
-    except OSError as error:
-        raise errors.ConfigError(f"{path} cannot be written ({error.strerror}); give another --out") from error
 
 
 def main():

@@ -86,7 +86,7 @@ def export(opened, out, *, runtime="litert", format="float32", length=None, reco
     classify.require(runtime)
     _check(opened, format)
     length = length or opened.config.data.max_tokens + 1
-    with folders.made(out) as new:
+    with folders.new(out) as new:
         models, past = convert(opened, runtime, format=format, length=length)
         for name in FILES:
             (new / f"{name}.{runtime.SUFFIX}").write_bytes(models[name])

@@ -20,7 +20,7 @@ import shutil
 
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.data.kinds import pairs
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, names
@@ -45,8 +45,8 @@ def write(opened, folder):
     name = opened.config.model.name
     config = configs.of_model(name, opened.model, labels=opened.labels, task=opened.config.task.name)
     arrays = layouts.to_hf(opened.weights, names.LAYOUTS[name], opened.model)
-    with folders.made(folder) as new:
-        folders.write_json(new / CONFIG, config)
+    with folders.new(folder) as new:
+        files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
         if opened.tokenizer:
             shutil.copyfile(opened.tokenizer.path, new / pairs.TOKENIZER)

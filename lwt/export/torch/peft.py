@@ -17,7 +17,7 @@ import pathlib
 
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, peft_configs
 from lwt.export.torch import names as hf_names
@@ -62,8 +62,8 @@ def write(opened, folder, *, as_lora=False):
         arrays[f"{modules[target]}.{names[kind]}"] = _reordered(leaf, array, layout).T
     arrays = {PREFIX + name: array for name, array in arrays.items()}
     config = peft_configs.of_reparam(reparam, modules, [_module(name, layout, model) for name in saved])
-    with folders.made(folder) as new:
-        folders.write_json(new / CONFIG, config)
+    with folders.new(folder) as new:
+        files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
     return trees.count(arrays)
 

@@ -25,7 +25,7 @@ import safetensors.numpy
 from absl import flags
 from ml_collections import config_flags
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.data.kinds import supervised
 from lwt.data.sources import folder
 from lwt.export.torch import timm_layouts
@@ -149,9 +149,9 @@ def write(path, opened):
         raise errors.ConfigError(f"{opened.workdir} has model.name={opened.config.model.name!r}; it should be 'vit'")
     arrays = timm_layouts.to_timm(opened.weights, opened.model)
     try:
-        safetensors.numpy.save_file(arrays, path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise errors.ConfigError(f"--out={path} cannot be written ({error})") from error
+        files.write_bytes(path, safetensors.numpy.save(arrays))
+    except OSError as error:
+        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
     return trees.count(arrays)
 
 

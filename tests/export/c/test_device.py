@@ -83,7 +83,7 @@ def test_the_folder_and_the_budget(variant, tmp_path):
         toolchain.firmware(out, BUDGET=report["total"] - 1)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     (tmp_path / "other").mkdir()
-    with pytest.raises(errors.ConfigError, match="no exported model"):
+    with pytest.raises(errors.ConfigError, match="other already holds something"):
         export.export(opened, tmp_path / "other")
     with pytest.raises(errors.ConfigError, match="did you mean 'fp16'"):
         export.export(opened, out, activations="fp61")

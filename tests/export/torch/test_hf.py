@@ -9,9 +9,8 @@ import ml_collections
 import numpy as np
 import pytest
 
-from lwt import errors, registry, trees
+from lwt import errors, files, registry, trees
 from lwt.attention import linear
-from lwt.export import folders
 from lwt.export.torch import configs, hf, layouts, names
 from lwt.models import bert, embbert, seq2seq, vit
 from lwt.runs import config_file
@@ -118,7 +117,7 @@ def test_a_run_goes_and_comes_back(tiny, untrained, tmp_path):
     run = untrained(tiny(), tmp_path / "run")
     hf.write(run, tmp_path / "hf")
     assert (tmp_path / "hf/tokenizer.model").read_bytes() == run.tokenizer.path.read_bytes()
-    with pytest.raises(errors.ConfigError, match="hf holds something already"):
+    with pytest.raises(errors.ConfigError, match="hf already holds something"):
         hf.write(run, tmp_path / "hf")
     back = hf.convert(tmp_path / "hf", run, tmp_path / "back")
     assert back.weights.keys() == run.weights.keys() and back.tokenizer.fingerprint == run.tokenizer.fingerprint
@@ -218,5 +217,5 @@ def test_labels_are_those_of_the_run(tmp_path):
     config = configs.of_model("vit", model, labels=("no", "yes"), task="classify_images")
     found = transformers.ViTConfig.from_dict(config)
     assert found.id2label == {0: "no", 1: "yes"} and found.num_labels == 2
-    folders.write_json(tmp_path / "config.json", config)
+    files.write_json(tmp_path / "config.json", config)
     assert json.loads((tmp_path / "config.json").read_text()) == config
