@@ -1,17 +1,17 @@
-"""Hugging Face's config.json for a model of lwt, and the other way round: which models are the same in both."""
+"""Converts between lwt's ``config.model`` and the config.json of transformers, for models that both libraries have."""
 
 from lwt import errors
 from lwt.attention import softmax
 
 ACTIVATIONS = {"relu": "relu", "silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}  # ours -> theirs
 SYNONYMS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-POSITIONS = 512  # of Marian's table, which is computed: no longer text can be read there
-REQUIRED = {  # what a model of lwt has to be
+POSITIONS = 512  # rows of Marian's computed table: transformers reads no longer text
+REQUIRED = {  # values that a model of lwt must have
     "bert": {"embedding": "full", "embedding_norm": True, "norm": "layer", "norm_place": "post", "pooler": True},
     "seq2seq": {"pre_norm": False},
     "vit": {"stem": "patches", "positions": "learned", "pool": "token"},
 }
-KEYS = {  # ours -> theirs, values as they are
+KEYS = {  # ours -> theirs, with equal values
     "bert": {
         "vocabulary": "vocab_size",
         "max_length": "max_position_embeddings",
@@ -50,7 +50,7 @@ KEYS = {  # ours -> theirs, values as they are
 }
 TYPES = {"bert": "bert", "seq2seq": "marian", "vit": "vit"}  # our model's name -> their model_type
 ACTIVATION = {"bert": "hidden_act", "seq2seq": "activation_function", "vit": "hidden_act"}  # their keys
-FIXED = {  # of their keys: what lwt's models always are
+FIXED = {  # values of their keys that hold for every model of lwt
     "bert": {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
     "seq2seq": {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "activation_dropout": 0.0},
     "vit": {"qkv_bias": True},
@@ -58,7 +58,7 @@ FIXED = {  # of their keys: what lwt's models always are
 
 
 def of_model(name, model, *, labels=(), task=""):
-    """The config.json of a model, a dict.
+    """The config.json of a model, as a dict.
 
     Args:
         name: ``config.model.name``.
@@ -70,7 +70,9 @@ def of_model(name, model, *, labels=(), task=""):
         lwt.errors.ConfigError: Hugging Face has no such model; names the key, and what it should be.
     """
     if name not in TYPES:
-        raise errors.ConfigError(f"model.name={name!r} is none of Hugging Face's; those that are: {', '.join(TYPES)}")
+        raise errors.ConfigError(
+            f"model.name={name!r} is not a model of Hugging Face; it should be one of {', '.join(TYPES)}"
+        )
     for key, wanted in REQUIRED[name].items():
         if getattr(model, key) != wanted:
             raise errors.ConfigError(f"model.{key}={getattr(model, key)!r} should be {wanted!r} for {TYPES[name]!r}")
@@ -99,13 +101,13 @@ def of_model(name, model, *, labels=(), task=""):
 
 
 def to_section(config, *, where):
-    """The keys of ``config.model`` that make the model of a config.json, its name among them.
+    """The keys of ``config.model``, including its name, for the model of a config.json.
 
-    The vocabulary, a classifier and the attention's data come from the run that it is put in.
+    The vocabulary and the classes come from the run that gives the data.
 
     Args:
         config: the dict.
-        where: its file, for errors.
+        where: its file, for error messages.
 
     Raises:
         lwt.errors.CheckpointError: lwt has no such model; names the key, and what it should be.
@@ -133,22 +135,22 @@ def to_section(config, *, where):
 
 
 def _class(name, model):
-    """What transformers calls the class."""
+    """The name of the class in transformers."""
     if name == "bert":
         if model.head not in ("none", "classify"):
             raise errors.ConfigError(
-                f"model.head={model.head!r} should be 'none' or 'classify': theirs for pre-training has one layer more"
+                f"model.head={model.head!r} should be 'none' or 'classify': theirs for pre-training has one more layer"
             )
         return "BertModel" if model.head == "none" else "BertForSequenceClassification"
     return {"seq2seq": "MarianMTModel", "vit": "ViTForImageClassification"}[name]
 
 
 def _check_parts(name, model):
-    """Refuses attentions other than softmax with equal heads, and modules that lost some."""
+    """Refuses attentions other than softmax, and layers of different sizes."""
     if model.sizes:
-        raise errors.ConfigError(f"model.sizes={dict(model.sizes)}: Hugging Face's layers are all of one size")
+        raise errors.ConfigError(f"model.sizes={dict(model.sizes)}: layers of Hugging Face all have one size")
     for key in ("attention", "decoder_attention", "cross_attention"):
         maker = getattr(model, key, None)
         options = {k: v for k, v in getattr(maker, "keywords", {}).items() if k != "block"}
         if maker is not None and (getattr(maker, "func", maker) is not softmax.Attention or options):
-            raise errors.ConfigError(f"model.{key} should be 'softmax', without options, for {TYPES[name]!r}")
+            raise errors.ConfigError(f"model.{key} should be 'softmax' without options for {TYPES[name]!r}")

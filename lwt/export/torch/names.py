@@ -1,4 +1,4 @@
-"""What transformers calls the weights of BERT, Marian and ViT."""
+"""The names of the weights of BERT, Marian and ViT in transformers."""
 
 import dataclasses
 import re
@@ -8,13 +8,13 @@ PROJECTIONS = ("query", "key", "value")
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Names of an architecture's weights; ``{}`` stands for a number.
+    """The names of an architecture's weights, lwt's and those of transformers; ``{}`` stands for a number.
 
     Attributes:
-        modules: ours -> theirs, as PyTorch calls the modules, which is what an adapter names.
-        tables: ours -> theirs, of weights that are no module's kernel, bias or scale.
-        body: what their names begin with, but for a head's; files of a model without a head leave it out.
-        files: theirs in `modules` -> theirs in files, where that differs.
+        modules: lwt's name -> PyTorch's name of a module, which adapters use.
+        tables: lwt's name -> the other name of weights that are no module's kernel, bias or scale.
+        body: prefix of their names outside a head; files of a model without a head omit it.
+        files: name in `modules` -> name in files, where they differ.
         halves: whether the channels are reordered.
     """
 
@@ -30,7 +30,7 @@ def _below(ours, theirs, names):
 
 
 def _stack(name, attentions):
-    """The names of Marian's encoder or decoder; attentions: ours -> theirs."""
+    """The names of Marian's encoder or decoder; `attentions` maps lwt's names to theirs."""
     names = {"mlp/fc1": "fc1", "mlp/fc2": "fc2", "mlp_norm": "final_layer_norm"}
     for ours, theirs in attentions.items():
         projections = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
@@ -38,7 +38,7 @@ def _stack(name, attentions):
     return _below(f"{name}/layer_{{}}", f"model.{name}.layers.{{}}", names)
 
 
-LAYOUTS = {  # by the name of lwt's model
+LAYOUTS = {  # by name of lwt's model
     "bert": Layout(
         modules={
             "embed_norm": "bert.embeddings.LayerNorm",
@@ -99,7 +99,7 @@ LAYOUTS = {  # by the name of lwt's model
             "embed/position": "vit.embeddings.position_embeddings",
         },
         body="vit.",
-        files={  # the names before transformers 5, which it still writes
+        files={  # names from before transformers 5, which still writes them
             f"vit.layers.{{}}.{new}": f"vit.encoder.layer.{{}}.{old}"
             for new, old in {
                 **{f"attention.{name[0]}_proj": f"attention.attention.{name}" for name in PROJECTIONS},
@@ -114,18 +114,18 @@ LAYOUTS = {  # by the name of lwt's model
 }
 
 
-def as_called(name, layout, model):
-    """A name of theirs as it is in the class of `model`: of one without a head it is shorter."""
+def as_called(name, layout, *, model):
+    """One of their names as the class of `model` has it: without the prefix `body` if the model has no head."""
     return name.removeprefix(layout.body) if getattr(model, "head", "") == "none" else name
 
 
-def in_full(name, layout, model):
+def in_full(name, layout, *, model):
     """The inverse of `as_called`."""
     return layout.body + name if getattr(model, "head", "") == "none" else name
 
 
 def module_of(name, layout):
-    """What PyTorch calls the module that has the weight `name`; None where it is no module's."""
+    """PyTorch's name of the module that has lwt's weight `name`; None if no module has it."""
     if name in layout.tables:
         module, dot, _ = layout.tables[name].rpartition(".weight")
         return module if dot else None
@@ -133,20 +133,20 @@ def module_of(name, layout):
 
 
 def ours_of(module, layout):
-    """What lwt calls the module with one of PyTorch's names, that of a file or of an adapter; None if there is none."""
+    """lwt's name of a module, from its name in a file or an adapter of PyTorch; None if lwt has no such module."""
     current = renamed(module, {old: new for new, old in layout.files.items()}) or module
     return renamed(current, {theirs: ours for ours, theirs in layout.modules.items()})
 
 
 def weight_of(module, layout):
-    """The weight of lwt, a kernel or a table, of the module with one of PyTorch's names; None if there is none."""
+    """lwt's name of the kernel or table of a module, from PyTorch's name of the module; None if there is none."""
     tables = {theirs: ours for ours, theirs in layout.tables.items()}
     ours = ours_of(module, layout)
     return tables.get(f"{module}.weight") or (ours and f"{ours}/kernel")
 
 
 def renamed(name, table):
-    """The other name by a table of templates; None if no template fits."""
+    """Renames `name` with a table of templates; None if no template matches."""
     for template, other in table.items():
         found = re.fullmatch(re.escape(template).replace(r"\{\}", r"(\d+)"), name)
         if found:

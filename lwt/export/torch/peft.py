@@ -1,16 +1,15 @@
-"""Adapters for Hugging Face's PEFT, and back: LoRA, rsLoRA and DoRA on BERT, Marian and ViT.
+"""Converts adapters to Hugging Face's PEFT, and back: LoRA, rsLoRA and DoRA on BERT, Marian and ViT.
 
     python -m lwt.export.torch.peft --workdir=runs/mt-arithmetic --out=adapter-peft
     python -m lwt.export.torch.peft --adapter=adapter-peft --base=runs/mt --workdir=runs/mt-again
 
-A folder has adapter_config.json and adapter_model.safetensors, and belongs to the base that ``lwt.export.torch.hf``
-writes:
+A folder has adapter_config.json and adapter_model.safetensors. It adapts the base that ``lwt.export.torch.hf`` writes:
 ``PeftModel.from_pretrained(MarianMTModel.from_pretrained("mt-hf"), "adapter-peft")``. Their ``lora_A [r in]`` is aᵀ,
-their ``lora_B [out r]`` bᵀ; what goes there and back is the same to the bit. Modules that were trained as a whole
-beside the adapter, such as a classifier, are PEFT's ``modules_to_save``.
+their ``lora_B [out r]`` bᵀ; an adapter that goes there and back is the same to the bit. Whole modules trained beside
+the adapter, such as a classifier, become PEFT's ``modules_to_save``.
 
-PEFT has no SingLoRA, and no constants beside the factors (PiSSA, OLoRA): ``--as_lora`` writes such a change as the
-plain LoRA that it is. What is more than low rank (pruned, quantized) goes as a whole model, by ``lwt.export.torch.hf``.
+PEFT has neither SingLoRA nor constants beside the factors (PiSSA, OLoRA): ``--as_lora`` writes such a change as plain
+LoRA. A change of higher rank (pruning, quantization) needs the whole model, from ``lwt.export.torch.hf``.
 """
 
 import pathlib
@@ -19,8 +18,7 @@ from absl import flags
 
 from lwt import errors, files, trees
 from lwt.export import folders
-from lwt.export.torch import configs, layouts, peft_configs
-from lwt.export.torch import names as hf_names
+from lwt.export.torch import configs, layouts, names, peft_configs
 from lwt.machine import command_line
 from lwt.reparam import adapters, targets
 from lwt.runs import experiment
@@ -30,82 +28,85 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 LINEAR = {"a": "lora_A.weight", "b": "lora_B.weight", "magnitude": "lora_magnitude_vector"}
 TABLE = {"a": "lora_embedding_A", "b": "lora_embedding_B", "magnitude": "lora_magnitude_vector"}
-LEAVES = {theirs: ours for names in (LINEAR, TABLE) for ours, theirs in names.items()}
-AXES = {"a": (0,), "b": (-1,), "magnitude": (-1,)}  # of a leaf: those that it shares with its weight
+LEAVES = {theirs: ours for table in (LINEAR, TABLE) for ours, theirs in table.items()}
+AXES = {"a": (0,), "b": (-1,), "magnitude": (-1,)}  # axes of a leaf that it shares with its weight
 
 
-def write(opened, folder, *, as_lora=False):
+def write(source, folder, *, as_lora=False):
     """Writes the adapter of a run for PEFT; returns the number of its weights.
 
     Args:
-        opened: an `experiment.Experiment`.
-        folder: that is not there yet.
-        as_lora: bring the adapter to the form of plain LoRA first (`adapters.low_rank`).
+        source: an `experiment.Experiment`.
+        folder: a path where nothing is yet.
+        as_lora: whether to convert the adapter to plain LoRA first (`adapters.low_rank`).
 
     Raises:
         lwt.errors.ConfigError: PEFT cannot hold the adapter, or Hugging Face has no such base; says why. Or the folder
             holds something, or cannot be written.
     """
-    name, model = opened.config.model.name, opened.model
+    name, model = source.config.model.name, source.model
     configs.of_model(name, model)
-    layout = hf_names.LAYOUTS[name]
-    found, base, trained = _parts(opened)
+    layout = names.LAYOUTS[name]
+    adapter, base, trained = _parts(source)
     if as_lora:
-        found = adapters.low_rank(found, base)
-    reparam = peft_configs.checked(found, opened.workdir)
+        adapter = adapters.low_rank(adapter, base)
+    reparam = peft_configs.checked(adapter, source.workdir)
     modules = {target: _module(target, layout, model) for target in targets.select(base, reparam.targets)}
     saved = _whole_modules(trained, base, modules)
-    arrays = layouts.to_torch(trained, layout, model)
-    for leaf, array in found.leaves.items():
+    arrays = layouts.to_torch(trained, layout, model=model)
+    for leaf, array in adapter.leaves.items():
         target, _, kind = leaf.rpartition("/")
-        names = TABLE if target in layout.tables else LINEAR
-        arrays[f"{modules[target]}.{names[kind]}"] = _reordered(leaf, array, layout).T
+        table = TABLE if target in layout.tables else LINEAR
+        arrays[f"{modules[target]}.{table[kind]}"] = _reordered(leaf, array, layout).T
     arrays = {PREFIX + name: array for name, array in arrays.items()}
-    config = peft_configs.of_reparam(reparam, modules, [_module(name, layout, model) for name in saved])
+    config = peft_configs.of_reparam(reparam, modules, saved=[_module(name, layout, model) for name in saved])
     with folders.new(folder) as new:
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
     return trees.count(arrays)
 
 
-def read(folder, model, name):
-    """``(section, leaves, trained)`` of a folder: a section ``config.reparam``, the adapter's leaves, and weights that
-    take the place of the base's.
+def read(folder, model, *, name):
+    """Reads a folder; returns ``(section, leaves, trained)``.
+
+    ``section`` is a ``config.reparam``, ``leaves`` are the adapter's, and ``trained`` has weights that replace the
+    base's.
 
     Args:
-        folder: of PEFT's.
-        model: the linen module of the base; name: ``config.model.name``.
+        folder: in the format of PEFT.
+        model: the linen module of the base.
+        name: its ``config.model.name``.
 
     Raises:
-        lwt.errors.CheckpointError: a file is missing or damaged, or it has something that lwt has not.
+        lwt.errors.CheckpointError: a file is missing or damaged, or the adapter uses a feature lwt does not support.
     """
     config_path, path = (pathlib.Path(folder, file) for file in (CONFIG, WEIGHTS))
-    config, layout = folders.read_json(config_path), hf_names.LAYOUTS[name]
+    config, layout = folders.read_json(config_path), names.LAYOUTS[name]
     leaves, modules, whole = {}, {}, {}
     for key, array in folders.read_arrays(path).items():
         theirs = key.removeprefix(PREFIX)
         suffix = next((suffix for suffix in LEAVES if theirs.endswith(f".{suffix}")), None)
         if suffix is None:
-            whole[hf_names.in_full(theirs, layout, model)] = array
+            whole[names.in_full(theirs, layout, model=model)] = array
             continue
         module = theirs.removesuffix(f".{suffix}")
-        target = hf_names.weight_of(hf_names.in_full(module, layout, model), layout)
+        target = names.weight_of(names.in_full(module, layout, model=model), layout)
         if target is None or array.ndim > 2:
             raise errors.CheckpointError(f"{path}: {key} belongs to no linear layer or table of lwt's {name!r}")
         leaf, modules[target] = f"{target}/{LEAVES[suffix]}", module
         leaves[leaf] = _reordered(leaf, array.T, layout, back=True)
     ranks = {target: leaves[f"{target}/a"].shape[1] for target in modules if f"{target}/a" in leaves}
-    section = peft_configs.to_section(config, modules, ranks, where=config_path)
+    section = peft_configs.to_section(config, modules, ranks=ranks, where=config_path)
     return section, leaves, layouts.from_torch(whole, layout)
 
 
-def convert(folder, base, workdir):
-    """Leaves a run in `workdir` that adapts the run `base` by PEFT's adapter; returns it, opened.
+def convert(folder, base, *, workdir):
+    """Writes a run that adapts the run `base` with PEFT's adapter; returns it as an `experiment.Experiment`.
 
     Args:
-        folder: of PEFT's.
-        base: an opened run of the model that the adapter belongs to.
-        workdir: that holds no run yet.
+        folder: in the format of PEFT.
+        base: an `experiment.Experiment` of the model that the adapter belongs to.
+        workdir: a folder that holds no run yet.
 
     Raises:
         lwt.errors.ConfigError: Hugging Face has no such base, or `workdir` holds a run.
@@ -114,36 +115,36 @@ def convert(folder, base, workdir):
     """
     name = base.config.model.name
     configs.of_model(name, base.model)
-    section, leaves, trained = read(folder, base.model, name)
+    section, leaves, trained = read(folder, base.model, name=name)
     return new_run.adapt(base, workdir, reparam=section, adapter=leaves, trained=trained, how={"adapter": str(folder)})
 
 
-def _parts(opened):
+def _parts(source):
     """The adapter of a run, its base, and the weights of the base that were trained beside it."""
-    config = opened.config
+    config = source.config
     if not config.init_from or config.reparam.name == "none":
         raise errors.ConfigError(
-            f"{opened.workdir} has reparam.name={config.reparam.name!r} and init_from={config.init_from!r}; it should "
+            f"{source.workdir} has reparam.name={config.reparam.name!r} and init_from={config.init_from!r}; it should "
             "be a run that trains an adapter of another run"
         )
-    trained, frozen = opened.stored()
+    trained, frozen = source.stored()
     stored = {**trained, **frozen}
-    found = adapters.Adapter(trees.subtree(stored, "adapter"), config.reparam.to_dict(), step=opened.step)
-    return found, trees.subtree(stored, "base"), trees.subtree(trained, "base")
+    adapter = adapters.Adapter(trees.subtree(stored, "adapter"), config.reparam.to_dict(), step=source.step)
+    return adapter, trees.subtree(stored, "base"), trees.subtree(trained, "base")
 
 
 def _module(name, layout, model):
     """PyTorch's name of the module that has the weight `name`."""
-    module = hf_names.module_of(name, layout)
+    module = names.module_of(name, layout)
     if module is None or name == "embed/patch/kernel" or (layout.halves and name in layout.tables):
         raise errors.ConfigError(
-            f"{name!r} is adapted, which PEFT cannot do: it adapts linear layers, and tables but for the output layer"
+            f"{name!r} is adapted, which PEFT cannot do: it adapts linear layers, and tables except the output layer"
         )
-    return hf_names.as_called(module, layout, model)
+    return names.as_called(module, layout, model=model)
 
 
 def _whole_modules(trained, base, modules):
-    """A weight of each module that was trained as a whole, of which `trained` has to be made up."""
+    """One weight of each module that was trained whole; a module of which only a part was trained is refused."""
     parents = {name.rpartition("/")[0]: name for name in trained}
     for name in base:
         parent = name.rpartition("/")[0]
@@ -158,28 +159,29 @@ def _reordered(leaf, array, layout, *, back=False):
     """A leaf with its channels in the layout's order (`layouts.reordered`)."""
     target, _, kind = leaf.rpartition("/")
     axes = [axis for axis in layouts.channel_axes(target) if axis in AXES[kind]]
-    return layouts.reordered(array, axes, layout, back=back)
+    return layouts.reordered(array, axes, layout=layout, back=back)
 
 
 def main():
-    """The program: converts one way or the other, and prints what came of it."""
+    """The program: converts in one direction, and prints the result."""
     values = flags.FLAGS
     if bool(values.out) == bool(values.adapter and values.base):
         raise errors.ConfigError("give --out to write the adapter of a run, or --adapter and --base to make a run")
     if values.out:
-        opened = experiment.load(values.workdir, checkpoint=values.which)
-        weights = write(opened, values.out, as_lora=values.as_lora)
-        command_line.report({"folder": values.out, "checkpoint": opened.step, "weights": weights})
+        source = experiment.load(values.workdir, checkpoint=values.which)
+        weights = write(source, values.out, as_lora=values.as_lora)
+        command_line.report({"folder": values.out, "checkpoint": source.step, "weights": weights})
         return
-    made = convert(values.adapter, experiment.load(values.base, checkpoint=values.which), values.workdir)
+    base = experiment.load(values.base, checkpoint=values.which)
+    made = convert(values.adapter, base, workdir=values.workdir)
     command_line.report({"workdir": values.workdir, "reparam": made.config.reparam.name})
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the one to read.")
+    flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the run to read.")
     flags.DEFINE_string("out", "", "Folder to write for PEFT.")
-    flags.DEFINE_bool("as_lora", False, "With --out: as plain LoRA, whatever it was trained as.")
-    flags.DEFINE_string("adapter", "", "Folder to read, of PEFT.")
+    flags.DEFINE_bool("as_lora", False, "With --out: write plain LoRA, however the adapter was trained.")
+    flags.DEFINE_string("adapter", "", "Folder of PEFT to read.")
     flags.DEFINE_string("base", "", "With --adapter: the run that it adapts.")
-    flags.DEFINE_string("which", "best", "Of the run that is read: the checkpoint best, last or a step.")
+    flags.DEFINE_string("which", "best", "Checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])

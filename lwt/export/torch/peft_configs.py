@@ -1,4 +1,4 @@
-"""PEFT's adapter_config.json for a reparametrization of lwt, and the other way round."""
+"""Converts between lwt's ``config.reparam`` and the adapter_config.json of PEFT."""
 
 import re
 
@@ -6,44 +6,44 @@ from lwt import errors
 from lwt.reparam import compose, targets
 
 METHODS = ("lora", "dora")
-FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # what lwt has of their choices
-STARTS = (True, False, "gaussian", "eva", "orthogonal")  # init_lora_weights that leave the base as it is
-ABSENT = (  # keys of theirs that change the model, and that lwt has nothing like
+FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # the choices that lwt supports
+STARTS = (True, False, "gaussian", "eva", "orthogonal")  # init_lora_weights that do not change the base
+UNSUPPORTED = (  # keys that change the model in a way that lwt does not support
     *("lora_bias", "use_qalora", "layer_replication", "target_parameters", "trainable_token_indices"),
     *("alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "velora_config"),
 )
 
 
 def checked(adapter, where):
-    """The reparametrization of an `adapters.Adapter`, if PEFT has it.
+    """The reparametrization of an `adapters.Adapter`, if PEFT supports it.
 
     Raises:
-        lwt.errors.ConfigError: it has not; says what to do.
+        lwt.errors.ConfigError: PEFT does not support it; says what to do.
     """
     name, start = adapter.config["name"], adapter.config.get("start", "lora")
     if name not in METHODS or start != "lora":
         raise errors.ConfigError(
-            f"{where} has reparam.name={name!r}{f' with start={start!r}' if start != 'lora' else ''}, which PEFT has "
-            "not: --as_lora writes a change of low rank as plain LoRA; what is more goes as a whole model, by "
-            "lwt.export.torch.hf"
+            f"{where} has reparam.name={name!r}{f' with start={start!r}' if start != 'lora' else ''}, which PEFT "
+            "does not support: --as_lora writes a low-rank change as plain LoRA; lwt.export.torch.hf writes any change "
+            "as a whole model"
         )
     return adapter.reparam
 
 
-def of_reparam(reparam, modules, saved):
-    """The config, a dict.
+def of_reparam(reparam, modules, *, saved):
+    """The adapter_config.json of a reparametrization, as a dict.
 
     Args:
         reparam: a `lora.LoRA` or `dora.DoRA`.
         modules: ``{target: PyTorch's name of the module}``.
-        saved: PyTorch's names of modules that are stored as a whole.
+        saved: PyTorch's names of modules that are stored whole.
     """
     ranks = {module: reparam.rank_of(target) for target, module in modules.items()}
     if reparam.scaling == "one":
         alphas, alpha = ranks, reparam.rank
     else:
-        found = {m: targets.by_pattern(target, reparam.alpha_pattern, reparam.alpha) for target, m in modules.items()}
-        alphas, alpha = found, reparam.alpha
+        alphas = {m: targets.by_pattern(target, reparam.alpha_pattern, reparam.alpha) for target, m in modules.items()}
+        alpha = reparam.alpha
     return FIXED | {
         "base_model_name_or_path": None,
         "task_type": None,
@@ -61,17 +61,17 @@ def of_reparam(reparam, modules, saved):
     }
 
 
-def to_section(config, modules, ranks, *, where):
-    """The section ``config.reparam`` of a config.
+def to_section(config, modules, *, ranks, where):
+    """The section ``config.reparam`` for an adapter_config.json.
 
     Args:
         config: the dict.
-        modules: ``{target: PyTorch's name of the module}`` of the weights that the adapter has.
+        modules: ``{target: PyTorch's name of the module}`` of the adapted weights.
         ranks: ``{target: rank}``.
-        where: its file, for errors.
+        where: its file, for error messages.
 
     Raises:
-        lwt.errors.CheckpointError: it is no LoRA, or one with something that lwt has not; names the key.
+        lwt.errors.CheckpointError: it is no LoRA, or uses a feature lwt does not support; names the key.
     """
     for key in ("peft_type", "r", "lora_alpha"):
         if key not in config:
@@ -79,13 +79,13 @@ def to_section(config, modules, ranks, *, where):
     for key, wanted in FIXED.items():
         if config.get(key, wanted) != wanted:
             raise errors.CheckpointError(f"{where}: {key}={config[key]!r} should be {wanted!r}")
-    for key in ABSENT:
+    for key in UNSUPPORTED:
         if config.get(key):
-            raise errors.CheckpointError(f"{where}: {key}={config[key]!r:.60} is nothing that lwt has")
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r:.60} is not supported by lwt")
     if config.get("init_lora_weights", True) not in STARTS:
         raise errors.CheckpointError(
             f"{where}: init_lora_weights={config['init_lora_weights']!r} has changed the base; PEFT's save_pretrained("
-            "..., path_initial_model_for_weight_conversion=...) makes plain LoRA of it"
+            "..., path_initial_model_for_weight_conversion=...) converts it to plain LoRA"
         )
     rank, alpha = config["r"], config["lora_alpha"]
     patterns = config.get("alpha_pattern") or {}
@@ -104,5 +104,5 @@ def to_section(config, modules, ranks, *, where):
 
 
 def _value_at(module, patterns, default):
-    """The value of the first pattern that the end of a module's name matches, as PEFT finds it."""
+    """The value of the first pattern that matches the end of a module's name, which is PEFT's rule."""
     return next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", module)), default)

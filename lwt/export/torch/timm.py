@@ -1,17 +1,17 @@
-"""Public Vision Transformers as runs of lwt, and back.
+"""Converts public Vision Transformers to runs of lwt, and back.
 
     python -m lwt.export.torch.timm --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
     python -m lwt.export.torch.timm --config=configs/vit.py:size=s16,image_size=384 --checkpoint=s.safetensors \\
         --workdir=runs/s
-    python -m lwt.export.torch.timm --workdir=runs/cifar --out=cifar.safetensors        # any run of a ViT, for timm
+    python -m lwt.export.torch.timm --workdir=runs/cifar --out=cifar.safetensors        # writes a run's ViT for timm
 
-`lwt/export/torch/timm_layouts.py` has the files that are read: of the original release, of timm and of transformers.
-A missing name, or one too many, is an error. Positions are resized to the config's image size.
+`timm_layouts` reads files of the original release, of timm and of transformers. A missing or unexpected name is an
+error. Positions are resized to the config's image size.
 
-What comes out is a run at step 0 without training: `lwt.load`, `eval.py` and ``config.init_from`` (``base=runs/b16`` in
-configs/vit.py) take it as any other. Its data need not be there. Its classes are those of the checkpoint's head, by
-number, or as ``--labels`` has them, one name a line; with ``--new_head`` the head has zeros for these classes instead,
-as in the paper's fine-tuning (section 3.2), and the layer that stands before it in the authors' pre-trained files goes.
+The result is an untrained run at step 0. `lwt.load`, `eval.py` and ``config.init_from`` (``base=runs/b16`` in
+configs/vit.py) accept it like any other; its data need not exist. Its classes are those of the checkpoint's head:
+numbers, or the names in the file ``--labels``, one per line. With ``--new_head`` the head is zero for these classes, as
+in the paper's fine-tuning (section 3.2), and the layer before it in the authors' pre-trained files is dropped.
 """
 
 import json
@@ -39,19 +39,19 @@ PLAIN = {"model.name": "vit", "data.kind": "images", "reparam.name": "none", "in
 
 
 def load(path, model, *, resize="bicubic", new_head=False):
-    """The weights of a checkpoint for a model.
+    """Reads the weights of a checkpoint for a model.
 
     Args:
-        path: of the file.
+        path: the file.
         model: a `vit.ViT`; ``outputs=0`` takes the classes of the checkpoint.
-        resize: how positions are made to fit another image size; see `resized`.
-        new_head: zeros for the model's classes in the place of the head, and of the layer in front of it.
+        resize: how positions are resized to another image size; see `resized`.
+        new_head: whether zeros for the model's classes replace the head and the layer before it.
 
     Returns:
         A flat dict of float32 arrays.
 
     Raises:
-        lwt.errors.CheckpointError: see `timm_layouts.read`; or the checkpoint is that of another model: names what is
+        lwt.errors.CheckpointError: see `timm_layouts.read`; or the checkpoint does not fit the model: names what is
             missing, unexpected, or of another shape.
     """
     weights, heads = timm_layouts.read(path)
@@ -75,10 +75,16 @@ def load(path, model, *, resize="bicubic", new_head=False):
 
 
 def resized(table, side, *, token, method="bicubic"):
-    """Learned positions `[n d]` of a square grid, for a grid of `side` × `side`; a class token's row stays first.
+    """Resizes learned positions `[n d]` of a square grid to a grid of `side` × `side`; returns `[m d]`.
 
-    "bicubic" is what timm does (``resample_abs_pos_embed``: Keys' kernel, a = -1/2, widened where the grid shrinks),
-    "bilinear" what the authors do (``scipy.ndimage.zoom(order=1)``: the corners stay where they are).
+    "bicubic" is timm's method (``resample_abs_pos_embed``: Keys' kernel, a = -1/2, widened where the grid shrinks);
+    "bilinear" is the authors' (``scipy.ndimage.zoom(order=1)``, which keeps the corners in place).
+
+    Args:
+        table: `[n d]`.
+        side: rows, and columns, of the new grid.
+        token: whether the first row belongs to a class token; it is kept.
+        method: one of `METHODS`.
 
     Raises:
         lwt.errors.CheckpointError: the grid is not square.
@@ -86,7 +92,7 @@ def resized(table, side, *, token, method="bicubic"):
     kept, grid = table[: int(token)], table[int(token) :]
     old = math.isqrt(len(grid))
     if old**2 != len(grid):
-        raise errors.CheckpointError(f"the {len(grid)} positions of the checkpoint are no square grid")
+        raise errors.CheckpointError(f"the {len(grid)} positions of the checkpoint form no square grid")
     if old == side:
         return table
     grid = grid.reshape(old, old, -1)
@@ -99,23 +105,26 @@ def resized(table, side, *, token, method="bicubic"):
     return np.concatenate([kept, new.reshape(side**2, -1)])
 
 
-def convert(config, path, workdir, *, resize="bicubic", names=(), new_head=False):
-    """Leaves a run in `workdir` whose checkpoint of step 0 has the weights of a file; returns these.
+def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False):
+    """Writes a run whose checkpoint of step 0 has the weights of a file; returns these.
 
     Args:
         config: of the run; its model is a ViT. Its data are not opened.
-        path, resize, new_head: see `load`.
-        names: of the classes; empty: their numbers.
+        path: the file.
+        workdir: a folder that holds no run yet.
+        resize: see `load`.
+        names: names of the classes; empty: their numbers.
+        new_head: see `load`.
 
     Raises:
-        lwt.errors.ConfigError: the config has more than a ViT whose weights are all trained, the names of a new head's
-            classes are not given, or there is a run in `workdir`.
+        lwt.errors.ConfigError: the config is not that of a plain ViT with all weights trained, a new head has no names
+            of classes, or `workdir` holds a run.
         lwt.errors.CheckpointError: see `load`.
     """
     checks.check(config)
-    found = trees.flatten(config.to_dict())
+    flat = trees.flatten(config.to_dict())
     for key, wanted in PLAIN.items():
-        value = found[key.replace(".", "/")]
+        value = flat[key.replace(".", "/")]
         if value != wanted:
             raise errors.ConfigError(f"{key}={value!r} should be {wanted!r} for the run of a public ViT")
     if new_head and not names:
@@ -126,7 +135,7 @@ def convert(config, path, workdir, *, resize="bicubic", names=(), new_head=False
     trainable, frozen = assembly.initial_params(config, model, compose.build(config.reparam), weights)
     if frozen:
         raise errors.ConfigError(
-            f"optimizer.trainable={config.optimizer.trainable} should be ('.*',): a run keeps these"
+            f"optimizer.trainable={config.optimizer.trainable} should be ('.*',) for the run of a public ViT"
         )
     if checkpoint.of_run(workdir).last_step() is not None:
         raise errors.ConfigError(f"{workdir} already holds a run; give another --workdir")
@@ -139,15 +148,19 @@ def convert(config, path, workdir, *, resize="bicubic", names=(), new_head=False
     return weights
 
 
-def write(path, opened):
-    """Writes the weights of a run of a ViT as a .safetensors with timm's names; returns how many there are.
+def write(source, path):
+    """Writes the weights of a ViT as a .safetensors file with timm's names; returns their number.
+
+    Args:
+        source: an `experiment.Experiment`.
+        path: the file to write.
 
     Raises:
-        lwt.errors.ConfigError: it is no ViT, or one that timm does not have; or the file cannot be written.
+        lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file cannot be written.
     """
-    if opened.config.model.name != "vit":
-        raise errors.ConfigError(f"{opened.workdir} has model.name={opened.config.model.name!r}; it should be 'vit'")
-    arrays = timm_layouts.to_timm(opened.weights, opened.model)
+    if source.config.model.name != "vit":
+        raise errors.ConfigError(f"{source.workdir} has model.name={source.config.model.name!r}; it should be 'vit'")
+    arrays = timm_layouts.to_timm(source.weights, source.model)
     try:
         files.write_bytes(path, safetensors.numpy.save(arrays))
     except OSError as error:
@@ -156,19 +169,24 @@ def write(path, opened):
 
 
 def main():
-    """The program: converts one way or the other, and prints what came of it."""
+    """The program: converts in one direction, and prints the result."""
     values = flags.FLAGS
     if values.out:
-        opened = experiment.load(values.workdir, checkpoint=values.which)
-        command_line.report({"file": values.out, "checkpoint": opened.step, "weights": write(values.out, opened)})
+        source = experiment.load(values.workdir, checkpoint=values.which)
+        command_line.report({"file": values.out, "checkpoint": source.step, "weights": write(source, values.out)})
         return
     if values.config is None or not values.checkpoint:
         raise errors.ConfigError("give --config and --checkpoint to make a run, or --out to write the weights of one")
     names = folder.classes(pathlib.Path(values.labels)) if values.labels else ()
     if values.labels and not names:
-        raise errors.ConfigError(f"--labels={values.labels} is not there; it should name the classes, one a line")
+        raise errors.ConfigError(f"--labels={values.labels} does not exist; give a file with one class name per line")
     weights = convert(
-        values.config, values.checkpoint, values.workdir, resize=values.resize, names=names, new_head=values.new_head
+        values.config,
+        values.checkpoint,
+        workdir=values.workdir,
+        resize=values.resize,
+        names=names,
+        new_head=values.new_head,
     )
     command_line.report(
         {"workdir": values.workdir, "classes": len(weights["head/bias"]), "weights": trees.count(weights)}
@@ -176,14 +194,16 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    config_flags.DEFINE_config_file("config", None, "Of the run to make: configs/vit.py:size=b16, for example.")
+    config_flags.DEFINE_config_file("config", None, "Config of the run to make, such as configs/vit.py:size=b16.")
     flags.DEFINE_string(
-        "checkpoint", "", "A .npz of the original release, or a .safetensors with timm's or transformers' names."
+        "checkpoint",
+        "",
+        "File to read: .npz of the original release, or .safetensors with timm's or transformers' names.",
     )
-    flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the one to read.")
-    flags.DEFINE_enum("resize", "bicubic", METHODS, "How positions are resized.")
-    flags.DEFINE_string("labels", "", "A file with the names of the classes, one a line.")
-    flags.DEFINE_bool("new_head", False, "A head of zeros for the classes of --labels.")
-    flags.DEFINE_string("out", "", "A .safetensors to write the run's weights to, with timm's names.")
-    flags.DEFINE_string("which", "best", "With --out: the checkpoint best, last or a step.")
+    flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the run to read.")
+    flags.DEFINE_enum("resize", "bicubic", METHODS, "How to resize positions.")
+    flags.DEFINE_string("labels", "", "File with the names of the classes, one per line.")
+    flags.DEFINE_bool("new_head", False, "Replace the head with zeros for the classes of --labels.")
+    flags.DEFINE_string("out", "", "File to write the run's weights to: .safetensors with timm's names.")
+    flags.DEFINE_string("which", "best", "With --out: checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])

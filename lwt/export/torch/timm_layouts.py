@@ -1,8 +1,8 @@
-"""The files in which Vision Transformers are published, and how their weights are called and laid out there.
+"""Reads the files in which Vision Transformers are published, and converts weights to timm's names and layouts.
 
-.npz            the original release, github.com/google-research/vision_transformer: kernels ``[in out]``, of the
-                patches ``[p p c d]``, of attention by head: ``[d h k]``, ``[h k d]``
-.safetensors    timm's `VisionTransformer`: weights ``[out in]``, of the patches ``[d c p p]``, of query, key and
+.npz            the original release, github.com/google-research/vision_transformer: kernels ``[in out]``; of
+                patches ``[p p c d]``; of attention, per head, ``[d h k]`` and ``[h k d]``
+.safetensors    timm's `VisionTransformer`: weights ``[out in]``; of patches ``[d c p p]``; of query, key and
                 value together ``[3d d]``
 """
 
@@ -20,7 +20,7 @@ from lwt.layers import linear
 QKV = ("query", "key", "value")
 BLOCK = "Transformer/encoderblock_{}"
 TOKEN, POSITION = "embed/class_token", "embed/position"
-NPZ = {  # their name -> ours, of a module or of a whole weight; {} is a number
+NPZ = {  # their name of a module or a weight -> ours; {} is a number
     "embedding": "embed/patch",
     "cls": TOKEN,
     "Transformer/posembed_input/pos_embedding": POSITION,
@@ -48,13 +48,13 @@ TIMM = {
 
 
 def read(path):
-    """The weights of a checkpoint: a flat dict of float32 arrays under lwt's names, and the number of heads.
+    """Reads a checkpoint; returns ``(weights, heads)``.
 
-    What is no part of a `vit.ViT` keeps its name. The number of heads is 0 where the file does not tell it
-    (.safetensors).
+    ``weights`` is a flat dict of float32 arrays under lwt's names; what is no part of a `vit.ViT` keeps its name.
+    ``heads`` is the number of heads, or 0 if the file does not say (.safetensors).
 
     Raises:
-        lwt.errors.CheckpointError: there is no such file, it is damaged, or neither .npz nor .safetensors.
+        lwt.errors.CheckpointError: the file is missing, damaged, or neither .npz nor .safetensors.
     """
     readers = {".npz": (_load_npz, _from_npz), ".safetensors": (safetensors.flax.load_file, _from_safetensors)}
     suffix = pathlib.Path(path).suffix
@@ -68,23 +68,24 @@ def read(path):
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
-        raise errors.CheckpointError(f"{path} is damaged, or no checkpoint of a ViT: {error}") from error
+        raise errors.CheckpointError(f"{path} is damaged, or is no checkpoint of a ViT: {error}") from error
 
 
 def to_timm(weights, model):
-    """Weights under timm's names and in its layouts.
+    """Converts weights to timm's names and layouts.
 
     ``model.pool="mean"`` is timm's ``VisionTransformer(class_token=False, global_pool="avg", fc_norm=False)``.
 
     Args:
-        weights: flat dict of arrays or nodes; model: the `vit.ViT` that they are of.
+        weights: flat dict of arrays or nodes.
+        model: the `vit.ViT` that the weights belong to.
 
     Raises:
-        lwt.errors.ConfigError: timm's class has no such model: a hybrid, or fixed positions.
+        lwt.errors.ConfigError: timm's class does not support the model: a hybrid, or fixed positions.
     """
     if (model.stem, model.positions) != ("patches", "learned"):
         raise errors.ConfigError(
-            f"model.stem={model.stem!r}, model.positions={model.positions!r}: timm's ViT has only 'patches', 'learned'"
+            f"model.stem={model.stem!r}, model.positions={model.positions!r}: timm has only 'patches' and 'learned'"
         )
     ours = {name: np.asarray(linear.dense(w), np.float32) for name, w in weights.items()}
     named, table = {}, {ours: theirs for theirs, ours in TIMM.items()}
@@ -152,5 +153,5 @@ def _from_timm(arrays):
 
 
 def _without_batch(name, array):
-    """A class token [1 1 d] as [d], positions [1 n d] as [n d]."""
+    """Reshapes a class token [1 1 d] to [d], and positions [1 n d] to [n d]."""
     return array.reshape(-1) if name == TOKEN else array.reshape(array.shape[-2:])

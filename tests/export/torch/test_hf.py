@@ -1,4 +1,4 @@
-"""Folders of transformers: models with random weights give the same logits on both sides, both ways."""
+"""Models with random weights give the same logits in lwt and in transformers, in both directions."""
 
 import json
 import types
@@ -34,7 +34,7 @@ MARIAN = transformers.MarianConfig(
     **{"activation_function": "swish", "scale_embedding": True, "pad_token_id": 0, "decoder_start_token_id": 2},
     **{"eos_token_id": 3, "max_position_embeddings": 512},
 )
-CASES = {  # their class and config, and what of our model its data would say
+CASES = {  # class and config of transformers, and the fields of our model that depend on the data
     "bert": (transformers.BertModel, BERT, dict(vocabulary=V, head="none")),
     "bert, three segments": (transformers.BertModel, BERT_OF_3, dict(vocabulary=V, head="none")),
     "bert, classes": (transformers.BertForSequenceClassification, BERT, dict(vocabulary=V, head="classify", outputs=3)),
@@ -47,7 +47,7 @@ IMAGES = np.random.default_rng(0).normal(0, 1, (2, 8, 8, 3)).astype(np.float32)
 
 
 def randomised(model):
-    """A model of transformers with random biases and scales too."""
+    """Gives all parameters of a model of transformers random values, also biases and scales."""
     generator = np.random.default_rng(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -57,7 +57,7 @@ def randomised(model):
 
 
 def theirs(model):
-    """Logits or last states of a model of transformers, those of padding 0."""
+    """Logits or last states of a model of transformers; those of padding are 0."""
     ids, mask = torch.from_numpy(IDS), torch.from_numpy((SEGMENTS > 0).astype(np.int64))
     with torch.no_grad():
         if isinstance(model, transformers.ViTForImageClassification):
@@ -76,7 +76,7 @@ def theirs(model):
 
 
 def ours(model, weights):
-    """The same of a model of lwt."""
+    """The same for a model of lwt."""
     positions, segments = np.arange(6)[None].repeat(2, 0), (SEGMENTS > 0).astype(np.int32)
     batch = {"ids": IDS, "segments": SEGMENTS}
     if isinstance(model, vit.ViT):
@@ -88,8 +88,8 @@ def ours(model, weights):
     return np.asarray(found) * (segments[..., None] if found.ndim == 3 else 1)
 
 
-def opened(model, weights, labels=()):
-    """What `hf.write` reads of an opened run."""
+def source(model, weights, labels=()):
+    """A stand-in for an `experiment.Experiment` with the attributes that `hf.write` reads."""
     name = type(model).__name__.lower()
     config = ml_collections.ConfigDict({"model": {"name": name}, "task": {"name": "classify"}})
     return types.SimpleNamespace(config=config, model=model, weights=weights, labels=labels, tokenizer=None)
@@ -106,28 +106,28 @@ def test_equal_logits_both_ways(case, tmp_path):
     wanted = theirs(other)
     assert np.abs(wanted).max() > 0.5
     np.testing.assert_allclose(ours(model, weights), wanted, atol=TOLERANCE)
-    hf.write(opened(model, weights), tmp_path / "ours")
+    hf.write(source(model, weights), tmp_path / "ours")
     back = kind.from_pretrained(tmp_path / "ours").eval()
     for name, array in other.state_dict().items():
         np.testing.assert_array_equal(back.state_dict()[name].numpy(), array.numpy(), err_msg=name)
     np.testing.assert_array_equal(theirs(back), wanted)
 
 
-def test_a_run_goes_and_comes_back(tiny, untrained, tmp_path):
+def test_a_run_comes_back_unchanged(tiny, untrained, tmp_path):
     run = untrained(tiny(), tmp_path / "run")
     hf.write(run, tmp_path / "hf")
     assert (tmp_path / "hf/tokenizer.model").read_bytes() == run.tokenizer.path.read_bytes()
     with pytest.raises(errors.ConfigError, match="hf already holds something"):
         hf.write(run, tmp_path / "hf")
-    back = hf.convert(tmp_path / "hf", run, tmp_path / "back")
+    back = hf.convert(tmp_path / "hf", run, workdir=tmp_path / "back")
     assert back.weights.keys() == run.weights.keys() and back.tokenizer.fingerprint == run.tokenizer.fingerprint
     for name, w in run.weights.items():
         np.testing.assert_array_equal(back.weights[name], w, err_msg=name)
     with pytest.raises(errors.ConfigError, match="back already holds a run"):
-        hf.convert(tmp_path / "hf", run, tmp_path / "back")
+        hf.convert(tmp_path / "hf", run, workdir=tmp_path / "back")
     transformers.BertModel(BERT).save_pretrained(tmp_path / "bert")
     with pytest.raises(errors.ConfigError, match="bert holds a 'bert'; --base=.*run is a 'seq2seq'"):
-        hf.convert(tmp_path / "bert", run, tmp_path / "other")
+        hf.convert(tmp_path / "bert", run, workdir=tmp_path / "other")
     (tmp_path / "hf/model.safetensors").write_bytes(b"torn")
     with pytest.raises(errors.CheckpointError, match="hf/model.safetensors is damaged"):
         hf.read(tmp_path / "hf")
@@ -135,7 +135,7 @@ def test_a_run_goes_and_comes_back(tiny, untrained, tmp_path):
         hf.read(tmp_path / "none")
 
 
-def test_a_body_under_the_head_of_a_run(untrained, tmp_path):
+def test_a_body_gets_the_head_of_a_run(untrained, tmp_path):
     (tmp_path / "texts").mkdir()
     rows = [{"text": f"{'old new cold warm'.split()[i % 4]} {i}", "label": "no yes".split()[i % 2]} for i in range(40)]
     (tmp_path / "texts/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -148,13 +148,13 @@ def test_a_body_under_the_head_of_a_run(untrained, tmp_path):
     other = randomised(transformers.BertForPreTraining(transformers.BertConfig.from_dict(sizes)))
     other.save_pretrained(tmp_path / "hf")
     with pytest.raises(errors.CheckpointError, match="missing: head/classifier/.*unexpected: cls.predictions.bias"):
-        hf.convert(tmp_path / "hf", run, tmp_path / "without")
+        hf.convert(tmp_path / "hf", run, workdir=tmp_path / "without")
     narrow = r"head/classifier/kernel: \(8, 2\) instead of \(16, 2\)"  # the run's head under a wider body
     with pytest.raises(errors.CheckpointError, match=narrow):
-        hf.convert(tmp_path / "hf", run, tmp_path / "narrow", new_head=True)
+        hf.convert(tmp_path / "hf", run, workdir=tmp_path / "narrow", new_head=True)
     config.model.width = D
     wide = untrained(config, tmp_path / "wide")
-    made = hf.convert(tmp_path / "hf", wide, tmp_path / "made", new_head=True)
+    made = hf.convert(tmp_path / "hf", wide, workdir=tmp_path / "made", new_head=True)
     assert made.labels == ("no", "yes") and made.config.model.layers == 2
     np.testing.assert_array_equal(made.weights["head/classifier/kernel"], wide.weights["head/classifier/kernel"])
     states = made.model.clone(head="none", parent=None)
@@ -167,16 +167,16 @@ LIKE_HF = bert.Bert(V, embedding_norm=True, pooler=True)
 @pytest.mark.parametrize(
     "name, model, message",
     [
-        ("embbert", embbert.Embbert(V), "model.name='embbert' is none of Hugging Face's.*bert, seq2seq, vit"),
+        ("embbert", embbert.Embbert(V), "model.name='embbert' is not a model of Hugging Face.*bert, seq2seq, vit"),
         ("bert", bert.Bert(V), "model.embedding_norm=False should be True"),
         ("bert", LIKE_HF.clone(head="pretrain"), "model.head='pretrain' should be 'none' or 'classify'"),
-        ("bert", LIKE_HF.clone(sizes={"block_0/mlp": 3}), "model.sizes={'block_0/mlp': 3}: .* of one size"),
+        ("bert", LIKE_HF.clone(sizes={"block_0/mlp": 3}), "model.sizes={'block_0/mlp': 3}: .* have one size"),
         ("bert", LIKE_HF.clone(attention=linear.Attention), "model.attention should be 'softmax'"),
         ("seq2seq", seq2seq.Seq2Seq(V, pre_norm=True), "model.pre_norm=True should be False for 'marian'"),
         ("vit", vit.ViT(pool="mean"), "model.pool='mean' should be 'token'"),
     ],
 )
-def test_models_that_hugging_face_has_not(name, model, message):
+def test_models_that_hugging_face_does_not_support(name, model, message):
     with pytest.raises(errors.ConfigError, match=message):
         configs.of_model(name, model)
 
@@ -191,13 +191,13 @@ def test_models_that_hugging_face_has_not(name, model, message):
         ({"activation_function": "relu6"}, "activation_function='relu6'; did you mean 'relu'"),
     ],
 )
-def test_models_that_lwt_has_not(change, message):
+def test_models_that_lwt_does_not_support(change, message):
     config = {key: value for key, value in {**MARIAN.to_dict(), **change}.items() if value is not None}
     with pytest.raises(errors.CheckpointError, match=f"config.json.*{message}"):
         configs.to_section(config, where="config.json")
 
 
-def test_what_a_marian_file_may_say_twice():
+def test_copies_in_a_marian_file():
     table, layout = np.ones((V, D), np.float32), names.LAYOUTS["seq2seq"]
     positions = transformers.MarianMTModel(MARIAN).model.encoder.embed_positions.weight.numpy()
     copies = {
@@ -212,7 +212,7 @@ def test_what_a_marian_file_may_say_twice():
             layouts.from_hf({"model.shared.weight": table, **copies, name: array + 1}, layout, where="file")
 
 
-def test_labels_are_those_of_the_run(tmp_path):
+def test_labels_come_from_the_run(tmp_path):
     model = vit.ViT(outputs=2, image_size=8, patch=4, width=8, layers=1, heads=1, hidden=8)
     config = configs.of_model("vit", model, labels=("no", "yes"), task="classify_images")
     found = transformers.ViTConfig.from_dict(config)

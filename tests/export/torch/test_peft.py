@@ -1,4 +1,4 @@
-"""Adapters go to PEFT and come back: the same logits on the same base, and the same weights to the bit."""
+"""An adapter in PEFT gives the same logits on the same base, and comes back with the same weights to the bit."""
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +24,8 @@ peft = pytest.importorskip("peft", reason="needs peft (the extra `test`)")
 TOLERANCE = 1e-5
 IDS = np.array([[2, 9, 30, 4, 17, 3], [2, 7, 40, 3, 8, 5]])
 IMAGES = np.random.default_rng(0).normal(0, 1, (4, 8, 8, 3)).astype(np.float32)
-FACES = ("ant", "bee", "cat")
-KERNELS = (
-    r"encoder/.*(query|out|fc1)/kernel|decoder/.*(cross_attention/value|fc2)/kernel"  # they read channels, or write
-)
+# Some of these kernels read channels, others write them.
+KERNELS = r"encoder/.*(query|out|fc1)/kernel|decoder/.*(cross_attention/value|fc2)/kernel"
 CASES = {
     "rslora": {"name": "lora", "rank": 4, "alpha": 6.0, "scaling": "rslora", "dropout": 0.1},
     "dora, patterns": {
@@ -41,17 +39,17 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def translator(tiny, untrained, tmp_path_factory):
-    """A run of a translator, its logits by weights, and the folder that transformers reads."""
+    """A translator's run, its function from weights to logits, and the folder that transformers reads."""
     folder = tmp_path_factory.mktemp("runs")
-    bundle.write(untrained(tiny(), folder / "run"), folder / "base")  # a bundle is opened faster than a run
-    opened = experiment.load(folder / "base")
-    hf.write(opened, folder / "base-hf")
-    return opened, logits_of(opened), folder / "base-hf"
+    bundle.write(untrained(tiny(), folder / "run"), folder / "base")  # a bundle opens faster than a run
+    source = experiment.load(folder / "base")
+    hf.write(source, folder / "base-hf")
+    return source, logits_of(source), folder / "base-hf"
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
-    """A run of a ViT, its logits by weights, and the folder of transformers that it was made of."""
+    """A ViT's run, its function from weights to logits, and the folder of transformers it was made from."""
     folder = tmp_path_factory.mktemp("runs")
     torch.manual_seed(0)
     sizes = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
@@ -64,22 +62,22 @@ def classifier(tmp_path_factory):
     path, own = folder / "base-hf/model.safetensors", config_file.load("configs/vit.py:smoke=true")
     with own.unlocked():
         own.precision = "float32"
-    public.convert(own, path, str(folder / "run"), names=("ant", "bee", "cat"))
+    public.convert(own, path, workdir=str(folder / "run"), names=("ant", "bee", "cat"))
     bundle.write(experiment.load(folder / "run"), folder / "base")
-    opened = experiment.load(folder / "base")
-    return opened, logits_of(opened), folder / "base-hf"
+    source = experiment.load(folder / "base")
+    return source, logits_of(source), folder / "base-hf"
 
 
-def logits_of(opened):
-    """``weights -> logits`` of a run's model, for `IDS` from and to, or for `IMAGES`."""
+def logits_of(source):
+    """The function ``weights -> logits`` of a run's model, with `IDS` as source and target, or for `IMAGES`."""
     ones, positions = np.ones_like(IDS), np.arange(IDS.shape[1])[None].repeat(len(IDS), 0)
     batch = {"source": IDS, "source_segments": ones, "source_positions": positions}
     batch |= {"inputs": IDS, "target_segments": ones, "target_positions": positions, "image": IMAGES}
-    return jax.jit(lambda w: opened.model.apply({"params": trees.unflatten(w)}, jax.tree.map(jnp.asarray, batch)))
+    return jax.jit(lambda w: source.model.apply({"params": trees.unflatten(w)}, jax.tree.map(jnp.asarray, batch)))
 
 
 def theirs(model):
-    """The same of a model of transformers, adapted or not."""
+    """The same for a model of transformers, adapted or not."""
     with torch.no_grad():
         if model.config.model_type == "vit":
             return model(pixel_values=torch.from_numpy(IMAGES).permute(0, 3, 1, 2)).logits.numpy()
@@ -106,7 +104,7 @@ def test_peft_and_lwt_give_the_same_logits_and_the_adapter_comes_back(case, tran
     wanted = theirs(peft.PeftModel.from_pretrained(model, tmp_path / "adapter").eval())
     np.testing.assert_allclose(logits(run.weights), wanted, atol=TOLERANCE)
     assert np.abs(wanted - logits(base.weights)).max() > 0.1
-    again = border.convert(tmp_path / "adapter", base, tmp_path / "again")
+    again = border.convert(tmp_path / "adapter", base, workdir=tmp_path / "again")
     found, _ = again.stored()
     for name, leaf in run.stored()[0].items():
         np.testing.assert_array_equal(found[name], leaf, err_msg=name)
@@ -134,7 +132,7 @@ def test_what_peft_trained_runs_in_lwt(classifier, tmp_path):
     wanted = theirs(model)
     assert np.abs(wanted - before).max() > 0.1
     model.save_pretrained(tmp_path / "adapter")
-    run = border.convert(tmp_path / "adapter", base, tmp_path / "run")
+    run = border.convert(tmp_path / "adapter", base, workdir=tmp_path / "run")
     np.testing.assert_allclose(logits(run.weights), wanted, atol=TOLERANCE)
     assert run.labels == ("ant", "bee", "cat") and run.config.init_from == base.workdir
     border.write(run, tmp_path / "back")
@@ -142,7 +140,7 @@ def test_what_peft_trained_runs_in_lwt(classifier, tmp_path):
     assert found.keys() == made.keys() and all(np.array_equal(found[name], made[name]) for name in made)
 
 
-def test_a_change_of_low_rank_goes_as_lora(translator, tmp_path):
+def test_a_low_rank_change_is_written_as_lora(translator, tmp_path):
     base, logits, folder = translator
     run = adapted(base, tmp_path / "run", {"name": "lora", "rank": 2, "scaling": "one", "start": "pissa"})
     with pytest.raises(errors.ConfigError, match="reparam.name='lora' with start='pissa'.*--as_lora"):
@@ -153,7 +151,7 @@ def test_a_change_of_low_rank_goes_as_lora(translator, tmp_path):
     np.testing.assert_allclose(logits(run.weights), wanted, atol=TOLERANCE)
 
 
-def test_what_peft_has_not(translator, tmp_path):
+def test_adapters_that_peft_does_not_support(translator, tmp_path):
     base, _, _ = translator
     for name in ("singlora", "quantize", "prune"):
         with pytest.raises(errors.ConfigError, match=f"run has reparam.name='{name}'.*--as_lora"):
@@ -163,7 +161,7 @@ def test_what_peft_has_not(translator, tmp_path):
     section, table = {"name": "lora", "rank": 2, "targets": "embed/.*"}, "embed/embedding"
     leaves = compose.build(section).init(jax.random.key(0), base.weights)
     run = new_run.adapt(base, tmp_path / "table", reparam=section, adapter=leaves)
-    with pytest.raises(errors.ConfigError, match=f"'{table}' is adapted, .*but for the output layer"):
+    with pytest.raises(errors.ConfigError, match=f"'{table}' is adapted, .*except the output layer"):
         border.write(run, tmp_path / "adapter")
     bias = "encoder/layer_0/mlp/fc1/bias"
     options = {"reparam": {**section, "targets": ".*fc2/kernel"}, "trained": {bias: base.weights[bias]}}
@@ -178,16 +176,16 @@ def test_what_peft_has_not(translator, tmp_path):
     [
         ({"peft_type": "IA3"}, "peft_type='IA3' should be 'LORA'"),
         ({"bias": "all"}, "bias='all' should be 'none'"),
-        ({"lora_bias": True}, "lora_bias=True is nothing that lwt has"),
+        ({"lora_bias": True}, "lora_bias=True is not supported by lwt"),
         ({"init_lora_weights": "olora"}, "init_lora_weights='olora' has changed the base"),
         ({"r": None}, "has no key r"),
     ],
 )
-def test_what_lwt_has_not(change, message):
+def test_configs_that_lwt_does_not_support(change, message):
     config = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none", **change}
     config = {key: value for key, value in config.items() if value is not None}
     with pytest.raises(errors.CheckpointError, match=f"file.*{message}"):
-        peft_configs.to_section(config, {"x/kernel": "x"}, {"x/kernel": 4}, where="file")
+        peft_configs.to_section(config, {"x/kernel": "x"}, ranks={"x/kernel": 4}, where="file")
 
 
 def test_folders_that_do_not_fit(translator, tmp_path):
@@ -205,8 +203,8 @@ def test_folders_that_do_not_fit(translator, tmp_path):
         arrays = {border.PREFIX + key: np.zeros(shape, np.float32) for key, shape in shapes.items()}
         safetensors.numpy.save_file(arrays, tmp_path / name / border.WEIGHTS)
         with pytest.raises(errors.CheckpointError, match=message):
-            border.convert(tmp_path / name, base, tmp_path / "run")
+            border.convert(tmp_path / name, base, workdir=tmp_path / "run")
     (tmp_path / "wide" / border.WEIGHTS).unlink()
     with pytest.raises(errors.CheckpointError, match=f"wide/{border.WEIGHTS} cannot be read"):
-        border.convert(tmp_path / "wide", base, tmp_path / "run")
+        border.convert(tmp_path / "wide", base, workdir=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""Public checkpoints: files of both layouts, with random weights, give timm's logits."""
+"""Public checkpoints of both layouts, with random weights, give timm's logits."""
 
 import re
 
@@ -44,7 +44,7 @@ def normal(seed, *shape):
 
 
 def theirs(side=8, **options):
-    """timm's model, with random weights, biases and scales too."""
+    """timm's model with random weights, also biases and scales."""
     model = torch_timm.vision_transformer.VisionTransformer(
         img_size=side, patch_size=4, embed_dim=16, depth=2, num_heads=2, mlp_ratio=2, num_classes=3, **options
     ).eval()
@@ -54,7 +54,7 @@ def theirs(side=8, **options):
 
 
 def compare(weights, model, other):
-    """The logits of both on images with the model's size."""
+    """Compares the logits of both models on images of the model's size."""
     images = normal(99, 2, model.image_size, model.image_size, 3)
     ours = jax.jit(lambda w: model.apply({"params": trees.unflatten(w)}, {"image": jnp.asarray(images)}))(weights)
     with torch.no_grad():
@@ -65,7 +65,7 @@ def compare(weights, model, other):
 
 @pytest.fixture
 def released(tmp_path):
-    """A file of the original release; ``released(change)`` has other arrays too, or None for those to leave out."""
+    """``released(change)`` writes a file of the original release; `change` adds arrays, or drops a None."""
 
     def write(change=None):
         arrays = {name: normal(i, *shape) for i, (name, shape) in enumerate(RELEASE.items())} | (change or {})
@@ -101,7 +101,7 @@ def test_the_original_release_as_timm_reads_it(released):
     compare(public.load(path, MODEL), MODEL, other)
 
 
-def test_another_image_size_as_timm_has_it(tmp_path):
+def test_another_image_size_as_in_timm(tmp_path):
     path, larger = tmp_path / "model.safetensors", theirs(side=20)
     state = theirs().state_dict()
     safetensors.numpy.save_file({name: w.numpy() for name, w in state.items()}, path)
@@ -123,7 +123,7 @@ def test_resizing(old, new, token):
     assert public.resized(table, old, token=token) is table
 
 
-def test_nothing_is_passed_over(released, tmp_path):
+def test_files_that_do_not_fit_are_refused(released, tmp_path):
     for change, model, message in (
         ({"Transformer/encoderblock_1/LayerNorm_2/bias": None}, MODEL, "missing: block_1/mlp_norm/bias$"),
         ({"pre_logits/kernel": normal(0, 16, 16)}, MODEL, "unexpected: pre_logits/kernel$"),
@@ -152,33 +152,33 @@ def test_nothing_is_passed_over(released, tmp_path):
 
 def test_a_checkpoint_becomes_a_run(released, small, tmp_path):
     path, workdir = released(), str(tmp_path / "run")
-    public.convert(small, path, workdir, names=("ant", "bee", "cat"))
-    opened = experiment.load(workdir)
+    public.convert(small, path, workdir=workdir, names=("ant", "bee", "cat"))
+    source = experiment.load(workdir)
     wanted = public.load(path, MODEL)
-    assert opened.step == 0 and opened.weights.keys() == wanted.keys()
-    assert all(np.array_equal(opened.weights[name], w) for name, w in wanted.items())
+    assert source.step == 0 and source.weights.keys() == wanted.keys()
+    assert all(np.array_equal(source.weights[name], w) for name, w in wanted.items())
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
     PIL.Image.fromarray(pixels).save(tmp_path / "image.png")
     image = jnp.asarray(pixels[None] / 127.5 - 1, jnp.float32)
     logits = MODEL.apply({"params": trees.unflatten(wanted)}, {"image": image})
-    assert opened.predict([str(tmp_path / "image.png")]) == [("ant", "bee", "cat")[int(logits.argmax())]]
-    assert public.write(tmp_path / "back.safetensors", opened) == trees.count(wanted)
+    assert source.predict([str(tmp_path / "image.png")]) == [("ant", "bee", "cat")[int(logits.argmax())]]
+    assert public.write(source, tmp_path / "back.safetensors") == trees.count(wanted)
     again = public.load(tmp_path / "back.safetensors", MODEL)
     assert all(np.array_equal(again[name], w) for name, w in wanted.items())
     with pytest.raises(errors.ConfigError, match="already holds a run"):
-        public.convert(small, path, workdir)
+        public.convert(small, path, workdir=workdir)
 
 
 def test_a_new_head_and_classes_by_number(released, small, tmp_path):
     path = released({"pre_logits/kernel": normal(0, 16, 16), "pre_logits/bias": normal(1, 16)})
-    weights = public.convert(small, path, str(tmp_path / "new"), names=("yes", "no"), new_head=True)
+    weights = public.convert(small, path, workdir=str(tmp_path / "new"), names=("yes", "no"), new_head=True)
     assert weights["head/kernel"].shape == (16, 2) and not weights["head/kernel"].any()
     assert experiment.load(str(tmp_path / "new")).labels == ("yes", "no")
-    public.convert(small, released(), str(tmp_path / "numbers"))
+    public.convert(small, released(), workdir=str(tmp_path / "numbers"))
     assert experiment.load(str(tmp_path / "numbers")).labels == ("0", "1", "2")
     assert (tmp_path / "numbers" / supervised.LABELS).exists()
     with pytest.raises(errors.ConfigError, match="needs the names of its classes"):
-        public.convert(small, path, str(tmp_path / "other"), new_head=True)
+        public.convert(small, path, workdir=str(tmp_path / "other"), new_head=True)
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_configs_of_something_else(key, value, released, small, tmp_path):
     with small.unlocked():
         small.update_from_flattened_dict({key: value})
     with pytest.raises(errors.ConfigError, match=f"{key}='{value}' should be"):
-        public.convert(small, released(), str(tmp_path / "run"))
+        public.convert(small, released(), workdir=str(tmp_path / "run"))
