@@ -1,10 +1,10 @@
-"""Writes a trained run for somewhere else: one flag names the target, the others are the target's own.
+"""Exports a trained run: one flag names the target, the others are the target's own.
 
-    python export.py --target=bundle --workdir=runs/mt --out=mt-bundle                         # a folder to hand on
-    python export.py --target=safetensors --workdir=runs/snips --out=snips.safetensors         # integers, one file
-    python export.py --target=litert --workdir=runs/snips --out=snips.tflite --format=dynamic  # phone and desktop
-    python export.py --target=onnx --workdir=runs/snips --out=snips.onnx                       # the same, for others
-    python export.py --target=litert-translate --workdir=runs/mt --out=phone                   # encoder, decode step
+    python export.py --target=bundle --workdir=runs/mt --out=mt-bundle                         # a folder to share
+    python export.py --target=safetensors --workdir=runs/snips --out=snips.safetensors         # one file of integers
+    python export.py --target=litert --workdir=runs/snips --out=snips.tflite --format=dynamic  # phones and desktops
+    python export.py --target=onnx --workdir=runs/snips --out=snips.onnx                       # the same for ONNX
+    python export.py --target=litert-translate --workdir=runs/mt --out=phone                   # encoder, decoding step
     python export.py --target=c --workdir=runs/snips --out=firmware --budget=565000            # microcontroller
     python export.py --target=litert --help
 
@@ -18,7 +18,7 @@ import sys
 from lwt import errors
 from lwt.machine import command_line
 
-TARGETS = {  # module, and flags of it
+TARGETS = {  # module, and flags that it is given
     "bundle": ("lwt.export.bundle",),
     "c": ("lwt.export.c",),
     "litert": ("lwt.export.phone.classify", "--runtime=litert"),

@@ -1,4 +1,4 @@
-"""export.py hands its other flags to the program of the target that one of them names."""
+"""export.py runs the program of its target with all other flags."""
 
 import importlib.util
 import pathlib
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 @pytest.fixture
 def started(monkeypatch):
-    """``started(*flags) -> (module, flags)``: what export.py would run."""
+    """``started(*flags)`` gives the module and the flags that export.py would run."""
 
     def started(*flags):
         runs = []
@@ -27,7 +27,7 @@ def started(monkeypatch):
     return started
 
 
-def test_the_other_flags_are_the_target_s(started):
+def test_other_flags_go_to_the_target(started):
     assert started("--target=c", "--workdir=a", "--budget", "9") == ("lwt.export.c", ["--workdir=a", "--budget", "9"])
     assert started("--out=x", "--target", "litert") == ("lwt.export.phone.classify", ["--runtime=litert", "--out=x"])
     for name, *_ in export.TARGETS.values():
@@ -44,14 +44,14 @@ def test_the_other_flags_are_the_target_s(started):
         ),
     ],
 )
-def test_a_target_that_there_is_not(started, capsys, flags, message):
+def test_unknown_targets_are_refused(started, capsys, flags, message):
     with pytest.raises(SystemExit) as ended:
         started(*flags)
     assert ended.value.code == 2 and message in capsys.readouterr().err
 
 
-def test_a_target_s_program_runs(tmp_path):
-    """From a shell: its flags are known, and its errors are one line."""
+def test_the_program_of_a_target_runs(tmp_path):
+    """From a shell it knows its flags and reports errors in one line."""
     command = [sys.executable, "export.py", "--target=safetensors", f"--workdir={tmp_path}", "--format=int4"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 2 and ended.stderr.startswith("error: ") and str(tmp_path) in ended.stderr

@@ -1,4 +1,4 @@
-"""Ranges of what meets the weights of a model, from records: the limits of statically rounded activations."""
+"""Measures the ranges of linear layers' inputs: the limits of statically rounded activations."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,31 +9,31 @@ from lwt.layers import listen
 RECORDS = 256
 
 
-def limits(opened, *, records=RECORDS, percentile=100.0, data=""):
-    """``{"NAME/limit": float32 scalar}`` of every kernel NAME of a linear layer, as `reparam/quantize.py` takes them.
+def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
+    """``{"NAME/limit": float32 scalar}`` for every kernel NAME of a linear layer, in the form of `reparam/quantize.py`.
 
-    The limit is that percentile over the tokens (or patches, or places of an image) of max |x|, x being what one of
-    them gives to the layer; padding is left out. At 100 nothing of the calibration is clipped; below it, the tokens
-    beyond are, and the others are rounded more finely.
+    The limit is a percentile, over tokens (or patches, or pixels), of max |x|, where x is one token's input to the
+    layer; padding is left out. At 100 nothing in the calibration data is clipped; a lower percentile clips the tokens
+    beyond it and rounds the others more finely.
 
     Args:
-        opened: an `experiment.Experiment`.
-        records: so many are taken; 0: all.
+        experiment: an `experiment.Experiment`.
+        records: the number of records; 0: all.
         percentile: above 0, up to 100.
-        data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
+        data: ``KIND:NAME@SPLIT``; "": the run's validation set.
 
     Raises:
-        lwt.errors.ConfigError: the percentile is out of its range.
+        lwt.errors.ConfigError: the percentile is out of range.
     """
     if not 0 < percentile <= 100:
         raise errors.ConfigError(f"--percentile={percentile:g} should be above 0 and up to 100")
-    names = [name for name in opened.weights if name.endswith("/kernel")]
+    names = [name for name in experiment.weights if name.endswith("/kernel")]
 
     def largest(x, real):
         return jnp.abs(x).max(-1), real
 
-    batches, seen = opened.batches(data, limit=records), {}
-    for _, summaries in listen.summaries(opened.model, opened.weights, batches, names=names, summary=largest):
+    batches, seen = experiment.batches(data, limit=records), {}
+    for _, summaries in listen.summaries(experiment.model, experiment.weights, batches, names=names, summary=largest):
         for name, (sizes, real) in summaries.items():
             seen.setdefault(name, []).append(sizes[real])
     return {

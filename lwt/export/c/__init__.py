@@ -1,1 +1,1 @@
-"""From a trained text classifier to C for a microcontroller: weights, tokenizer, engine, tests and a report."""
+"""Writes a trained text classifier as C for a microcontroller: weights, tokenizer, engine, tests and a report."""

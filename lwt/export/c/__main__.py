@@ -1,10 +1,10 @@
-"""A trained classifier of texts as C for a microcontroller.
+"""Writes a trained text classifier as C for a microcontroller.
 
     python -m lwt.export.c --workdir=runs/snips --out=firmware
     python -m lwt.export.c --workdir=runs/snips --out=firmware --activations=int8 --budget=502908
     make -C firmware test
 
-The last line is the report as JSON, also in the folder's report.json; docs/microcontroller.md explains it.
+Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
 """
 
 from absl import flags
@@ -17,19 +17,15 @@ from lwt.runs import experiment
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    command_line.report(
-        {
-            "folder": values.out,
-            **export.export(opened, values.out, activations=values.activations, budget=values.budget),
-        }
-    )
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    report = export.export(source, values.out, activations=values.activations, budget=values.budget)
+    command_line.report({"folder": values.out, **report})
 
 
 if __name__ == "__main__":  # flags belong to the program
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", None, "The folder to write.")
-    flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "What the states of the positions are rounded to.")
-    flags.DEFINE_integer("budget", None, "Bytes that flash and RAM together may take; more is an error.", lower_bound=1)
+    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
+    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
+    flags.DEFINE_string("out", None, "Folder to write.")
+    flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
+    flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)
     command_line.run(main, required=["workdir", "out"])

@@ -1,4 +1,4 @@
-"""BERT-shaped encoders in C: BERT(2MB), BERT+NE, BERT+EA, BERT+NE+EA, BERT-Tiny."""
+"""Writes BERT-shaped encoders in C: BERT(2MB), BERT+NE, BERT+EA, BERT+NE+EA, BERT-Tiny."""
 
 from lwt import errors
 from lwt.export.c import parts
@@ -10,7 +10,7 @@ def network(model, source):
     """The `parts.Network` of a `bert.Bert`.
 
     Raises:
-        lwt.errors.ConfigError: it has an attention that the engine does not know, or layers of different sizes.
+        lwt.errors.ConfigError: the engine does not support its attention, or its layers have different sizes.
     """
     efficient = parts.require_attention(model, "softmax", "efficient") == "efficient"
     if model.sizes:
@@ -38,7 +38,7 @@ def network(model, source):
     }
 
     def macs(tokens):
-        """Multiplications of weights and activations for a text of so many tokens."""
+        """Multiplications of weights and activations for a text of `tokens` tokens."""
         last = 1 if model.pool == "first" else tokens
         keys = 0 if efficient else 2 * width**2 * tokens * model.layers
         row = 2 * width**2 + 2 * tokens * width + 2 * width * hidden

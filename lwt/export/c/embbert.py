@@ -1,4 +1,4 @@
-"""EmbBERT in C: its constants, shape and cost."""
+"""Writes EmbBERT in C: its constants, shape and cost."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def network(model, source):
     """The `parts.Network` of an `embbert.Embbert`.
 
     Raises:
-        lwt.errors.ConfigError: it has another attention than the efficient one.
+        lwt.errors.ConfigError: its attention is not the efficient one.
     """
     parts.require_attention(model, "efficient")
     factors = _factors(model, source)
@@ -29,7 +29,7 @@ def network(model, source):
     }
 
     def macs(tokens):
-        """Multiplications of weights and activations for a text of so many tokens."""
+        """Multiplications of weights and activations for a text of `tokens` tokens."""
         last = 1 if model.pool == "first" else tokens
         row = 2 * width**2 + 2 * tokens * width + inner * (model.kernel_size + width)
         head = model.features * model.outputs
@@ -53,10 +53,10 @@ def _factors(model, source):
     """``{block: (λ of attention, λ of convolution)}``."""
     ends = [f"{path}{end}" for path in embbert.PATHS for end in ([""] if model.collapsed else ["_query", "_key"])]
     names = [f"block_{i}/difference/{end}" for i in range(model.layers) for end in ends]
-    found = {name: source.value(name) for name in names}
+    factors = {name: source.value(name) for name in names}
     if not model.collapsed:
-        found = trees.flatten(embbert.collapse(trees.unflatten(found)))
+        factors = trees.flatten(embbert.collapse(trees.unflatten(factors)))
     return {
-        f"block_{i}": [np.float32(found[f"block_{i}/difference/{path}"]) for path in embbert.PATHS]
+        f"block_{i}": [np.float32(factors[f"block_{i}/difference/{path}"]) for path in embbert.PATHS]
         for i in range(model.layers)
     }

@@ -1,4 +1,4 @@
-"""Embedder, and Embedder + Conv, in C."""
+"""Writes Embedder, with or without its convolution, in C."""
 
 from lwt.export.c import parts
 
@@ -20,7 +20,7 @@ def network(model, source):
     }
 
     def macs(tokens):
-        """Multiplications of weights and activations for a text of so many tokens."""
+        """Multiplications of weights and activations for a text of `tokens` tokens."""
         wanted = 1 if model.pool == "first" else tokens
         row = (2 * model.reduced + model.kernel_size) * model.width
         return row * wanted + model.features * model.outputs

@@ -1,4 +1,4 @@
-"""A Cortex-M4F that runs the firmware's functions, by Unicorn: an access outside of flash and RAM stops it."""
+"""Emulates a Cortex-M4F that runs the firmware's functions, with Unicorn; an access outside flash and RAM stops it."""
 
 import collections
 import importlib.util
@@ -10,8 +10,8 @@ from lwt import errors
 
 FLASH, FLASH_BYTES = 0x0800_0000, 1 << 20
 RAM, RAM_BYTES = 0x2000_0000, 192 << 10
-INPUT, INPUT_BYTES = 0x6000_0000, 1 << 16  # the texts and logits of the caller
-RETURN = FLASH + FLASH_BYTES - 4  # where the called function returns to, and the emulator stops
+INPUT, INPUT_BYTES = 0x6000_0000, 1 << 16  # texts and logits of the caller
+RETURN = FLASH + FLASH_BYTES - 4  # address the called function returns to; the emulator stops there
 PATTERN = 0xA5
 
 
@@ -25,7 +25,7 @@ class Board:
 
     Args:
         elf: a `toolchain.Elf`.
-        outputs: logits of the model.
+        outputs: number of logits.
 
     Raises:
         lwt.errors.ConfigError: Unicorn is not installed, or the firmware does not fit.
@@ -33,7 +33,7 @@ class Board:
 
     def __init__(self, elf, *, outputs):
         if not available():
-            raise errors.ConfigError("the emulator is not installed: pip install 'lwt[c]'")
+            raise errors.ConfigError("the emulator is not installed; pip install 'lwt[c]'")
         import unicorn
         from unicorn import arm_const
 
@@ -50,16 +50,11 @@ class Board:
         start, size = self._stack
         machine.mem_write(start, bytes([PATTERN]) * size)
 
-    def classify(self, first, second=None, *, limit=0):
-        """The class of a text (or of two), and its logits.
-
-        Args:
-            first: the text.
-            second: the other of a pair.
-            limit: instructions after which to stop; 0: none.
+    def classify(self, first, second=None):
+        """Classifies a text, or a pair of texts; returns ``(class, logits [outputs])``.
 
         Raises:
-            lwt.errors.ConfigError: the program reads or writes outside of its memory, or its stack overflows.
+            lwt.errors.ConfigError: the program accesses an address outside its memory, or its stack overflows.
             lwt.errors.DataError: the texts do not fit into the board's input.
         """
         address, places = INPUT + INPUT_BYTES // 2, []
@@ -74,15 +69,18 @@ class Board:
             self._machine.mem_write(address, data)
             places.append(address)
             address += len(data)
-        best = self._call("lwt_classify", self._symbols["lwt_firmware_arena"], *places, INPUT, limit=limit)
+        best = self._call("lwt_classify", self._symbols["lwt_firmware_arena"], *places, INPUT)
         return best, np.frombuffer(bytes(self._machine.mem_read(INPUT, 4 * self._outputs)), np.float32)
 
     def count(self, first, second=None):
-        """Instructions that a text takes, those of an IT block whose condition does not hold among them."""
+        """Counts the instructions for a text, including those of an IT block whose condition is false."""
         executed = []
-        note = lambda _, address, size, __: executed.append((address, size))  # noqa: E731
+
+        def note(machine, address, size, data):
+            executed.append((address, size))
+
         hook = self._machine.hook_add(self._unicorn.UC_HOOK_BLOCK, note)
-        self._machine.ctl_flush_tb()  # code that was translated without the hook
+        self._machine.ctl_flush_tb()  # drops code that was translated without the hook
         self.classify(first, second)
         self._machine.hook_del(hook)
         self._machine.ctl_flush_tb()
@@ -90,22 +88,20 @@ class Board:
         return sum(times * self._instructions(*block) for block, times in blocks.items())
 
     def self_test(self):
-        """How many of the golden vectors the device fails."""
-        return self._call("lwt_self_test", self._symbols["lwt_firmware_arena"], INPUT, limit=0)
-
-    def returns_within(self, instructions, first, second=None):
-        """Whether a text is answered within so many instructions."""
-        self.classify(first, second, limit=instructions)
-        return self._machine.reg_read(self._registers.UC_ARM_REG_PC) == RETURN
+        """The number of golden vectors that the device fails."""
+        return self._call("lwt_self_test", self._symbols["lwt_firmware_arena"], INPUT)
 
     def stack_used(self):
-        """Bytes of the stack that were ever written to."""
+        """Bytes of the stack that have been written to."""
         start, size = self._stack
         data = bytes(self._machine.mem_read(start, size))
         return len(data.lstrip(bytes([PATTERN])))
 
     def _instructions(self, address, size):
-        """Of a block of code: what begins with 11101, 11110 or 11111 has two halfwords (ARMv7-M, section A5.1)."""
+        """Counts the instructions of a block of code.
+
+        Those that begin with 11101, 11110 or 11111 have two halfwords (ARMv7-M, section A5.1).
+        """
         halves = struct.unpack(f"<{size // 2}H", self._machine.mem_read(address, size))
         count, at = 0, 0
         while at < len(halves):
@@ -113,15 +109,15 @@ class Board:
             count += 1
         return count
 
-    def _call(self, name, *arguments, limit):
-        """Runs a function until it returns; its result."""
+    def _call(self, name, *arguments):
+        """Runs a function until it returns; returns its result."""
         names, machine = self._registers, self._machine
         for i, value in enumerate(arguments):
             machine.reg_write(getattr(names, f"UC_ARM_REG_R{i}"), value)
         machine.reg_write(names.UC_ARM_REG_SP, sum(self._stack))
         machine.reg_write(names.UC_ARM_REG_LR, RETURN | 1)
         try:
-            machine.emu_start(self._symbols[name] | 1, RETURN, count=limit)
+            machine.emu_start(self._symbols[name] | 1, RETURN)
         except self._unicorn.UcError as error:
             at = machine.reg_read(names.UC_ARM_REG_PC)
             raise errors.ConfigError(f"{name} stops at {at:#x} on the emulated Cortex-M4F: {error}") from error

@@ -1,4 +1,4 @@
-"""Writes the folder: sources, weights, tables, golden vectors, README and report."""
+"""Writes an exported folder: sources, weights, tables, golden vectors, README and report."""
 
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ from lwt.models import embedder as embedder_model
 
 SOURCES = pathlib.Path(__file__).parent / "source"
 ACTIVATIONS = ("fp16", "int8")
-TOLERANCES = {"fp16": 0.02, "int8": 0.1}  # of the self-test: of the largest logit
+TOLERANCES = {"fp16": 0.02, "int8": 0.1}  # of the self-test, relative to the largest logit
 NETWORKS = {
     embbert_model.Embbert: embbert.network,
     embedder_model.Embedder: embedder.network,
@@ -23,75 +23,75 @@ COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "tokenizer.h", "tokenizer.c", "lwt.h", "lwt.c"),
     *("golden.h", "golden.c", "main.c", "firmware.c", "cortex_m4.ld", "README.md"),
 )
-PROGRAMS = ("main.c", "firmware.c")  # every other source belongs to both
+PROGRAMS = ("main.c", "firmware.c")  # all other sources belong to both programs
 REPORT = "report.json"
 DEVICE_BYTES = emulator.FLASH_BYTES + emulator.RAM_BYTES
-ANY = 1 << 30  # bytes, where no limit is meant
+UNLIMITED = 1 << 30  # bytes
 
 
-def export(opened, out, *, activations="fp16", budget=None):
+def export(experiment, out, *, activations="fp16", budget=None):
     """Writes a run as C; the folder appears whole or not at all.
 
-    Where there is a compiler for the device, the firmware is linked, and the report has the sizes of all its parts;
-    with an emulator, also its stack and its instructions.
+    With a compiler for the device, the firmware is linked, and the report has the size of each part; with an emulator,
+    also the stack and the number of instructions.
 
     Args:
-        opened: an `experiment.Experiment` of a classifier (or of a regression) of texts.
-        out: the folder; one that this function has written before is replaced.
-        activations: "fp16" or "int8": what the states of the positions are rounded to.
-        budget: bytes that flash and RAM together may take; None: as many as the device has.
+        experiment: an `experiment.Experiment` of a text classifier or text regression.
+        out: the folder; an earlier export there is replaced.
+        activations: "fp16" or "int8": the type that states between the layers are rounded to.
+        budget: most bytes of flash and RAM together; None: the memory of the device.
 
     Returns:
         The report, as in the folder's ``report.json``.
 
     Raises:
-        lwt.errors.ConfigError: the model cannot be written as C, does not fit into the budget, or there is no compiler
-            to say whether it does; or the folder is something else's.
+        lwt.errors.ConfigError: the engine does not support the model; or it exceeds the budget; or no compiler is there
+            to check the budget; or the folder holds something else.
     """
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
     with folders.new(out, marker=REPORT) as folder:
-        network = write(opened, folder, activations=activations, budget=budget)
-        report = measure(folder, opened, network, budget=budget)
-        names = {"model": network.name, "activations": activations, "checkpoint": opened.step}
-        report = {**names, "classes": list(opened.labels), **report}
+        network = write(experiment, folder, activations=activations, budget=budget)
+        report = measure(folder, experiment, network=network, budget=budget)
+        names = {"model": network.name, "activations": activations, "checkpoint": experiment.step}
+        report = {**names, "classes": list(experiment.labels), **report}
         files.write_json(folder / REPORT, report)
     return report
 
 
-def write(opened, folder, *, activations, budget=None):
-    """Writes all files but the report into an empty folder; returns the `parts.Network`.
+def write(experiment, folder, *, activations, budget=None):
+    """Writes all files except the report into an empty folder; returns the `parts.Network`.
 
     Raises:
-        lwt.errors.ConfigError: the model cannot be written as C.
+        lwt.errors.ConfigError: the engine does not support the model.
     """
-    _check(opened)
-    values, quantization = weights.of(opened)
+    _check(experiment)
+    values, quantization = weights.of(experiment)
     source = weights.Source(values)
-    network = NETWORKS[type(opened.model)](opened.model, source)
+    network = NETWORKS[type(experiment.model)](experiment.model, source)
     classifier = source.linear("head/classifier")
     unused = values.keys() - source.used
     if unused:
-        raise errors.ConfigError(f"the engine in C has no use for the weights {sorted(unused)}")
-    found = tables.of(opened.tokenizer, text.Cleaner(**opened.config.data.clean))
+        raise errors.ConfigError(f"the engine in C does not use the weights {sorted(unused)}")
+    tokens = tables.of(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
     _copy(folder, network.name, activations=activations, budget=budget)
-    shape = network.shape | _shape(opened, quantization) | {"int8": activations == "int8"} | found.defines
+    shape = network.shape | _shape(experiment, quantization) | {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
-    shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that meets weights
+    shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that is multiplied by weights
     (folder / "model.h").write_text(_header(shape, network.name))
-    labels = ", ".join(map(literals.string, opened.labels or [""]))
+    labels = ", ".join(map(literals.string, experiment.labels or [""]))
     definitions = (
         f"{network.source}const lwt_linear lwt_classifier = {classifier};\n"
         f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
     )
     (folder / "model.c").write_text(f'#include "model.h"\n\n{source.text}{definitions}')
-    (folder / "tables.c").write_text(f'#include "model.h"\n\n{found.source()}')
-    (folder / "goldens.c").write_text(_goldens(opened, values))
+    (folder / "tables.c").write_text(f'#include "model.h"\n\n{tokens.source()}')
+    (folder / "goldens.c").write_text(_goldens(experiment, values))
     return network
 
 
 def _copy(folder, name, *, activations, budget):
-    """The sources of a network, and the Makefile that lists them."""
+    """Copies the sources of a network, and writes the Makefile that lists them."""
     own = (f"states_{activations}.c", f"{name}.c", f"{name}.h")
     for file in (*COMMON, *own):
         shutil.copyfile(SOURCES / file, folder / file)
@@ -101,18 +101,19 @@ def _copy(folder, name, *, activations, budget):
     (folder / "Makefile").write_text(makefile.replace("@BUDGET@", str(budget or DEVICE_BYTES)))
 
 
-def measure(folder, opened, network, *, budget=None):
-    """What a linked firmware takes, if there is a compiler, and does, if there is an emulator.
+def measure(folder, experiment, *, network, budget=None):
+    """Links the firmware and measures its memory and instructions; empty without a compiler.
 
     Raises:
-        lwt.errors.ConfigError: it takes more than the budget.
+        lwt.errors.ConfigError: the firmware exceeds the budget; or there is a budget and no compiler to check it.
     """
     if toolchain.device() is None:
-        toolchain.require(None if budget else "", "a Cortex-M4F, which tells whether the model is within its budget")
+        if budget:
+            toolchain.require(None, "a Cortex-M4F, which is needed to check the budget")
         return {}
-    path = toolchain.firmware(folder, BUDGET=ANY, FLASH=ANY // 4, RAM=ANY // 4)
-    found = toolchain.read(path)
-    sizes = found.sizes()
+    path = toolchain.firmware(folder, BUDGET=UNLIMITED, FLASH=UNLIMITED // 4, RAM=UNLIMITED // 4)
+    elf = toolchain.read(path)
+    sizes = elf.sizes()
     if budget and sizes["total"] > budget:
         raise errors.ConfigError(
             f"flash {sizes['flash_total']:,} + RAM {sizes['ram_total']:,} = {sizes['total']:,} bytes, "
@@ -121,14 +122,14 @@ def measure(folder, opened, network, *, budget=None):
     path.unlink()
     fits = sizes["flash_total"] <= emulator.FLASH_BYTES and sizes["ram_total"] <= emulator.RAM_BYTES
     report = {**sizes, "budget": budget, "fits_emulator": fits}
-    return report | (_run(found, opened, network) if fits and emulator.available() else {})
+    return report | (_run(elf, experiment, network) if fits and emulator.available() else {})
 
 
-def _run(elf, opened, network):
-    """What a sentence costs on the emulated device."""
-    board, sentence = emulator.Board(elf, outputs=opened.model.outputs), reference.TEXTS[0]
-    texts = (sentence,) * reference.sides(opened)
-    tokens, instructions = len(reference.row(opened, texts)[0]), board.count(*texts)
+def _run(elf, experiment, network):
+    """Measures a sentence on the emulated device."""
+    board, sentence = emulator.Board(elf, outputs=experiment.model.outputs), reference.TEXTS[0]
+    texts = (sentence,) * reference.sides(experiment)
+    tokens, instructions = len(reference.row(experiment, texts)[0]), board.count(*texts)
     return {
         "sentence": sentence,
         "tokens": tokens,
@@ -139,16 +140,18 @@ def _run(elf, opened, network):
     }
 
 
-def _check(opened):
-    if type(opened.model) not in NETWORKS:
+def _check(experiment):
+    if type(experiment.model) not in NETWORKS:
         names = ", ".join(cls.__module__.rpartition(".")[2] for cls in NETWORKS)
-        raise errors.ConfigError(f"model.name={opened.config.model.name!r}: as C there is {names}")
-    if opened.model.head != "classify":
-        raise errors.ConfigError(f"model.head={opened.model.head!r} should be 'classify': the run has to be fine-tuned")
+        raise errors.ConfigError(
+            f"model.name={experiment.config.model.name!r} should be one of {names} for the engine in C"
+        )
+    if experiment.model.head != "classify":
+        raise errors.ConfigError(f"model.head={experiment.model.head!r} should be 'classify': fine-tune the run first")
 
 
-def _shape(opened, quantization):
-    model, data = opened.model, opened.config.data
+def _shape(experiment, quantization):
+    model, data = experiment.model, experiment.config.data
     return {
         "length": data.row_length,
         "width": model.width,
@@ -158,7 +161,7 @@ def _shape(opened, quantization):
         "features": model.features,
         "pool_first": model.pool == "first",
         "pool_pair": model.pool == "pair",
-        "texts": reference.sides(opened),
+        "texts": reference.sides(experiment),
         "golden_bytes": max(len(sentence.encode()) for sentence in reference.TEXTS) + 1,
         "cut_middle": data.cut == "middle",
         "remove_html": data.clean.remove_html,
@@ -190,11 +193,12 @@ extern const char *const lwt_labels[LWT_OUTPUTS];
 """
 
 
-def _goldens(opened, values):
-    pairs = [(sentence,) * reference.sides(opened) for sentence in reference.TEXTS]
+def _goldens(experiment, values):
+    records = [(sentence,) * reference.sides(experiment) for sentence in reference.TEXTS]
+    logits = reference.logits(experiment, values, records=records, batch=len(records))
     rows = []
-    for texts, logits in zip(pairs, reference.logits(opened, values, pairs, batch=len(pairs)), strict=True):
-        sides, numbers = ", ".join(map(literals.string, texts)), ", ".join(map(literals.number, logits))
+    for texts, row in zip(records, logits, strict=True):
+        sides, numbers = ", ".join(map(literals.string, texts)), ", ".join(map(literals.number, row))
         rows.append(f"    {{{{{sides}}},\n     {{{numbers}}}}},\n")
     return f"""#include "golden.h"
 

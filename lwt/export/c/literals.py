@@ -1,4 +1,4 @@
-"""C source of constant data."""
+"""Writes constant data as C source."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ COLUMNS = 120
 
 
 def array(name, values, *, part=""):
-    """The definition of a constant array of integers; float16 is written as its bits.
+    """Defines a constant array of integers; float16 is written as its bits.
 
     Args:
-        name: of the array.
-        values: numpy array; it is flattened.
-        part: where the report counts it: "weights", "scales" or "tokenizer".
+        name: the C name.
+        values: a numpy array, which is flattened.
+        part: the part of the report that counts it: "weights", "scales" or "tokenizer".
     """
     values = np.asarray(values)
     values = (values.view(np.uint16) if values.dtype == np.float16 else values).reshape(-1)
@@ -31,17 +31,17 @@ def array(name, values, *, part=""):
 
 
 def string(text):
-    """A text as a C string literal; everything that is not plain ASCII is an octal escape of its UTF-8."""
+    """Writes a text as a C string literal; all but plain ASCII becomes octal escapes of its UTF-8."""
     return '"' + "".join(_character(byte) for byte in text.encode()) + '"'
 
 
 def number(value):
-    """A float32 literal that reads back as the same number."""
+    """Writes a float32 literal that reads back as the same number."""
     return f"{float(np.float32(value)).hex()}f"
 
 
 def defines(values):
-    """``#define LWT_KEY value`` lines; a str is an expression."""
+    """Writes ``#define LWT_KEY value`` lines; a str is an expression."""
     return "".join(f"#define LWT_{key.upper()} {_define(value)}\n" for key, value in values.items())
 
 

@@ -1,4 +1,4 @@
-"""What the networks in C have in common."""
+"""Parts that the networks in C share."""
 
 import collections.abc
 import dataclasses
@@ -10,13 +10,13 @@ LENGTH = "LWT_LENGTH"
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """A network, ready to be written.
+    """A network in C.
 
     Attributes:
         name: of its source files.
         source: C definitions of its structs.
-        shape: the macros of its own, without ``LWT_``; a str is an expression.
-        macs: ``macs(tokens)``, multiplications of weights and activations of a text.
+        shape: its own macros ``{name without LWT_: value}``; a str is an expression.
+        macs: ``macs(tokens)``, multiplications of weights and activations for a text.
     """
 
     name: str
@@ -26,24 +26,24 @@ class Network:
 
 
 def require_attention(model, *names):
-    """Refuses attentions that the engine does not know, and options of those that it knows.
+    """The name of the model's attention, if it is one of `names` without options.
 
     Raises:
-        lwt.errors.ConfigError: with what would be right.
+        lwt.errors.ConfigError: the attention is another one, or has options; says which are supported.
     """
     cls = model.attention
     options = dict(getattr(cls, "keywords", {}))
     name = getattr(cls, "func", cls).__module__.rpartition(".")[2]
     if name not in names or options:
         raise errors.ConfigError(
-            f"model.attention is {name!r} with the options {options}; the engine in C knows {' and '.join(names)}, "
+            f"model.attention is {name!r} with the options {options}; the engine in C supports {' and '.join(names)}, "
             "without options"
         )
     return name
 
 
 def struct(fields):
-    """One element of an array of structs."""
+    """The initialiser of one element in an array of structs."""
     return "    {" + ",\n     ".join(fields) + "},\n"
 
 
@@ -56,5 +56,5 @@ def embedder(source):
 
 
 def embed_macs(model, tokens):
-    """Multiplications of the embedding: none, if the tables are as wide as the model."""
+    """Multiplications of the embedding; 0 if the tables are as wide as the model."""
     return 2 * tokens * model.reduced * model.width if getattr(model, "embedding", "nano") == "nano" else 0

@@ -1,4 +1,4 @@
-"""What the C program has to say: rows of ids and logits, by the code that trained the model."""
+"""The ids and logits that the C program must reproduce, from the code that trained the model."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ TEXTS = (
     "",
 )
 NOWHERE = r"(?!)"  # matches no name
-# Modules of a model, by its class and where its norms stand, whose input or output the program keeps as states.
+# Modules whose input or output the program keeps as states, by class of the model and place of its norms.
 INPUTS = {"Embedder": r"conv", "Bert post": r"block_\d+"}
 OUTPUTS = {
     "Embbert": r"block_\d+/norm",
@@ -32,45 +32,42 @@ OUTPUTS = {
 }
 
 
-def sides(opened):
-    """How many texts a record has, one or two."""
-    return len(json.loads(pathlib.Path(opened.workdir, supervised.LABELS).read_text())["fields"])
+def sides(experiment):
+    """The number of texts in a record, one or two."""
+    return len(json.loads(pathlib.Path(experiment.workdir, supervised.LABELS).read_text())["fields"])
 
 
-def row(opened, texts):
-    """Ids of a text, or of the two of a pair, with the special tokens: ``(ids [t], segments [t])``."""
-    cleaner = text.Cleaner(**opened.config.data.clean)
-    found = [tokenized.Ragged.of(opened.tokenizer.encode([cleaner.clean(side)])) for side in texts]
-    examples = labelled.Examples(tuple(found), None, opened.config.data.row_length, opened.config.data.cut)
+def row(experiment, texts):
+    """Encodes a text, or the two of a pair, with the special tokens; returns ``(ids [t], segments [t])``."""
+    cleaner = text.Cleaner(**experiment.config.data.clean)
+    encoded = [tokenized.Ragged.of(experiment.tokenizer.encode([cleaner.clean(side)])) for side in texts]
+    examples = labelled.Examples(tuple(encoded), None, experiment.config.data.row_length, experiment.config.data.cut)
     drawn = examples.draw(np.arange(1), None)
     batch = examples.batch(drawn, int(drawn["length"][0]), None)
     return batch["ids"][0], batch["segments"][0]
 
 
-def logits(opened, weights, pairs, *, activations="", batch=32):
-    """Logits `[n outputs]` of texts or pairs, in float32 but for the states.
+def logits(experiment, weights, *, records, activations="", batch=32):
+    """Computes logits `[n outputs]` of records, in float32 except for the states.
 
     Args:
-        opened: an `experiment.Experiment`.
+        experiment: an `experiment.Experiment`.
         weights: flat dict.
-        pairs: tuples of one or two texts.
-        activations: what the program's states are rounded to, "fp16" or "int8"; "": they are not.
-        batch: texts that are computed at a time.
+        records: tuples of one or two texts.
+        activations: type that states are rounded to, "fp16" or "int8"; "": no rounding.
+        batch: records per call of the model.
     """
-    found = [row(opened, texts) for texts in pairs]
-    apply = _compiled(opened.model.clone(dtype="float32"), activations)
-    lengths, tree, results = (
-        bucketed.lengths(opened.config.data.row_length),
-        trees.unflatten(weights),
-        [None] * len(found),
-    )
-    order = sorted(range(len(found)), key=lambda i: len(found[i][0]))
+    rows = [row(experiment, texts) for texts in records]
+    apply = _compiled(experiment.model.clone(dtype="float32"), activations)
+    lengths, tree = bucketed.lengths(experiment.config.data.row_length), trees.unflatten(weights)
+    results = [None] * len(rows)
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
-        length = next(n for n in lengths if n >= len(found[chosen[-1]][0]))
+        length = next(n for n in lengths if n >= len(rows[chosen[-1]][0]))
         arrays = [np.zeros((batch, length), np.int32) for _ in range(2)]
         for place, i in enumerate(chosen):
-            for array, values in zip(arrays, found[i], strict=True):
+            for array, values in zip(arrays, rows[i], strict=True):
                 array[place, : len(values)] = values
         answers = np.asarray(apply(tree, dict(zip(("ids", "segments"), arrays, strict=True))))
         for place, i in enumerate(chosen):
@@ -99,7 +96,7 @@ def _compiled(model, activations):
 
 
 def _int8(x):
-    """Rows of integers up to 127 times a step; halves are rounded away from zero."""
+    """Rounds each row to multiples, up to 127, of its own step; halves are rounded away from zero."""
     step = jnp.abs(x).max(-1, keepdims=True) / 127
     units = x / jnp.where(step > 0, step, 1)
     return jnp.trunc(units + jnp.where(units < 0, -0.5, 0.5)) * step

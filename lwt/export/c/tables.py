@@ -1,11 +1,11 @@
-"""The tokenizer's tables: what every character becomes, and which pieces there are.
+"""Makes the tables of the tokenizer in C: the image of every character, and the pieces.
 
-Cleaning is done character by character: a table holds what `lwt.data.text.Cleaner` makes of each one, as far as the
-vocabulary knows it. All others are unknown, and a run of unknown characters is one token. Two things depend on a
-character's neighbours, and are not done: the final form of the Greek sigma, and the composition of what is no accent
+Cleaning works character by character: a table holds the output of `lwt.data.text.Cleaner` for each character that the
+vocabulary knows. All others are unknown, and a run of unknown characters is one token. Two rules depend on neighbouring
+characters and are left out: the final form of the Greek sigma, and the composition of characters that are no accents
 (the parts of a Hangul syllable).
 
-Pieces are those of SentencePiece's byte-pair model, where a lower id is merged first.
+Pieces are those of SentencePiece's byte-pair model, which merges lower ids first.
 """
 
 import dataclasses
@@ -20,21 +20,21 @@ import sentencepiece
 from lwt import errors
 from lwt.export.c import literals
 
-MARK = "\u2581"  # begins a word
+MARK = "\u2581"  # starts a word
 NONE, SPACE, UNKNOWN = 253, 254, 255  # as in tokenizer.h
 LONGEST, BLOCK = 16, 16
 RANGE = 1 << 11
-BETWEEN = "xzqzx"  # letters around a character, none of which it changes
+BETWEEN = "xzqzx"  # letters around a character that leave its image unchanged
 IGNORED = ("Cn", "Co", "Cs")  # unassigned, private, surrogates: always unknown
 
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """See source/tokenizer.h.
+    """The tables, which source/tokenizer.h explains.
 
     Attributes:
-        arrays: name -> array.
-        defines: name -> number.
+        arrays: ``{name: array}``.
+        defines: ``{name: number}``.
     """
 
     arrays: dict
@@ -44,28 +44,24 @@ class Tables:
         """The C definitions."""
         return "".join(literals.array(f"lwt_{name}", values, part="tokenizer") for name, values in self.arrays.items())
 
-    def bytes(self):
-        """Of all arrays."""
-        return sum(values.nbytes for values in self.arrays.values())
-
 
 def of(tokenizer, cleaner):
-    """The `Tables` of a `lwt.data.tokenizer.Tokenizer`; see `make`."""
+    """Makes the `Tables` of a `lwt.data.tokenizer.Tokenizer`; see `make`."""
     model = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
     return make(tuple(model.id_to_piece(i) for i in range(tokenizer.pieces)), cleaner, first=tokenizer.first)
 
 
 @functools.cache
 def make(pieces, cleaner, *, first):
-    """The `Tables` of a vocabulary.
+    """Makes the `Tables` of a vocabulary.
 
     Args:
-        pieces: tuple of all pieces, by id.
+        pieces: tuple of all pieces; the index is the id.
         cleaner: a `lwt.data.text.Cleaner`.
-        first: the first id that is no special one.
+        first: the first id that is not a special token.
 
     Raises:
-        lwt.errors.ConfigError: text is cleaned, or cut into pieces, in a way that the C program does not know.
+        lwt.errors.ConfigError: the C program does not support the cleaner or the pieces.
     """
     _check(pieces, cleaner, first)
     letters = {piece: i for i, piece in enumerate(pieces) if i >= first and len(piece) == 1}
@@ -92,14 +88,14 @@ def _check(pieces, cleaner, first):
     for key, wanted in {"lowercase": True, "strip_accents": True, "unicode": "NFKC", "characters": ""}.items():
         if getattr(cleaner, key) != wanted:
             raise errors.ConfigError(
-                f"data.clean.{key}={getattr(cleaner, key)!r} should be {wanted!r}: the tokenizer in C has no other way"
+                f"data.clean.{key}={getattr(cleaner, key)!r} should be {wanted!r} for the tokenizer in C"
             )
     characters = set("".join(pieces[first:]))
     missing = (characters | {MARK}) - set(pieces)
     if missing or len(characters) > NONE:
         raise errors.ConfigError(
             f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it should have at "
-            f"most {NONE}, every one a piece"
+            f"most {NONE}, each of them a piece"
         )
     long = next((p for p in pieces[first:] if len(p) > LONGEST or MARK in p[1:]), None)
     if long is not None:
@@ -109,11 +105,11 @@ def _check(pieces, cleaner, first):
 
 
 def _characters(cleaner, codes):
-    """What characters become: ``(codes of ASCII, ranges, their images, the blob of longer images)``."""
+    """The images of characters: ``(codes of ASCII, ranges, images of the ranges, bytes of longer images)``."""
     ascii_images = [_image(cleaner.clean(f"x{chr(number)}x")[1:-1], codes) for number in range(128)]
     others = [chr(n) for n in range(128, sys.maxunicode + 1) if unicodedata.category(chr(n)) not in IGNORED]
-    cleaned = cleaner.clean(BETWEEN.join(others)).split(BETWEEN)  # all at once: 30 times as fast
-    images = [(ord(character), _image(found, codes)) for character, found in zip(others, cleaned, strict=True)]
+    cleaned = cleaner.clean(BETWEEN.join(others)).split(BETWEEN)  # one call is 30 times as fast as one per character
+    images = [(ord(character), _image(after, codes)) for character, after in zip(others, cleaned, strict=True)]
     blob, places, ranges, targets = bytearray(), {}, [], []
     for start, length, image, rising in _runs([(n, image) for n, image in images if image != (UNKNOWN,)]):
         if not rising and image not in places:
@@ -126,14 +122,14 @@ def _characters(cleaner, codes):
 
 
 def _image(cleaned, codes):
-    """The codes of what the cleaner makes of a character inside of a word; unknown ones are merged into one."""
-    found = [SPACE if c == " " else codes.get(c, UNKNOWN) for c in cleaned]
-    image = tuple(code for code, group in itertools.groupby(found) for code in ([code] if code == UNKNOWN else group))
+    """The codes of a cleaned character inside a word; a run of unknown codes becomes one."""
+    each = [SPACE if c == " " else codes.get(c, UNKNOWN) for c in cleaned]
+    image = tuple(code for code, group in itertools.groupby(each) for code in ([code] if code == UNKNOWN else group))
     return (UNKNOWN,) if set(image) == {UNKNOWN} else image
 
 
 def _runs(known):
-    """Neighbours of one image, or of codes one after the other: ``(first, length, image of the first, rising)``."""
+    """Ranges of characters with one image, or with consecutive codes: ``(first, length, first image, rising)``."""
     runs = []
     for number, image in known:
         if runs:
@@ -148,7 +144,7 @@ def _runs(known):
 
 
 def _pieces(longer):
-    """Sorted and front-coded pieces: ``(bytes, places of every 16th, ids)``."""
+    """Sorts and front-codes the pieces: ``(bytes, offset of every 16th, ids)``."""
     packed, starts, before = bytearray(), [], ()
     ordered = sorted(longer)
     for i, piece in enumerate(ordered):
@@ -165,6 +161,6 @@ def _pieces(longer):
 
 
 def _pack(ids, bits):
-    """Numbers of so many bits, low ones first; two bytes more, so that three can always be read."""
+    """Packs numbers of `bits` bits, low bits first; two extra bytes, so that a reader can always read three."""
     flags = (np.array(ids, np.uint32)[:, None] >> np.arange(bits)) & 1
     return np.concatenate([np.packbits(flags.astype(np.uint8), bitorder="little"), np.zeros(2, np.uint8)])

@@ -1,4 +1,4 @@
-"""Compilers, by way of the exported Makefile, and what a linked firmware holds."""
+"""Runs compilers through the exported Makefile, and reads the linked firmware."""
 
 import dataclasses
 import functools
@@ -12,9 +12,9 @@ import sys
 from lwt import errors
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
-DEVICE = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")  # Zig's cortex_m4 is without floats
+DEVICE = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")  # Zig's cortex_m4 has no floats
 GCC = "arm-none-eabi-gcc"
-NOT_LOADED = 8  # the section type of what takes no flash
+NOT_LOADED = 8  # type of sections that take no flash
 ALLOCATED = 2
 FLASH = ("vectors", "code", "constants", "weights", "scales", "tokenizer", "golden")
 RAM = ("data", "arena", "bss", "stack")
@@ -28,26 +28,31 @@ def host():
 
 @functools.cache
 def device():
-    """The command of a compiler for a Cortex-M4F, or None; "" stands for the Makefile's own, GCC."""
+    """The command of a compiler for a Cortex-M4F, or None; "" is the Makefile's default, GCC."""
     return _zig(*DEVICE) or ("" if shutil.which(GCC) else None)
 
 
 def require(command, what):
-    """The command, if there is one.
+    """Returns `command`, the result of `host` or `device`.
 
     Raises:
-        lwt.errors.ConfigError: there is none.
+        lwt.errors.ConfigError: it is None; says that a compiler for `what` is missing.
     """
     if command is None:
-        raise errors.ConfigError(f"there is no compiler for {what}; pip install 'lwt[c]' brings one")
+        raise errors.ConfigError(f"no compiler for {what} is installed; pip install 'lwt[c]' installs one")
     return command
 
 
 def make(folder, target, **variables):
-    """Runs the folder's Makefile.
+    """Runs a target of the folder's Makefile; returns what it prints.
+
+    Args:
+        folder: the exported folder.
+        target: name of the target.
+        variables: of the Makefile.
 
     Raises:
-        lwt.errors.ConfigError: it fails; with the compiler's words.
+        lwt.errors.ConfigError: the target fails; has the end of the compiler's output.
     """
     given = [f"{key}={value}" for key, value in variables.items()]
     done = subprocess.run(["make", "-s", "-C", str(folder), target, *given], capture_output=True, text=True)
@@ -57,13 +62,18 @@ def make(folder, target, **variables):
 
 
 def program(folder):
-    """Builds the program for this machine; returns its path."""
+    """Builds the program for this machine in a `pathlib.Path`; returns its path."""
     make(folder, "classify", CC=require(host(), "this machine"))
     return folder / "classify"
 
 
 def firmware(folder, **limits):
-    """Builds the firmware; returns its path. `limits` are variables of the Makefile: BUDGET, STACK, FLASH, RAM."""
+    """Builds the firmware in a `pathlib.Path`; returns its path.
+
+    Args:
+        folder: the exported folder.
+        limits: bytes, as variables of the Makefile: BUDGET, STACK, FLASH, RAM.
+    """
     own = require(device(), "a Cortex-M4F")
     make(folder, "firmware", **limits, **({"CROSS": own} if own else {}))
     return folder / "firmware.elf"
@@ -74,9 +84,9 @@ class Elf:
     """A linked firmware.
 
     Attributes:
-        sections: name, without the dot -> ``(address, bytes)``, of what takes memory on the device.
-        symbols: name -> address.
-        contents: ``(address, bytes)`` of what lies in flash.
+        sections: ``{name without the dot: (address, bytes)}`` of sections that take memory on the device.
+        symbols: ``{name: address}``.
+        contents: ``[(address, bytes)]`` of the sections in flash.
     """
 
     sections: dict
@@ -84,32 +94,35 @@ class Elf:
     contents: list
 
     def sizes(self):
-        """Bytes of every part of flash and RAM, and their sums."""
+        """Bytes of each part of flash and RAM, and their sums.
+
+        Raises:
+            lwt.errors.ConfigError: a section belongs to no part.
+        """
         sizes = {name: size for name, (_, size) in self.sections.items()}
         flash, ram = ({name: sizes.get(name, 0) for name in names} for names in (FLASH, RAM))
         unknown = sizes.keys() - {*FLASH, *RAM}
         if unknown:
-            raise errors.ConfigError(f"the firmware has sections that the report does not know: {sorted(unknown)}")
+            raise errors.ConfigError(f"the report has no part for the sections {sorted(unknown)} of the firmware")
         totals = {"flash_total": sum(flash.values()), "ram_total": sum(ram.values())}
         return {"flash": flash, "ram": ram, **totals, "total": sum(totals.values())}
 
 
 def read(path):
-    """An `Elf` from a file: 32 bits, little-endian (the ELF specification's figures 1-3, 1-9 and 1-15)."""
+    """Reads an `Elf` from a file: 32 bits, little-endian (the ELF specification's figures 1-3, 1-9 and 1-15)."""
     data = path.read_bytes()
     start, _, _, _, _, size, count, names = struct.unpack_from("<I I H H H H H H", data, 32)
     headers = [struct.unpack_from("<10I", data, start + i * size) for i in range(count)]
-    label = lambda table, at: _text(data, headers[table][4] + at)  # noqa: E731
     sections, symbols, contents = {}, {}, []
     for name, kind, flags, address, offset, length, link, *_ in headers:
         if flags & ALLOCATED and length:
-            sections[label(names, name).lstrip(".")] = (address, length)
+            sections[_text(data, headers[names][4] + name).lstrip(".")] = (address, length)
             if kind != NOT_LOADED:
                 contents.append((address, data[offset : offset + length]))
         if kind == 2:  # symbols
             for at in range(offset, offset + length, 16):
                 symbol, value = struct.unpack_from("<2I", data, at)
-                symbols[label(link, symbol)] = value
+                symbols[_text(data, headers[link][4] + symbol)] = value
     return Elf(sections, symbols, contents)
 
 

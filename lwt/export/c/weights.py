@@ -1,4 +1,4 @@
-"""The weights of a run as C arrays: the very integers and scales that ``lwt.export.quantize`` writes."""
+"""Writes the weights of a run as C arrays: the integers and scales that ``lwt.export.quantize`` writes."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from lwt import errors
 from lwt.export import quantize
 from lwt.export.c import literals
 from lwt.layers import quantized_weight
-from lwt.runs import integer_file as artefact
+from lwt.runs import integer_file
 
 LARGEST_BLOCK = 512  # beyond it, sums of products of 8 and 16 bits would not fit into 32
 HALF = "float16"
 
 
-def of(opened):
-    """The weights of a run as the file of ``lwt.export.quantize`` has them, and the `Quantize` that made them.
+def of(experiment):
+    """The weights of a run as ``lwt.export.quantize`` writes them, and the `Quantize` that made them.
 
     Raises:
-        lwt.errors.ConfigError: they are quantized in a way that the C engine does not know.
+        lwt.errors.ConfigError: the engine in C does not support the quantization.
     """
-    used = quantize.quantization_of(opened)
+    used = quantize.quantization_of(experiment)
     wanted = {"format": "int8", "outliers": 0, "activations": ""}
     for key, value in wanted.items():
         if getattr(used, key) != value:
@@ -27,18 +27,18 @@ def of(opened):
         raise errors.ConfigError(
             f"reparam.block={used.block} should be a multiple of 4 between 4 and {LARGEST_BLOCK} for the engine in C"
         )
-    return artefact.as_stored(quantize.weights(opened, used), rest=HALF), used
+    return integer_file.as_stored(quantize.weights(experiment, used), rest=HALF), used
 
 
 class Source:
-    """Collects the definitions of constant arrays, and names them in initialisers of the engine's structs.
+    """Collects the definitions of constant arrays, and writes initialisers of the engine's structs with their names.
 
     Args:
         weights: flat dict, from `of`.
 
     Attributes:
         text: the C definitions so far.
-        used: names of the weights that were asked for.
+        used: names of the weights in the initialisers.
     """
 
     def __init__(self, weights):
@@ -48,12 +48,12 @@ class Source:
         return name in self._weights
 
     def value(self, name):
-        """A weight that is no node, as float32 values that float16 holds."""
+        """A weight that is not quantized, as float32 values that float16 can hold."""
         self.used.add(name)
         return np.asarray(self._weights[name], np.float32)
 
     def linear(self, name):
-        """``lwt_linear`` of a module with a kernel, and perhaps a bias."""
+        """``lwt_linear`` of a module with a kernel and an optional bias."""
         kernel = self._node(f"{name}/kernel")
         inputs, outputs = kernel.shape
         values, scales = np.asarray(kernel.values).T, np.asarray(kernel.scales).T
@@ -72,7 +72,7 @@ class Source:
         """``lwt_conv`` of a depthwise convolution.
 
         Raises:
-            lwt.errors.ConfigError: its taps have more than one scale a channel.
+            lwt.errors.ConfigError: its taps have more than one scale per channel.
         """
         kernel = self._node(f"{name}/kernel")
         if kernel.scales.shape[0] > 1:
@@ -86,7 +86,7 @@ class Source:
     def _node(self, name):
         node = self._weights[name]
         if not isinstance(node, quantized_weight.Quantized):
-            raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets should match it, for the engine in C")
+            raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets should match it for the engine in C")
         self.used.add(name)
         return node
 

@@ -1,7 +1,7 @@
-"""Layers as a phone's runtime wants them: the same functions of the same weights, by other operations.
+"""Other forms of layers for phones' runtimes: the same functions of the same weights, with other operations.
 
-XLA fuses a loop over the taps of a convolution; LiteRT and ONNX fuse nothing, and have convolutions ready. LiteRT also
-folds what does not depend on its inputs into a constant of floats, which can be larger than the weights that made it.
+XLA fuses a loop over the taps of a convolution. LiteRT and ONNX fuse nothing, but have convolutions. LiteRT also folds
+values that depend on no input into a constant of floats, which can be larger than the weights it was made from.
 """
 
 import functools
@@ -11,20 +11,20 @@ import jax.numpy as jnp
 
 from lwt.layers import conv, image_conv, linear, listen, text_embed
 
-TAPS = 16  # of a convolution in one piece: XNNPACK, LiteRT's code for CPUs, has none for more than 25
+TAPS = 16  # most taps of one convolution; XNNPACK, LiteRT's code for CPUs, has none with more than 25
 
 
 def forms(batch):
     """A context in which the layers of a linen model are traced in these forms.
 
     Args:
-        batch: what the model is given.
+        batch: the model's input.
     """
     return listen.intercept(functools.partial(_form, batch))
 
 
 def _form(batch, name, module, call, args, kwargs):
-    """Answers a module's call in the form that a phone's runtime wants; see `listen.intercept`."""
+    """Answers a module's call in another form, if it has one; see `listen.intercept`."""
     del name
     if type(module) in FORMS:
         return FORMS[type(module)](module, *args)
@@ -34,7 +34,7 @@ def _form(batch, name, module, call, args, kwargs):
 
 
 def _depthwise_conv(module, x):
-    """`conv.DepthwiseConv`, as the sum of convolutions of images that are one pixel high."""
+    """`conv.DepthwiseConv` as a sum of convolutions of images one pixel high."""
     weights, length = module.variables["params"], x.shape[1]
     kernel, x = weights["kernel"], jnp.repeat(x, module.expansion, axis=-1)
     padded = jnp.pad(x, ((0, 0), (kernel.shape[0] - 1, 0), (0, 0)))
@@ -47,7 +47,7 @@ def _depthwise_conv(module, x):
 
 
 def _separable(module, x):
-    """`image_conv.Separable`, with a convolution for its depthwise part."""
+    """`image_conv.Separable` with one convolution as its depthwise part."""
     weights = module.variables["params"]
     border = (module.kernel_size // 2,) * 2
     y = _convolve(x, weights["depthwise"], padding=(border, border), stride=module.stride)
@@ -59,7 +59,7 @@ FORMS = {conv.DepthwiseConv: _depthwise_conv, image_conv.Separable: _separable}
 
 
 def _convolve(x, kernel, *, padding, stride=1):
-    """``x [b h w c]`` by ``kernel [m n c]``, every channel by itself."""
+    """Convolves ``x [b h w c]`` with ``kernel [m n c]``, each channel separately."""
     return jax.lax.conv_general_dilated(
         x.astype(jnp.float32),
         kernel[:, :, None],
@@ -71,7 +71,9 @@ def _convolve(x, kernel, *, padding, stride=1):
 
 
 def _unfolded(rows, batch):
-    """The position rows `[t r]`, as if they depended on the batch: otherwise their product with the expander, `[t d]`
-    floats, would be stored in place of the two (131 kB and not 20, of EmbBERT in int8)."""
+    """Makes the position rows `[t r]` depend on the batch, so that LiteRT does not fold them.
+
+    It would store their product with the expander, `[t d]` floats: 131 kB instead of 20 kB for EmbBERT in int8.
+    """
     always = batch["segments"][0, :, None] >= 0
     return jnp.where(always, rows, 0)

@@ -1,7 +1,7 @@
-"""What is asked of Google's packages: StableHLO to a LiteRT file, floats to integers, and running it.
+"""Calls Google's packages: converts StableHLO to a LiteRT file, quantizes it and runs it.
 
-`litert_converter` has no public function for a program of JAX: what is used here is what its own front end for PyTorch
-uses, which another release may change. So the three packages are pinned (setup.py), and nothing else imports them.
+`litert_converter` has no public function for a JAX program. This module uses the functions of its front end for
+PyTorch, which another release may change: the three packages are pinned (setup.py), and nothing else imports them.
 """
 
 import contextlib
@@ -17,26 +17,26 @@ PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer",
 INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
 FORMATS = ("float32", "dynamic", "int8")
 SUFFIX = "tflite"
-# Compositions such as "chlo.erf" become calls, then parts of the one function that there is to be.
+# Composites such as "chlo.erf" become calls, which are inlined into the only function.
 PASSES = (
     "builtin.module(vhlo-legalize-stablehlo,func.func(stablehlo-legalize-composite-to-call),"
     "reconcile-unrealized-casts,inline,symbol-dce,strip-debuginfo)"
 )
 SIGNATURE = "serving_default"
-# Operations that stay as they are: of "static", masked scores (-1e9 would be a part of their range), their softmax, and
-# what goes out; of "dynamic", depthwise convolutions, which are small, and half as fast with weights of int8.
+# Operations that stay in floats. Static: masked scores (-1e9 would be in their range), their softmax, and the outputs.
+# Dynamic: depthwise convolutions, which are small, and half as fast with int8 weights.
 STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
 
 
 def convert(function, example):
-    """A function as the bytes of a .tflite file of floats.
+    """Converts a function to the bytes of a .tflite file of floats.
 
     Args:
-        function: of a dict of arrays, to a dict of arrays; traced. Its names are those of the file's outputs.
-        example: such a dict: its names, shapes and types are those of the file's inputs.
+        function: maps a dict of arrays to a dict of arrays, and is traced; the result's names name the file's outputs.
+        example: a dict of arrays whose names, shapes and types become the file's inputs.
 
     Raises:
-        lwt.errors.ConfigError: LiteRT lacks an operation of the function.
+        lwt.errors.ConfigError: LiteRT does not support an operation of the function.
     """
     from litert_converter import converter_api_ext as converter
     from litert_converter.mlir import ir, passmanager
@@ -62,12 +62,12 @@ def convert(function, example):
 
 
 def quantize(model, *, calibration=()):
-    """A file of floats with its products in int8: every row (or channel) of a weight has its own scale.
+    """Converts the products of a file of floats to int8, with one scale per row (or channel) of a weight.
 
     Args:
         model: bytes from `convert`.
-        calibration: inputs, dicts of arrays, that the ranges of the activations come from ("static"); without any,
-            each is rounded by its own range at run time ("dynamic").
+        calibration: inputs, as dicts of arrays, that give the ranges of the activations ("static"); if empty, each
+            activation is rounded by its own range at run time ("dynamic").
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
 
@@ -83,15 +83,19 @@ def quantize(model, *, calibration=()):
 
 
 def runner(model, *, threads=1):
-    """The function of a dict of arrays, to another, that the bytes of a .tflite file are, on this machine's CPU.
+    """The function that a .tflite file computes, on this machine's CPU; it maps a dict of arrays to another.
+
+    Args:
+        model: the bytes of the file.
+        threads: number of threads.
 
     Raises:
-        lwt.errors.ConfigError: the bytes are no such file.
+        lwt.errors.ConfigError: LiteRT cannot run the file.
     """
     from ai_edge_litert import interpreter
 
     try:
         call = interpreter.Interpreter(model_content=model, num_threads=threads).get_signature_runner(SIGNATURE)
     except ValueError as error:
-        raise errors.ConfigError(f"LiteRT does not run the file: {error}") from error
+        raise errors.ConfigError(f"LiteRT cannot run the file: {error}") from error
     return lambda batch: {name: np.array(x) for name, x in call(**batch).items()}

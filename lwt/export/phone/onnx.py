@@ -1,7 +1,7 @@
-"""What is asked of the ONNX packages: a JAX function to an ONNX file, floats to integers, and running it.
+"""Calls the ONNX packages: converts a JAX function to an ONNX file, quantizes it and runs it.
 
-`jax2onnx` asks for an old orbax-checkpoint, which it does not use, and so has to be installed apart (setup.py). Nothing
-else imports these packages.
+`jax2onnx` requires an old orbax-checkpoint that it does not use, so it is installed without dependencies (setup.py).
+Nothing else imports these packages.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ PACKAGES = ("jax2onnx", "onnxruntime.quantization")
 INSTALL = "pip install 'lwt[onnx]' && pip install --no-deps jax2onnx==0.17.1"
 FORMATS = ("float32", "dynamic")
 SUFFIX = "onnx"
-AGAIN = "next/"
-PRODUCTS = ("MatMul", "Gemm")  # what "dynamic" rounds
-TALKATIVE = ("jax2onnx", "onnx_ir", "root")  # loggers: of packages of plug-ins that are not there, and advice
+NEXT = "next/"
+PRODUCTS = ("MatMul", "Gemm")  # operations that "dynamic" rounds
+NOISY = ("jax2onnx", "onnx_ir", "root")  # loggers that report missing plug-ins and give advice
 
 
 def convert(function, example):
-    """A function as the bytes of an .onnx file of floats.
+    """Converts a function to the bytes of an .onnx file of floats.
 
     Args:
-        function: of a dict of arrays, to a dict of arrays; traced. Its names are those of the file's outputs, with
-            `AGAIN` before what is the name of an input, too, which ONNX does not allow.
-        example: such a dict: its names, shapes and types are those of the file's inputs.
+        function: maps a dict of arrays to a dict of arrays, and is traced. The result's names name the file's outputs;
+            one that is an input's name too gets the prefix `NEXT`, since ONNX requires unique names.
+        example: a dict of arrays whose names, shapes and types become the file's inputs.
 
     Raises:
-        lwt.errors.ConfigError: ONNX lacks an operation of the function.
+        lwt.errors.ConfigError: ONNX does not support an operation of the function.
     """
     import jax2onnx
 
@@ -41,10 +41,10 @@ def convert(function, example):
     outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))
 
     def listed(*arrays):
-        found = function(dict(zip(names, arrays)))
-        return tuple(found[name] for name in outputs)
+        result = function(dict(zip(names, arrays)))
+        return tuple(result[name] for name in outputs)
 
-    unique = [AGAIN + name if name in names else name for name in outputs]
+    unique = [NEXT + name if name in names else name for name in outputs]
     try:
         with _silence():
             model = jax2onnx.to_onnx(listed, shapes, input_names=names, output_names=unique)
@@ -54,8 +54,9 @@ def convert(function, example):
 
 
 def quantize(model):
-    """A file of floats with its products in int8: every column of a weight has its own scale, and what meets a weight
-    is rounded by its own range at run time.
+    """Converts the products of a file of floats to int8, with one scale per column of a weight.
+
+    Activations are rounded by their own range at run time.
 
     Args:
         model: bytes from `convert`.
@@ -73,10 +74,14 @@ def quantize(model):
 
 
 def runner(model, *, threads=1):
-    """The function of a dict of arrays, to another, that the bytes of an .onnx file are, on this machine's CPU.
+    """The function that an .onnx file computes, on this machine's CPU; it maps a dict of arrays to another.
+
+    Args:
+        model: the bytes of the file.
+        threads: number of threads.
 
     Raises:
-        lwt.errors.ConfigError: the bytes are no such file.
+        lwt.errors.ConfigError: ONNX Runtime cannot run the file.
     """
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as native
@@ -86,18 +91,18 @@ def runner(model, *, threads=1):
     try:
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except (native.InvalidProtobuf, native.InvalidGraph, native.Fail) as error:
-        raise errors.ConfigError(f"ONNX Runtime does not run the file: {error}") from error
-    inputs, outputs = ([x.name for x in found] for found in (session.get_inputs(), session.get_outputs()))
-    outputs = [name.removeprefix(AGAIN) for name in outputs]
+        raise errors.ConfigError(f"ONNX Runtime cannot run the file: {error}") from error
+    inputs, outputs = ([x.name for x in nodes] for nodes in (session.get_inputs(), session.get_outputs()))
+    outputs = [name.removeprefix(NEXT) for name in outputs]
     return lambda batch: dict(zip(outputs, session.run(None, {name: batch[name] for name in inputs})))
 
 
 @contextlib.contextmanager
 def _silence():
-    """Errors only, from the packages' loggers and Python's warnings."""
-    levels = {name: logging.getLogger(name).level for name in TALKATIVE}
+    """A context without Python's warnings, in which the packages log only errors."""
+    levels = {name: logging.getLogger(name).level for name in NOISY}
     try:
-        for name in TALKATIVE:
+        for name in NOISY:
             logging.getLogger(name).setLevel(logging.ERROR)
         with warnings.catch_warnings(action="ignore"):
             yield

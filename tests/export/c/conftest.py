@@ -1,4 +1,4 @@
-"""A run whose model and weights are replaced by others, and what the C program made of it answers."""
+"""A run whose model and weights can be replaced, and the answers of the C program made from it."""
 
 import copy
 import json
@@ -36,8 +36,10 @@ def run(tmp_path_factory, untrained):
 
 @pytest.fixture(scope="session")
 def variant(run):
-    """``variant(kind, **fields)``: the run with another model, "embbert", "embedder" or "bert", and random weights,
-    quantized already."""
+    """``variant(kind, **fields)``: the run with another model and random, already quantized weights.
+
+    `kind` is "embbert", "embedder" or "bert"; `fields` are the model's.
+    """
     kinds = {"embbert": embbert.Embbert, "embedder": embedder.Embedder, "bert": bert.Bert}
 
     def make(kind, *, seed=0, **fields):
@@ -67,12 +69,12 @@ def _weight(shape, name, generator):
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    """``program(opened, activations) -> answer(lines, *flags) -> lines``, by the program for this machine."""
+    """``program(experiment, activations)`` builds the program; ``answer(lines, *flags)`` gives the lines it prints."""
 
-    def build(opened, activations):
+    def build(experiment, activations):
         folder = tmp_path_factory.mktemp(activations)
-        export.write(opened, folder, activations=activations)
-        toolchain.make(folder, "classify", CC=toolchain.host(), CFLAGS="-O0")  # compiles in a third of the time
+        export.write(experiment, folder, activations=activations)
+        toolchain.make(folder, "classify", CC=toolchain.host(), CFLAGS="-O0")  # takes a third of the time to compile
 
         def answer(lines, *flags):
             data = b"".join(line if isinstance(line, bytes) else line.encode() for line in lines)

@@ -1,4 +1,4 @@
-"""On a Cortex-M55, sums of products go through vectors (MVE), and the self-test holds as it does without."""
+"""A Cortex-M55 computes sums of products with vectors (MVE) and passes the self-test."""
 
 import shutil
 import subprocess
@@ -19,17 +19,17 @@ BOARD = ("MACHINE=mps3-an547", "FLASH_START=0", f"FLASH={1 << 19}", f"CROSS={CRO
     [
         ("embbert", "fp16", dict(layers=2, kernel_size=5, pool="rms")),
         ("embbert", "int8", dict(layers=2, kernel_size=5, pool="rms")),
-        ("bert", "int8", dict(width=18, hidden=21, heads=2)),  # what eight at a time leave over
+        ("bert", "int8", dict(width=18, hidden=21, heads=2)),  # a remainder after vectors of eight
     ],
 )
 def test_the_self_test_passes(variant, tmp_path, kind, activations, fields):
     export.export(variant(kind, **fields), tmp_path / "out", activations=activations)
     command = ["make", "-s", "-C", tmp_path / "out", "qemu", *BOARD]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == "self-test: passed\n"  # QEMU's word for a debugger
+    assert done.stderr == "self-test: passed\n"  # QEMU prints it for a debugger
 
 
-def test_vectors_are_what_the_compiler_makes(variant, tmp_path):
+def test_the_compiler_emits_vector_instructions(variant, tmp_path):
     export.write(variant("embbert", layers=1, kernel_size=4), tmp_path, activations="int8")
     for file, instruction in (("engine.c", "vmlava.s16"), ("states_int8.c", "vmla.")):
         subprocess.run([*CROSS.split(), "-std=gnu11", "-Os", "-S", "-o", "made.s", file], cwd=tmp_path, check=True)

@@ -1,4 +1,4 @@
-"""A translation model's two files for phones, step by step, beside the whole decoder in JAX."""
+"""The two files of a translation model give, step by step, the logits of the decoder in JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,15 @@ LENGTH = 20
 
 
 @pytest.fixture(scope="module")
-def opened(tiny, untrained, tmp_path_factory):
+def trained(tiny, untrained, tmp_path_factory):
     """A run with random weights."""
     return untrained(tiny({"data.max_tokens": LENGTH - 1}), tmp_path_factory.mktemp("run"))
 
 
 @pytest.mark.parametrize("runtime", classify.RUNTIMES.values(), ids=classify.RUNTIMES)
 @pytest.mark.parametrize(("format", "tolerance"), [("float32", 1e-5), ("dynamic", 0.1)])
-def test_steps_are_the_decoder(opened, runtime, format, tolerance):
-    models, past = translate.convert(opened, runtime, format=format, length=LENGTH)
+def test_steps_equal_the_decoder(trained, runtime, format, tolerance):
+    models, past = translate.convert(trained, runtime, format=format, length=LENGTH)
     encode, step = (runtime.runner(models[name]) for name in translate.FILES)
     source, target = np.int32([7, 30, 5, 3]), np.int32([2, 9, 41, 8, 6])
     segments = np.int32(np.arange(LENGTH) < 4)[None]
@@ -32,26 +32,26 @@ def test_steps_are_the_decoder(opened, runtime, format, tolerance):
         found = step({**state, "token": np.int32([token]), "index": np.int32([i])})
         logits.append(found.pop("logits")[0])
         state |= found
-    ones = lambda n: (jnp.ones((1, n), jnp.int32), jnp.arange(n)[None])  # noqa: E731
-    batch = dict(zip(("source_segments", "source_positions"), ones(4))) | {"source": source[None]}
-    batch |= dict(zip(("target_segments", "target_positions"), ones(5))) | {"inputs": target[None]}
-    wanted = jax.jit(opened.model.apply)({"params": trees.unflatten(opened.weights)}, batch)[0]
+    batch = {"source": source[None], "inputs": target[None]}
+    for side, length in (("source", 4), ("target", 5)):
+        batch |= {f"{side}_segments": jnp.ones((1, length), jnp.int32), f"{side}_positions": jnp.arange(length)[None]}
+    wanted = jax.jit(trained.model.apply)({"params": trees.unflatten(trained.weights)}, batch)[0]
     assert np.abs(np.stack(logits) - wanted).max() < tolerance * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("runtime", classify.RUNTIMES)
-def test_answers_are_those_of_jax(opened, tmp_path, runtime):
-    report = translate.export(opened, tmp_path / "phone", runtime=runtime)
+def test_answers_equal_those_of_jax(trained, tmp_path, runtime):
+    report = translate.export(trained, tmp_path / "phone", runtime=runtime)
     assert report["agreement"] == 1 and report["records"] == 8 and report["length"] == LENGTH
     assert report["exact_match"] == report["jax_exact_match"]
     sizes = {path.stem: path.stat().st_size for path in (tmp_path / "phone").iterdir()}
     assert sizes == report["bytes"]
 
 
-def test_what_is_refused(opened, tmp_path):
+def test_wrong_arguments_are_refused(trained, tmp_path):
     with pytest.raises(errors.ConfigError, match="format='int8'; there is: dynamic, float32"):
-        translate.export(opened, tmp_path / "x", format="int8")
-    beams = experiment.load(opened.workdir, decoding={"beams": 2})
+        translate.export(trained, tmp_path / "x", format="int8")
+    beams = experiment.load(trained.workdir, decoding={"beams": 2})
     with pytest.raises(errors.ConfigError, match="decodes by beam search, 2 beams.*decoding={'beams': 1}"):
         translate.export(beams, tmp_path / "x")
     assert not any(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Every model of lwt/models, quantized in every format: from the file as from memory, and as small as it should be."""
+"""Every model, quantized in every format, gives the same logits from a file as from memory, and has the right size."""
 
 import functools
 import re
@@ -11,11 +11,11 @@ import pytest
 from lwt import registry, trees
 from lwt.layers import linear, listen
 from lwt.reparam import quantize
-from lwt.runs import integer_file as artefact
+from lwt.runs import integer_file
 
 TEXT = dict(vocabulary=70, max_length=8, width=16, head="classify", outputs=3)
 IMAGE = dict(outputs=3, image_size=32, channels=1)
-SIZES = {  # a file of lwt/models that is missing here fails
+SIZES = {  # every file of lwt/models must be here
     "bert": TEXT | dict(heads=2, hidden=24, layers=1, pooler=True),
     "cnn": IMAGE | dict(widths=(8, 16)),
     "embbert": TEXT | dict(reduced=4, layers=1, kernel_size=3),
@@ -32,7 +32,7 @@ WAYS = {
     "dynamic": {"block": 0, "activations": "dynamic"},
     "static": {"block": 0, "activations": "static"},
 }
-FLOATS = r".*/(a_log|depthwise|position_(row|column))"  # what is no vector, and stays float
+FLOATS = r".*/(a_log|depthwise|position_(row|column))"  # matrices that stay floats
 BITS = {"int8": 8, "int4": 4, "fp8": 8}
 
 
@@ -51,13 +51,15 @@ def batch_of(model, *, rows=3):
 
 @functools.cache
 def made(name):
-    """The model, random weights of it, a batch, and the compiled ``weights -> logits`` of that batch."""
+    """A model, random weights, a batch, and the compiled function ``weights -> logits`` of that batch."""
     model, generator = registry.make("lwt.models", {"name": name, **SIZES[name]}, key="model"), np.random.default_rng(0)
     batch = batch_of(model)
     apply = jax.jit(lambda weights: model.apply({"params": trees.unflatten(weights)}, batch))
     shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
-    draw = lambda w: jnp.asarray(generator.normal(0, 0.3, w.shape), jnp.float32)  # noqa: E731
-    base = {key: jnp.ones(w.shape) if key.endswith("scale") else draw(w) for key, w in shapes.items()}
+    base = {
+        key: jnp.ones(w.shape) if key.endswith("scale") else jnp.asarray(generator.normal(0, 0.3, w.shape), jnp.float32)
+        for key, w in shapes.items()
+    }
     return model, base, batch, apply
 
 
@@ -66,7 +68,7 @@ def made(name):
     [(name, way) for name in registry.names("lwt.models") for way in ("int8", "static")]
     + [(name, way) for name in ("seq2seq", "vit") for way in ("int4", "fp8", "dynamic")],
 )
-def test_the_file_is_the_memory(name, way, tmp_path):
+def test_the_file_equals_the_memory(name, way, tmp_path):
     (model, base, batch, apply), limits = made(name), {}
     if way == "static":
         seen = jax.jit(lambda base: listen.inputs(model, base, batch, list(base)))(base)
@@ -74,12 +76,12 @@ def test_the_file_is_the_memory(name, way, tmp_path):
     weights = quantize.Quantize(**WAYS[way]).expand(base, limits, 0)
     nodes = {key: w for key, w in weights.items() if linear.is_node(w)}
     assert {key for key in {*weights} - {*nodes} if weights[key].ndim > 1 and not re.fullmatch(FLOATS, key)} == set()
-    written = artefact.write(tmp_path / "file", weights, info={"way": way})
-    loaded, expected = artefact.load(tmp_path / "file"), apply(weights)
+    written = integer_file.write(tmp_path / "file", weights, info={"way": way})
+    loaded, expected = integer_file.load(tmp_path / "file"), apply(weights)
     np.testing.assert_array_equal(apply(loaded), expected)
     assert jax.tree.structure(loaded) == jax.tree.structure(weights)
-    assert np.abs(expected - apply(base)).max() > 1e-6  # it is rounded, ...
-    if way in BITS:  # ... and floats meet the arrays that the numbers stand for
+    assert np.abs(expected - apply(base)).max() > 1e-6  # weights are rounded
+    if way in BITS:  # inputs are floats, and weights the arrays that the integers stand for
         np.testing.assert_allclose(expected, apply(linear.merge(weights)), rtol=1e-4, atol=1e-4)
     else:
         integers = [key for key, w in nodes.items() if w.integer_inputs]
@@ -88,7 +90,7 @@ def test_the_file_is_the_memory(name, way, tmp_path):
         )
         close = apply({key: w.replace(integer_inputs=False) if key in nodes else w for key, w in weights.items()})
         assert 0 < np.abs(expected - close).max() < 0.2 * np.abs(close).max()
-    parts, bits = artefact.parts(tmp_path / "file"), BITS.get(way, 8)
+    parts, bits = integer_file.parts(tmp_path / "file"), BITS.get(way, 8)
     assert written == sum(parts.values()) == (tmp_path / "file").stat().st_size
     rest = [w for key, w in weights.items() if key not in nodes and not key.startswith("head/")]
     body = [w for key, w in nodes.items() if not key.startswith("head/")]

@@ -1,4 +1,4 @@
-"""The program's ids are those of the run's own cleaner and tokenizer."""
+"""The program's ids equal those of the run's cleaner and tokenizer."""
 
 import gzip
 import json
@@ -39,26 +39,26 @@ BROKEN = [
 
 @pytest.fixture(scope="module")
 def check(variant, program):
-    """``check(lines)``: the ids that the program reads in lines (bytes) are those of the run."""
-    opened = variant("embedder")
-    answer = program(opened, "fp16")
+    """``check(lines)`` asserts that the program gives lines (bytes) the ids of the run."""
+    experiment = variant("embedder")
+    answer = program(experiment, "fp16")
 
     def check(lines):
         found = [list(map(int, row.split())) for row in answer([line + b"\n" for line in lines], "--ids")]
         for line, ids in zip(lines, found, strict=True):
-            assert ids == reference.row(opened, (line.decode("utf-8", "replace"),))[0].tolist(), line
+            assert ids == reference.row(experiment, (line.decode("utf-8", "replace"),))[0].tolist(), line
 
     return check
 
 
 def test_a_text_that_loses_its_middle(variant, program):
-    opened = variant("embedder")
-    with opened.config.unlocked():
-        opened.config.data.cut = "middle"
+    experiment = variant("embedder")
+    with experiment.config.unlocked():
+        experiment.config.data.cut = "middle"
     lines = [" ".join(f"{i} cold £{i % 7}" for i in range(words)) for words in range(40)]
-    found = [list(map(int, row.split())) for row in program(opened, "fp16")([f"{x}\n" for x in lines], "--ids")]
-    assert found == [reference.row(opened, (line,))[0].tolist() for line in lines]
-    whole = [[2, *opened.tokenizer.encode([line])[0], 4] for line in lines]  # [CLS] text [SEP]
+    found = [list(map(int, row.split())) for row in program(experiment, "fp16")([f"{x}\n" for x in lines], "--ids")]
+    assert found == [reference.row(experiment, (line,))[0].tolist() for line in lines]
+    whole = [[2, *experiment.tokenizer.encode([line])[0], 4] for line in lines]  # [CLS] text [SEP]
     assert found == [ids if len(ids) <= 24 else ids[:12] + ids[-12:] for ids in whole]
     assert sum(len(ids) > 24 for ids in whole) > 20
 
@@ -88,7 +88,7 @@ def test_test_sets(name, check):
     check([line.encode() for line in texts])
 
 
-def test_cleaning_that_the_program_does_not_know_is_refused():
+def test_unsupported_cleaning_is_refused():
     pieces = (*tokenizer.ENCODER, "▁", "a")
     for change in ({"lowercase": False}, {"characters": r"\w"}, {"unicode": "NFC"}, {"strip_accents": False}):
         key = next(iter(change))

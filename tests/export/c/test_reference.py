@@ -1,4 +1,4 @@
-"""Pairs of texts, and a number for an answer."""
+"""Pairs of texts, and regression."""
 
 import json
 
@@ -19,16 +19,16 @@ PAIRS = [
 
 @pytest.mark.parametrize(("cut", "pool"), [("end", "rms"), ("middle", "rms"), ("middle", "pair")])
 def test_pairs_and_regression(cut, pool, variant, program, tmp_path):
-    opened = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2)
-    opened.workdir, opened.labels = str(tmp_path), ()
-    with opened.config.unlocked():
-        opened.config.data.cut = cut
+    experiment = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2)
+    experiment.workdir, experiment.labels = str(tmp_path), ()
+    with experiment.config.unlocked():
+        experiment.config.data.cut = cut
     (tmp_path / supervised.LABELS).write_text(json.dumps({"names": [], "fields": ["a", "b"]}))
-    answer = program(opened, "fp16")
+    answer = program(experiment, "fp16")
     lines = ["\t".join(pair) + "\n" for pair in PAIRS]
-    rows = [reference.row(opened, pair) for pair in PAIRS]
+    rows = [reference.row(experiment, pair) for pair in PAIRS]
     assert [list(map(int, line.split())) for line in answer(lines, "--ids")] == [ids.tolist() for ids, _ in rows]
     assert {len(ids) for ids, _ in rows} >= {24} and all(segments.max() == 2 for _, segments in rows)
-    wanted = reference.logits(opened, weights.of(opened)[0], PAIRS)[:, 0]
+    wanted = reference.logits(experiment, weights.of(experiment)[0], records=PAIRS)[:, 0]
     found = np.array(list(map(float, answer(lines))))
     np.testing.assert_allclose(found, wanted, rtol=0.002, atol=0.002 * np.abs(wanted).max())

@@ -1,0 +1,43 @@
+"""An exported folder has a report, keeps within its budget, and replaces an older export only."""
+
+import json
+
+import pytest
+
+from lwt import errors
+from lwt.export.c import export, toolchain
+
+pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+def test_the_folder_and_the_budget(variant, tmp_path):
+    experiment, out = variant("embbert", layers=1, kernel_size=4), tmp_path / "out"
+    report = export.export(experiment, out, activations="int8")
+    assert report == json.loads((out / "report.json").read_text())
+    assert report["instructions"] > 10 * report["macs"] / 4 and report["tokens"] > 5 and report["stack_used"] > 0
+    assert report["self_test_failures"] == 0
+    assert "self-test: 0 of 5 failed" in toolchain.make(out, "test", CC=toolchain.host(), CFLAGS="-O0")
+    with pytest.raises(errors.ConfigError, match=r"flash [\d,]+ \+ RAM [\d,]+ = [\d,]+ bytes, 1 above the budget"):
+        export.export(experiment, out, activations="int8", budget=report["total"] - 1)
+    again = export.export(experiment, out, activations="int8", budget=report["total"])
+    assert again["total"] == report["total"] and not (out / "classify").exists()  # the folder was replaced
+    toolchain.firmware(out, BUDGET=report["total"])
+    with pytest.raises(errors.ConfigError, match="above the budget"):
+        toolchain.firmware(out, BUDGET=report["total"] - 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    with pytest.raises(errors.ConfigError, match="other already holds something"):
+        export.export(experiment, tmp_path / "other")
+    with pytest.raises(errors.ConfigError, match="did you mean 'fp16'"):
+        export.export(experiment, out, activations="fp61")
+
+
+def test_without_a_compiler(variant, tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain, "device", lambda: None)
+    experiment = variant("embbert", layers=1, kernel_size=4)
+    assert "total" not in export.export(experiment, tmp_path / "out")
+    with pytest.raises(errors.ConfigError, match="pip install 'lwt"):
+        export.export(experiment, tmp_path / "out", budget=10**6)
