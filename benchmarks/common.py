@@ -24,7 +24,7 @@ from lwt.machine import memory
 
 THREADS = 2
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
-# The same for every worker, PyTorch or JAX; so is the allocator (`memory.settle` in `arguments`).
+# The same for every worker, PyTorch or JAX; so is the allocator (`memory.tune_allocator` in `arguments`).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": str(THREADS),
     "MKL_NUM_THREADS": str(THREADS),
@@ -47,7 +47,7 @@ def arguments(description, variants, *, data="folder:mt_de_en_train", more=None)
         data: default of ``--data``.
         more: function that adds flags to the parser.
     """
-    memory.settle()
+    memory.tune_allocator()
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variant", choices=sorted(variants), required=True)
     parser.add_argument("--data", default=data, help="folder:NAME under LWT_DATA")

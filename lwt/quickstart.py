@@ -55,7 +55,7 @@ def main():
 
 
 if __name__ == "__main__":
-    memory.settle()
+    memory.tune_allocator()
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the configs lie beside the package
     try:
         main()

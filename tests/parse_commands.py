@@ -109,7 +109,7 @@ def patch(named, *, strict, base):
     known, parse, kept = argparse.ArgumentParser.parse_known_args, argparse.ArgumentParser.parse_args, common.kept_by
     argparse.ArgumentParser.parse_known_args = parse_known_args
     argparse.ArgumentParser.parse_args = parse_args
-    memory.settle = lambda: None  # it would start the process anew
+    memory.tune_allocator = lambda: None  # it would start the process anew
     command_line.show_log, common.kept_by = stop, kept_by
     flags.mark_flags_as_required = lambda names: mark([name for name in names if strict and name not in named])
     if not strict:

@@ -34,7 +34,7 @@ def run(main, *, required):
         main: a function without arguments.
         required: names of the flags that must be given.
     """
-    memory.settle()
+    memory.tune_allocator()
     app.define_help_flags()
     flags.mark_flags_as_required(required)
     try:
@@ -108,6 +108,8 @@ def report(figures):
 def _explain(error):
     """Says in one sentence which flag is wrong: ml_collections wraps the cause in a KeyError's repr or a traceback."""
     text = str(error).strip() or type(error).__name__
+    if missing := re.findall(r"Flag (--\w+) must have a value other than None", text):
+        return f"give {' and '.join(missing)}"
     if isinstance(error, OSError):
         path = pathlib.Path(text.rsplit("'", 2)[-2] if text.count("'") > 1 else text)
         there = [str(p) for p in path.parent.glob("*.py")]

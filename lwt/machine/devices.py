@@ -1,7 +1,7 @@
-"""The mesh of devices, and what lies where: data sharded by rows, weights replicated or sharded by rule.
+"""The mesh of devices and the placement of arrays: data sharded by rows, weights replicated or sharded by rule.
 
-The same jitted step runs on one CPU, on the devices of one host and on several processes; nothing counts devices but
-this file.
+The same jitted step runs on one CPU, on the devices of one host and on several processes; only this file counts
+devices.
 """
 
 import math
@@ -15,17 +15,18 @@ from lwt import errors, trees
 
 
 def make_mesh(axes):
-    """A mesh from ``{"data": -1, ...}``: axis name -> devices, -1 for all that the others leave.
+    """A mesh from ``{"data": -1, ...}``: axis name -> number of devices, -1 for all that the other axes leave.
 
     Raises:
-        lwt.errors.ConfigError: the sizes do not multiply to the number of devices.
+        lwt.errors.ConfigError: the product of the sizes is not the number of devices.
     """
     sizes = dict(axes)
     open_axes = [name for name, size in sizes.items() if size == -1]
     fixed = math.prod(size for size in sizes.values() if size != -1)
     if len(open_axes) == 1:
         sizes[open_axes[0]] = jax.device_count() // max(fixed, 1)
-    if "data" not in sizes or math.prod(sizes.values()) != jax.device_count():
+    known = "data" in sizes and min(sizes.values()) > 0
+    if not known or math.prod(sizes.values()) != jax.device_count():
         raise errors.ConfigError(
             f"mesh={dict(axes)} does not fit {jax.device_count()} devices: it needs an axis 'data', at most one -1, "
             "and sizes whose product is the number of devices"
@@ -34,36 +35,36 @@ def make_mesh(axes):
 
 
 def replicated(mesh):
-    """The whole array on every device."""
+    """The sharding that puts the whole array on every device."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def by_rows(mesh):
-    """First axis over the mesh's ``data`` axis."""
+    """The sharding that splits the first axis over the mesh's ``data`` axis."""
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
 def check_rows(mesh, rows, *, what):
-    """Raises `lwt.errors.ConfigError` unless `rows` divide among the devices of the data axis."""
+    """Raises `lwt.errors.ConfigError` unless `rows` divides evenly among the devices of the data axis."""
     if rows % mesh.shape["data"]:
-        raise errors.ConfigError(f"{what}={rows} should be a multiple of the {mesh.shape['data']} devices of mesh.data")
+        raise errors.ConfigError(f"{what}={rows} must be a multiple of the {mesh.shape['data']} devices of mesh.data")
 
 
 def wait_for_all(what):
-    """Returns when every process has come here; `what` names the place."""
+    """Blocks until every process has reached this point, which `what` names."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
-def shardings(mesh, tree, rules):
-    """A sharding for every leaf: the first rule whose regex matches the end of the leaf's path.
+def shardings(mesh, tree, *, rules):
+    """A sharding for every leaf, from the first rule whose regex matches the end of the leaf's path.
 
-    A rule is ``(regex, axis names for each dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension
-    over the data axis (FSDP). Optimizer moments carry their weight's name in their path, so one rule shards both. A
-    dimension that the axis does not divide stays whole.
+    A rule is ``(regex, axis names per dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension over
+    the data axis (FSDP). Optimizer moments have their weight's name in their path, so one rule shards both. A dimension
+    that the axis does not divide stays whole.
 
     Raises:
-        lwt.errors.ConfigError: no rule matches a leaf, or a rule names an axis that the mesh has not.
+        lwt.errors.ConfigError: no rule matches a leaf, or a rule names an axis the mesh does not have.
     """
     for pattern, axes in rules:
         for axis in axes:
@@ -84,12 +85,17 @@ def shardings(mesh, tree, rules):
 
 
 def put_rows(batch, sharding):
-    """This process's rows of a batch (numpy) -> global arrays."""
+    """Makes global arrays of this process's rows of a batch (numpy)."""
     return {name: jax.make_array_from_process_local_data(sharding, value) for name, value in batch.items()}
 
 
 def put(tree, sharding):
-    """Host (or device) arrays that every process holds alike -> global arrays; `sharding` is one, or a tree of them."""
+    """Makes global arrays of host or device arrays that are equal on every process.
+
+    Args:
+        tree: of arrays.
+        sharding: one sharding for all leaves, or a tree of them.
+    """
     one = isinstance(sharding, jax.sharding.Sharding)
     flat, structure = jax.tree.flatten(tree)
     places = [sharding] * len(flat) if one else jax.tree.leaves(sharding)

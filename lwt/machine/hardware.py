@@ -1,4 +1,4 @@
-"""The machine that a run was computed on, kept in its workdir's ``hardware.txt``."""
+"""Describes the machine a run was computed on, and records it in the workdir's ``hardware.txt``."""
 
 import collections
 import contextlib
@@ -13,14 +13,14 @@ NAME = "hardware.txt"
 
 
 def describe():
-    """What this machine computes with, such as ``"Intel Xeon 6975P-C, 2 cores"``, without names of hosts or people."""
+    """The processor and accelerators of this machine, such as ``"Intel Xeon 6975P-C, 2 cores"``; no host names."""
     parts = [_processor(), f"{_cores()} core{'s' if _cores() > 1 else ''}"]
     accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
     return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
 
 
-def note(workdir):
-    """Adds this machine to those of a run, a line each."""
+def record(workdir):
+    """Adds this machine to those of a run, one per line."""
     path = pathlib.Path(workdir, NAME)
     known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     if jax.process_index() == 0 and describe() not in known:
@@ -28,15 +28,15 @@ def note(workdir):
 
 
 def of_run(workdir):
-    """The machines of a run, such as a row of results names them."""
+    """The machines of a run in one line, for a row of results."""
     path = pathlib.Path(workdir, NAME)
     return "; then ".join(path.read_text(encoding="utf-8").splitlines()) if path.exists() else "a machine not recorded"
 
 
 def slow_in_bfloat16():
-    """Whether products of bfloat16 are known to be slower here than those of float32: on x86 processors without AMX.
+    """Whether bfloat16 products are known to be slower here than float32 ones: on x86 processors without AMX.
 
-    AMD's with AVX512-BF16 are none of these: EmbBERT's step took 139 ms on Zen 5, and 184 in float32.
+    AMD's with AVX512-BF16 are an exception: EmbBERT's step took 139 ms on Zen 5, and 184 ms in float32.
     """
     if jax.default_backend() != "cpu":
         return False
@@ -47,18 +47,18 @@ def slow_in_bfloat16():
 
 
 def _processor():
-    """The processor's model, or at least its architecture."""
+    """The processor's model, or its architecture if the model is unknown."""
     found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
     return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split()) if found else platform.machine()
 
 
 def _cpuinfo():
-    """What Linux tells of the processors; "" elsewhere."""
+    """Linux's description of the processors; "" on other systems."""
     with contextlib.suppress(OSError):
         return pathlib.Path("/proc/cpuinfo").read_text()
     return ""
 
 
 def _cores():
-    """Cores that this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

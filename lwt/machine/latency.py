@@ -1,7 +1,7 @@
-"""How long models take on the machine at hand: they take turns, A B A B, and the median of the rounds counts.
+"""Measures how long models take on this machine: they take turns, A B A B, and the median over the rounds counts.
 
-What else the machine does at the time slows a round, and not one model: a median of turns bears that better than one
-long measurement a model.
+Other load on the machine slows a round of all models rather than one model, so a median over turns withstands it better
+than one long measurement per model.
 """
 
 import functools
@@ -13,16 +13,17 @@ import numpy as np
 
 from lwt import trees
 
-ALONE = 4  # records that are timed one by one
+ALONE = 4  # records that are timed one at a time
 
 
 def interleaved(calls, *, rounds=7, clock=time.perf_counter):
     """``{name: median seconds of a call}``.
 
     Args:
-        calls: ``{name: function}`` without arguments, which waits for its result; called once before it is timed.
+        calls: ``{name: function}`` without arguments, which blocks until its result is ready; called once before
+            timing.
         rounds: turns of each.
-        clock: tells seconds.
+        clock: returns seconds.
     """
     for call in calls.values():
         call()
@@ -35,25 +36,25 @@ def interleaved(calls, *, rounds=7, clock=time.perf_counter):
     return {name: statistics.median(own) for name, own in seconds.items()}
 
 
-def records(opened, count, *, name=""):
-    """Records of a data set as one batch of arrays `[count ...]`, all as long as the longest of them.
+def records(experiment, count, *, name=""):
+    """Records of a data set as one batch of arrays `[count ...]`, padded to the longest of them.
 
     Args:
-        opened: an `experiment.Experiment`.
-        count: how many; fewer are repeated.
+        experiment: an opened run.
+        count: how many; the data set repeats if it has fewer.
         name: ``KIND:NAME@SPLIT``; "" for the run's test set.
     """
     found = []
-    for batch in opened.batches(name or opened.test, limit=count):
+    for batch in experiment.batches(name or experiment.test, limit=count):
         real = batch["example"] >= 0
         found.append({key: np.asarray(value)[real] for key, value in batch.items()})
-    joined = {key: _stacked([batch[key] for batch in found]) for key in found[0]}
+    joined = {key: _joined([batch[key] for batch in found]) for key in found[0]}
     order = np.argsort(joined["example"])
     return {key: np.take(value[order], np.arange(count) % len(order), axis=0) for key, value in joined.items()}
 
 
-def _stacked(arrays):
-    """Arrays one below the other, with zeros up to the longest second axis."""
+def _joined(arrays):
+    """Concatenates arrays along the first axis, after padding the second with zeros to the longest."""
     if arrays[0].ndim < 2:
         return np.concatenate(arrays)
     longest = max(a.shape[1] for a in arrays)
@@ -61,36 +62,42 @@ def _stacked(arrays):
     return np.concatenate([np.pad(a, [(0, 0), (0, longest - a.shape[1]), *rest]) for a in arrays])
 
 
-def answers(opened, batch):
-    """Two functions that answer, as `opened` does, the first `ALONE` rows of a batch one by one, and all at once.
+def answers(experiment, batch):
+    """Two functions: one answers the first `ALONE` rows of a batch one at a time, the other the whole batch at once.
 
     Args:
-        opened: an `experiment.Experiment`; its weights are multiplied from what it holds (integers, factors).
+        experiment: an opened run; products use its weights as stored (integers, factors).
         batch: from `records`.
     """
-    task, more = opened.task, {}
+    task, options = experiment.task, {}
     if hasattr(task, "generate"):
-        length = min(opened.config.data.max_tokens + 1, batch["source"].shape[1] * 3 // 2 + 16)
-        more = {"length": length, "vocabulary": opened.tokenizer.pieces}
-    answer = task.generate if more else task.predict
+        length = min(experiment.config.data.max_tokens + 1, batch["source"].shape[1] * 3 // 2 + 16)
+        options = {"length": length, "vocabulary": experiment.tokenizer.pieces}
+    answer = task.generate if options else task.predict
 
     @jax.jit
     def program(weights, batch):
-        return answer(functools.partial(opened.model.apply, {"params": trees.unflatten(weights)}), batch, **more)
+        apply = functools.partial(experiment.model.apply, {"params": trees.unflatten(weights)})
+        return answer(apply, batch, **options)
 
-    weights, batch = jax.device_put((opened.weights, batch))
+    weights, batch = jax.device_put((experiment.weights, batch))
     rows = [{key: x[i : i + 1] for key, x in batch.items()} for i in range(min(ALONE, len(batch["example"])))]
-    alone = lambda: [jax.block_until_ready(program(weights, row)) for row in rows]  # noqa: E731
-    together = lambda: jax.block_until_ready(program(weights, batch))  # noqa: E731
+
+    def alone():
+        return [jax.block_until_ready(program(weights, row)) for row in rows]
+
+    def together():
+        return jax.block_until_ready(program(weights, batch))
+
     return alone, together
 
 
-def of_runs(opened, *, rows=64, rounds=7):
-    """``{name: (seconds of a record alone, seconds of a batch of `rows`)}`` of opened runs by name.
+def of_runs(experiments, *, rows=64, rounds=7):
+    """``{name: (seconds per record alone, seconds per batch of `rows`)}`` of opened runs by name.
 
-    Texts are decoded until all of a batch have ended: a model of longer answers takes longer.
+    A batch of texts is decoded until its longest answer ends: a model with longer answers takes longer.
     """
-    pairs = {name: answers(one, records(one, rows)) for name, one in opened.items()}
+    pairs = {name: answers(experiment, records(experiment, rows)) for name, experiment in experiments.items()}
     alone = interleaved({name: pair[0] for name, pair in pairs.items()}, rounds=rounds)
     together = interleaved({name: pair[1] for name, pair in pairs.items()}, rounds=rounds)
     return {name: (alone[name] / min(ALONE, rows), together[name]) for name in pairs}

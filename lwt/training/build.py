@@ -62,8 +62,8 @@ def build(config, workdir, *, base=None, teachers=()):
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
-    placement = devices.shardings(mesh, jax.eval_shape(init, trainable), config.sharding)
-    frozen = devices.put(frozen, devices.shardings(mesh, frozen, config.sharding))
+    placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
+    frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
     update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate)
 
     # ---- How it is measured, and what it leaves behind.

@@ -81,7 +81,7 @@ def train(run):
         run.batches.restore(data_state["position"])
     start = int(state.step)
     log.resume(start)
-    hardware.note(run.workdir)
+    hardware.record(run.workdir)
     log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
     batches = packed.Prefetch(run.batches)
     clock = Clock(start)

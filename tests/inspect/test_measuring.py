@@ -1,11 +1,9 @@
 """Fronts against the definition, turns in order, and a page of runs that are trained here."""
 
-import itertools
 import json
 import os
 import random
 
-import numpy as np
 import pytest
 
 from lwt import errors, trees
@@ -47,21 +45,6 @@ def test_rows_hold_the_points():
     assert fronts.points_of(json.loads(json.dumps(rows))) == points
 
 
-def test_models_take_turns():
-    order, times = [], itertools.count()
-    slow = {"a": 0, "b": 0}
-
-    def call(name):
-        order.append(name)
-        slow[name] += 1
-        for _ in range({"a": 1, "b": 3}[name] + (100 if slow[name] == 2 else 0)):  # one round is disturbed
-            next(times)
-
-    found = latency.interleaved({n: lambda n=n: call(n) for n in "ab"}, rounds=3, clock=lambda: next(times))
-    assert order == list("abababab")
-    assert found == {"a": 2, "b": 4}  # the clock itself takes a tick
-
-
 @pytest.fixture(scope="module")
 def runs(tiny, tmp_path_factory):
     """A trained run, its factors as a run, its integers as a file, and a run that broke off."""
@@ -98,15 +81,6 @@ def test_runs_become_points(runs, monkeypatch, caplog):
     assert (runs / "page" / pictures[0]).stat().st_size > 10_000 and f"(page/{pictures[0]})" in text
 
 
-def test_timed_answers_are_the_runs_own(runs):
-    opened = experiment.load(runs / "mt-seed0")
-    batch = latency.records(opened, 12)  # of 8 records
-    np.testing.assert_array_equal(batch["example"], [*range(8), *range(4)])
-    ids = np.asarray(latency.answers(opened, batch)[1]())
-    _, _, outputs, _ = opened.evaluate()
-    assert opened.tokenizer.decode(ids.tolist()) == [*outputs, *outputs[:4]]
-
-
 def test_kept_figures_are_of_this_model(runs, tmp_path):
     opened = experiment.load(runs / "mt-seed0")
     opened.workdir = str(tmp_path)
@@ -130,9 +104,3 @@ def test_kept_figures_are_of_this_model(runs, tmp_path):
 def test_no_runs(tmp_path):
     with pytest.raises(errors.ConfigError, match="no folder with a run"):
         measuring.find([f"{tmp_path}/**"])
-
-
-def test_shapes_of_a_batch_join():
-    short, long = np.ones((1, 2), np.int32), np.ones((2, 3), np.int32)
-    assert latency._stacked([short, long]).tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
-    assert latency._stacked([np.arange(2), np.arange(1)]).tolist() == [0, 1, 0]

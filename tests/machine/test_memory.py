@@ -10,13 +10,13 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the a
 STARTED_AGAIN = """
 import os, sys
 from lwt.machine import memory
-memory.settle()
+memory.tune_allocator()
 print(os.environ.get("GLIBC_TUNABLES"), *sys.argv[1:])
 """
 TAKEN_AGAIN = """
 import ctypes, resource
 from lwt.machine import memory
-memory.settle()
+memory.tune_allocator()
 libc = ctypes.CDLL(None)
 libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 libc.memset.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t

@@ -134,6 +134,6 @@ def test_moments_lie_where_their_weight_lies(tiny):
     params = {"base/table": weights(0)["table"], "base/bias": weights(0)["bias"]}
     state = jax.eval_shape(optim.build(section, params, steps=1)[0].init, params)
     mesh = devices.make_mesh({"data": -1})
-    places = devices.shardings(mesh, state, ((".*table", ("data",)), (".*", ())))
+    places = devices.shardings(mesh, state, rules=((".*table", ("data",)), (".*", ())))
     large = places[0].inner_states["rate×1 decay×1"].inner_state[0]
     assert {tuple(place["base/table"].spec) for place in large[1:]} == {("data",)}

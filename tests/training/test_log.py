@@ -1,12 +1,10 @@
 """One call, three readers: the console, metrics.jsonl and TensorBoard."""
 
 import json
-import logging
 
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
-from lwt.machine import command_line
 from lwt.training import log
 
 
@@ -114,14 +112,3 @@ def test_other_processes_write_nothing(tmp_path, capsys):
     silent.write(4, {"loss": 1.0})
     silent.close()
     assert not (tmp_path / "w").exists() and capsys.readouterr().out == ""
-
-
-def test_what_modules_and_programs_log_is_printed(monkeypatch, capsys):
-    names = ("lwt", "__main__")
-    for logger in map(logging.getLogger, names):
-        for name in ("handlers", "propagate", "level"):
-            monkeypatch.setattr(logger, name, getattr(logger, name))
-    command_line.show_log()
-    for name in ("lwt.data.kinds.pairs", *names):
-        logging.getLogger(name).info("left out by %s", name)
-    assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]

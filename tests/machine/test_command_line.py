@@ -1,0 +1,59 @@
+"""The shell of all programs: the log on standard output, and errors of the user as one line."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from lwt.machine import command_line
+
+PROGRAM = """
+from absl import flags
+from lwt import errors
+from lwt.machine import command_line
+
+def main():
+    command_line.report({"checkpoint": flags.FLAGS.checkpoint})
+    if flags.FLAGS.workdir == "none":
+        raise errors.DataError("the data\\nare missing")
+
+command_line.define_run(checkpoint="last", out="Folder of the result.")
+command_line.run(main, required=["workdir", "out"])
+"""
+
+
+def start(*arguments):
+    return subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True)
+
+
+def test_a_program_prints_one_json_line():
+    done = start("--workdir=runs/mt", "--out=x")
+    assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout) == {"checkpoint": "last"}
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "give --workdir and --out"),
+        (["--workdir=runs/mt"], "give --out"),
+        (["--workdir=none", "--out=x"], "the data are missing"),
+        (["--workdir=runs/mt", "--out=x", "rest"], "unexpected argument 'rest'; every argument is a --flag=value"),
+        (["--workdir=runs/mt", "--out=x", "--process=1"], "--process=1 --processes=1 --coordinator='': processes are"),
+    ],
+)
+def test_an_error_of_the_user_is_one_line(arguments, message):
+    done = start(*arguments)
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
+
+
+def test_log_lines_of_the_package_and_the_program_are_printed(monkeypatch, capsys):
+    names = ("lwt", "__main__")
+    for logger in map(logging.getLogger, names):
+        for name in ("handlers", "propagate", "level"):
+            monkeypatch.setattr(logger, name, getattr(logger, name))
+    command_line.show_log()
+    for name in ("lwt.data.kinds.pairs", *names):
+        logging.getLogger(name).info("left out by %s", name)
+    assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]
