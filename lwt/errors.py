@@ -1,6 +1,6 @@
-"""Errors that a user can mend. The command-line programs print them as one line and exit with code 2.
+"""Errors that a user can fix. The command-line programs print them as one line and exit with code 2.
 
-A message names the culprit (the key, the file and line, the leaf) and says what would be right.
+A message names the cause (the key, the file and line, the leaf) and says what would be right.
 """
 
 import difflib
@@ -23,14 +23,15 @@ class CheckpointError(LwtError):
 
 
 class NotFinite(LwtError):
-    """A loss or a gradient is not a number; the last good checkpoint is kept."""
+    """A loss or a gradient is not finite; the last good checkpoint is kept."""
 
 
 def suggest(word, choices, *, limit=12):
-    """Ends a sentence about an unknown `word`: the nearest choice, or what there is."""
+    """The end of a message about an unknown `word`: the choice most like it, or else the first `limit` choices."""
     choices = sorted(str(c) for c in choices)
     close = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    shown = ", ".join(choices[:limit]) + (", ..." if len(choices) > limit else "")
-    return f"there is: {shown or 'nothing'}"
+    if not choices:
+        return "there are no choices"
+    return f"choose from {', '.join(choices[:limit])}{', ...' if len(choices) > limit else ''}"

@@ -1,103 +1,117 @@
-"""Names to files: ``model.name = "seq2seq"`` means `lwt/models/seq2seq.py`; the file is its registration."""
+"""Parts by name: ``model.name = "seq2seq"`` means `lwt/models/seq2seq.py`; the file is its registration.
 
+A file of a package is a choice if it defines a class with the attributes (or defines the functions) that its `Registry`
+asks for. Helper modules and abstract bases in the same package are no choices. The arguments of a config section are
+checked against the annotations of the class.
+"""
+
+import collections.abc
 import dataclasses
 import functools
 import importlib
+import inspect
+import numbers
 import pkgutil
+import types
+import typing
 
 from lwt import errors
 
 
-def names(package):
-    """The files of a package, by name."""
-    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__) if not m.ispkg)
+@dataclasses.dataclass(frozen=True)
+class Registry:
+    """The files of a package that hold a part.
 
-
-def module(package, name, *, key):
-    """The module ``package.name``; `key` is the config key to blame.
-
-    Raises:
-        lwt.errors.ConfigError: there is no such file; the message lists those there are.
+    Attributes:
+        package: such as "lwt.models".
+        needs: attributes of the part.
+        function: the part is the module itself, with functions of these names; otherwise it is a class of the module.
     """
-    if name not in names(package):
-        raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, names(package))}")
-    return importlib.import_module(f"{package}.{name}")
+
+    package: str
+    needs: tuple
+    function: bool = False
+
+    def names(self):
+        """The names that a config can give, sorted."""
+        return [name for name in self._files() if self._part(name) is not None]
+
+    def find(self, name, *, key):
+        """The class (or module) in the file `name`; `key` is the config key that errors blame.
+
+        Raises:
+            lwt.errors.ConfigError: there is no such part; the message lists the choices.
+        """
+        part = self._part(name) if name in self._files() else None
+        if part is None:
+            raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, self.names())}")
+        return part
+
+    def resolve(self, section, *, key, taken=()):
+        """``(class, checked arguments)`` of a config section ``{"name": FILE, argument: value, ...}``.
+
+        Args:
+            section: the section, or a string ``"FILE"`` or ``"FILE:argument=value,..."``.
+            key: config key of the section.
+            taken: arguments that the caller gives itself, so that the section may not.
+
+        Raises:
+            lwt.errors.ConfigError: no name or an unknown one; an argument that the class does not have, or a value of
+                another type.
+        """
+        if isinstance(section, str):
+            name, _, text = section.partition(":")
+            cls = self.find(name, key=key)
+            section = _parsed(cls, text, key=key)
+        else:
+            section = dict(section.items())
+            if "name" not in section:
+                raise errors.ConfigError(f"{key} has no name; {errors.suggest('', self.names())}")
+            cls = self.find(section.pop("name"), key=f"{key}.name")
+        return cls, arguments(cls, section, key=key, taken=taken)
+
+    def make(self, section, *, key, **more):
+        """An object from a config section; `more` are arguments of the caller, given where the class has them.
+
+        Raises:
+            lwt.errors.ConfigError: see `resolve`.
+        """
+        cls, given = self.resolve(section, key=key, taken=more)
+        return cls(**given, **{name: value for name, value in more.items() if name in fields(cls)})
+
+    def partial(self, section, *, key, taken):
+        """The class of a config section with its arguments bound; a model adds those of `taken` in each layer.
+
+        Raises:
+            lwt.errors.ConfigError: see `resolve`.
+        """
+        cls, given = self.resolve(section, key=key, taken=taken)
+        return functools.partial(cls, **given)
+
+    def _files(self):
+        path = importlib.import_module(self.package).__path__
+        return sorted(found.name for found in pkgutil.iter_modules(path) if not found.ispkg)
+
+    def _part(self, name):
+        """The part in a file, or None."""
+        module = importlib.import_module(f"{self.package}.{name}")
+        if self.function:
+            return module if all(callable(vars(module).get(need)) for need in self.needs) else None
+        for value in vars(module).values():
+            own = isinstance(value, type) and value.__module__ == module.__name__ and not inspect.isabstract(value)
+            if own and all(hasattr(value, need) for need in self.needs):
+                return value
+        return None
 
 
-def class_of(package, name, *, key):
-    """The class in ``PACKAGE/NAME.py`` that bears the file's name: ``lh_vit.py`` holds ``LHViT``."""
-    found = module(package, name, key=key)
-    wanted = name.replace("_", "")
-    for attribute, value in vars(found).items():
-        if isinstance(value, type) and attribute.lower() == wanted and value.__module__ == found.__name__:
-            return value
-    raise errors.ConfigError(f"{key}={name!r}: {found.__name__} has no class of that name")
+NUMBERS = {bool: bool, int: numbers.Integral, float: numbers.Real}
 
-
-def make(package, section, *, key, **more):
-    """An object from a config section ``{"name": FILE, argument: value, ...}``; `more` are arguments of the caller's.
-
-    Raises:
-        lwt.errors.ConfigError: an argument that the class does not have, or one of another type.
-    """
-    cls = class_of(package, section["name"], key=f"{key}.name")
-    given = _arguments(cls, section, key=key, taken=more)
-    return cls(**given, **{name: value for name, value in more.items() if name in fields(cls)})
-
-
-def maker(package, section, *, key, taken):
-    """The class of that name in a file of a package, with the arguments of a config section: what a model is given to
-    make the modules of its layers with.
-
-    Args:
-        package: such as "lwt.attention", whose files all call their class ``Attention``.
-        section: the file's name, ``"FILE:argument=value,..."``, or ``{"name": FILE, argument: value, ...}``.
-        taken: arguments that the model gives.
-
-    Raises:
-        lwt.errors.ConfigError: as `make`.
-    """
-    name, _, given = section.partition(":") if isinstance(section, str) else (section["name"], "", "")
-    cls_name = package.rpartition(".")[2].capitalize()
-    found = module(package, name, key=key)
-    if not hasattr(found, cls_name):
-        raise errors.ConfigError(f"{key}={name!r}: {found.__name__} has no class {cls_name}")
-    cls = getattr(found, cls_name)
-    section = _parsed(cls, given, key=key) if isinstance(section, str) else section
-    return functools.partial(cls, **_arguments(cls, section, key=key, taken=taken))
-
-
-def _parsed(cls, text, *, key):
-    """``"rank=16,folded=true"`` as a section, each value of the type of its argument's default."""
-    section = {}
-    for item in filter(None, text.split(",")):
-        name, separator, value = item.partition("=")
-        if not separator:
-            raise errors.ConfigError(f"{key}: {item!r} should be ARGUMENT=VALUE")
-        kind = type(fields(cls)[name].default) if name in fields(cls) else str
-        try:
-            section[name] = {"true": True, "false": False}[value.lower()] if kind is bool else kind(value)
-        except (KeyError, ValueError):
-            section[name] = value  # refused as of another type
-    return section
-
-
-def _arguments(cls, section, *, key, taken):
-    """The arguments of a config section, all but its name, checked against the fields of a class."""
-    # a tuple comes back as a list from a config that was kept as JSON
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(section).items() if k != "name"}
-    there = fields(cls)
-    for name, value in given.items():
-        if name not in there or name in taken:
-            raise errors.ConfigError(
-                f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, there)}"
-            )
-        default = there[name].default
-        if isinstance(default, (int, float, str, bool)) and not _fits(value, default):
-            raise errors.ConfigError(
-                f"{key}.{name}={value!r} should be of type {type(default).__name__}, like its default {default!r}"
-            )
-    return given
+MODELS = Registry("lwt.models", ("example",))
+TASKS = Registry("lwt.tasks", ("loss", "finish"))
+ATTENTIONS = Registry("lwt.attention", ("mix",))
+REPARAMS = Registry("lwt.reparam", ("init", "expand", "labels"))
+DATA_KINDS = Registry("lwt.data.kinds", ("training", "evaluation"))
+SOURCES = Registry("lwt.data.sources", ("read",), function=True)
 
 
 def fields(cls):
@@ -105,9 +119,74 @@ def fields(cls):
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
 
 
-def _fits(value, default):
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(value, bool) and isinstance(default, bool)
-    if isinstance(default, float):
-        return isinstance(value, (int, float))
-    return isinstance(value, type(default)) or callable(value)
+def arguments(cls, section, *, key, taken=()):
+    """The arguments of a config section, checked by name and type against the annotations of a dataclass.
+
+    An int fits a float, but a bool fits no number. Lists become tuples, as which JSON kept them.
+
+    Raises:
+        lwt.errors.ConfigError: an unknown or taken argument, or a value of another type.
+    """
+    choices = {name: field for name, field in fields(cls).items() if name not in taken}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in section.items()}
+    for name, value in given.items():
+        if name not in choices:
+            raise errors.ConfigError(
+                f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, choices)}"
+            )
+        if not fits(value, choices[name].type):
+            default = choices[name].default
+            like = "" if default is dataclasses.MISSING or callable(default) else f", like its default {default!r}"
+            raise errors.ConfigError(f"{key}.{name}={value!r} should be of type {_spelt(choices[name].type)}{like}")
+    return given
+
+
+def fits(value, annotation):
+    """Whether a value is of an annotated type: a class, a union, or a tuple such as ``tuple[str, ...]``."""
+    if annotation in (typing.Any, object):
+        return True
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return any(fits(value, one) for one in inner)
+    if annotation in (None, types.NoneType):
+        return value is None
+    kind = origin or annotation
+    if kind is tuple:
+        return isinstance(value, (tuple, list)) and (not inner or all(fits(item, inner[0]) for item in value))
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and isinstance(value, bool) == (kind is bool)
+    if kind in (dict, collections.abc.Mapping):
+        return hasattr(value, "items")
+    return callable(value) if kind is collections.abc.Callable else isinstance(value, kind)
+
+
+def _parsed(cls, text, *, key):
+    """``"rank=16,folded=true"`` as a section, each value of the type of its argument."""
+    section = {}
+    for item in filter(None, text.split(",")):
+        name, separator, value = item.partition("=")
+        if not separator:
+            raise errors.ConfigError(f"{key}: {item!r} should be ARGUMENT=VALUE")
+        section[name] = _value(value, fields(cls)[name].type) if name in fields(cls) else value
+    return section
+
+
+def _value(text, annotation):
+    """A text as the first type of an annotation that it can be; the text itself if there is none."""
+    for kind in typing.get_args(annotation) or (annotation,):
+        if kind is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    return text
+
+
+def _spelt(annotation):
+    """An annotation in an error message: "int", "str or tuple"."""
+    union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
+    parts = typing.get_args(annotation) if union else (annotation,)
+    names = ["None" if part is types.NoneType else getattr(part, "__name__", str(part)) for part in parts]
+    return " or ".join(names)

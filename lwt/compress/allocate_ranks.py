@@ -55,8 +55,7 @@ class Update:
 
     def factors(self, kept):
         """`a` `[in k]` and `b` `[k out]` of the directions `kept`, which share the singular values."""
-        root = jnp.sqrt(self.values[kept])
-        return self.p[:, kept] * root[None], root[:, None] * self.q[kept]
+        return targets.balanced(self.p, self.values, self.q, kept=kept)
 
 
 def updates(weights, base, *, pattern=".*", max_rank=64):
@@ -171,7 +170,7 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
     Raises:
         lwt.errors.ConfigError: the budget does not suffice for one direction, or no matrix changed.
     """
-    targets.check_choice(which, SCORES, "--scores")
+    targets.check_choice(which, SCORES, key="--scores")
     weights = linear.merge(tuned.weights)
     found = updates(weights, base, pattern=pattern, max_rank=max_rank)
     if which == "energy":

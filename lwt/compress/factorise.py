@@ -63,8 +63,7 @@ class Decomposition:
 
     def factors(self, rank):
         """`a` `[in r]` and `b` `[r out]`, float32, which share the singular values."""
-        root = np.sqrt(self.values[:rank])
-        a, b = self.left[:, :rank] * root[None], root[:, None] * self.right[:rank]
+        a, b = targets.balanced(self.left, self.values, self.right, kept=slice(rank))
         return jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)
 
     def kept(self, rank):

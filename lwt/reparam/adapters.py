@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import pathlib
 import re
 
@@ -17,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.flax
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.layers import linear
 from lwt.reparam import compose
 
@@ -69,23 +68,19 @@ def save(folder, adapter, *, reparam_config, base_fingerprint, step):
         base_fingerprint: `fingerprint` of the base.
         step: optimizer steps so far.
     """
-    folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    step = int(step)
+    folder, step = pathlib.Path(folder), int(step)
     data = safetensors.flax.save({name: jnp.asarray(leaf) for name, leaf in adapter.items()})
     info = {
         "reparam": reparam_config,
         "step": step,
         "base": base_fingerprint,
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": files.sha256(data),
     }
     reparam = compose.build(reparam_config)
     if hasattr(reparam, "ramp_at"):
         info["u"] = jax.tree.map(float, reparam.ramp_at(step))
-    for name, content in ((LEAVES, data), (INFO, (json.dumps(info, indent=2) + "\n").encode())):
-        new = folder / f".{name}.new"
-        new.write_bytes(content)
-        os.replace(new, folder / name)
+    files.write_bytes(folder / LEAVES, data)
+    files.write_json(folder / INFO, info)
 
 
 def load(folder, *, expected=None, base_fingerprint=None):
@@ -111,7 +106,7 @@ def load(folder, *, expected=None, base_fingerprint=None):
         raise errors.CheckpointError(f"no adapter in {folder}: {error.strerror}: {error.filename}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error!r}") from error
-    if hashlib.sha256(data).hexdigest() != checksum:
+    if files.sha256(data) != checksum:
         raise errors.CheckpointError(f"{folder / LEAVES} is damaged or cut short ({len(data)} bytes): other checksum")
     if base_fingerprint is not None and base != base_fingerprint:
         raise errors.CheckpointError(

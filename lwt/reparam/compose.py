@@ -1,20 +1,18 @@
-"""Reparametrizations by name, and chains of them."""
+"""Reparametrizations from a config, and chains of them."""
 
 import dataclasses
-import importlib
-import pkgutil
 
 import jax
 
-from lwt import errors, reparam, trees
+from lwt import errors, registry, trees
 from lwt.layers import linear
 
 
 @dataclasses.dataclass(frozen=True)
 class Compose:
-    """Several reparametrizations, one after the other: each adapts the weights that the one before it gave.
+    """Several reparametrizations in order: each adapts the weights that the one before it gave.
 
-    The leaves of part number i, of file NAME, carry the prefix ``i_NAME/``.
+    The leaves of part number i, of file NAME, have the prefix ``i_NAME/``.
 
     Attributes:
         parts: reparametrizations, at least one.
@@ -32,10 +30,11 @@ class Compose:
 
     @property
     def identity_at_start(self):
+        """Whether no part changes the weights at step 0."""
         return all(part.identity_at_start for _, part in self._named())
 
     def init(self, key, base):
-        """The parts' leaves; a part is started on the dense weights that the parts before it give at step 0."""
+        """The leaves of all parts; a part starts from the dense weights that the parts before it give at step 0."""
         adapter = {}
         for i, (prefix, part) in enumerate(self._named()):
             own = part.init(jax.random.fold_in(key, i), base)
@@ -62,7 +61,7 @@ class Compose:
         return base
 
     def labels(self, adapter):
-        """The parts' labels."""
+        """The labels of all parts."""
         labels = {}
         for prefix, part in self._named():
             labels.update(trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix))
@@ -77,25 +76,8 @@ class Compose:
 
 
 def stored(reparam, base):
-    """The weights of the whole model `base` that are parameters beside the adapter: all, unless `reparam` says less."""
+    """The weights of the whole model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
     return reparam.stored(base) if hasattr(reparam, "stored") else base
-
-
-def names():
-    """The files of this folder that hold a reparametrization."""
-    return sorted(name for name in _files() if _class_in(name) is not None)
-
-
-def find(name, *, key="reparam"):
-    """The reparametrization's class in lwt/reparam/NAME.py: the file's own class with ``init`` and ``expand``.
-
-    Raises:
-        lwt.errors.ConfigError: there is no such file, or it holds none.
-    """
-    found = _class_in(name) if name in _files() else None
-    if found is None:
-        raise errors.ConfigError(f"{key}.name is {name!r}; files in lwt/reparam: {', '.join(names())}")
-    return found
 
 
 def build(section, *, key="reparam"):
@@ -103,31 +85,12 @@ def build(section, *, key="reparam"):
 
     Args:
         section: the file's name and the arguments of its class. ``"compose"`` takes ``parts``, a tuple of sections.
-        key: how errors call the section.
+        key: config key of the section, for error messages.
 
     Raises:
-        lwt.errors.ConfigError: an unknown name or key, or a value out of its range.
+        lwt.errors.ConfigError: an unknown name or argument, a value of another type, or one outside its range.
     """
-    options = dict(section.items())
-    if "name" not in options:
-        raise errors.ConfigError(f"{key} has no name; files in lwt/reparam: {', '.join(names())}")
-    name = options.pop("name")
-    kind = find(name, key=key)
-    fields = [field.name for field in dataclasses.fields(kind)]
-    for option in options:
-        if option not in fields:
-            raise errors.ConfigError(f"{key}.{option} is unknown to {name!r}; {errors.suggest(option, fields)}")
-    if kind is Compose:
-        parts = enumerate(options.get("parts", ()))
-        options["parts"] = tuple(build(part, key=f"{key}.parts[{i}]") for i, part in parts)
-    return kind(**options)
-
-
-def _files():
-    return [info.name for info in pkgutil.iter_modules(reparam.__path__)]
-
-
-def _class_in(name):
-    module = importlib.import_module(f"lwt.reparam.{name}")
-    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
-    return next((c for c in own if hasattr(c, "init") and hasattr(c, "expand")), None)
+    cls, given = registry.REPARAMS.resolve(section, key=key)
+    if cls is Compose and "parts" in given:
+        given["parts"] = tuple(build(part, key=f"{key}.parts[{i}]") for i, part in enumerate(given["parts"]))
+    return cls(**given)

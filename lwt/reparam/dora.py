@@ -1,4 +1,4 @@
-"""DoRA: a weight split into a trained magnitude and a direction that is adapted by low rank."""
+"""DoRA: a weight is split into a trained magnitude and a direction with a low-rank update."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ class DoRA(lora.LoRA):
 
     `m` starts as the column norms of W. The norm gets no gradient (section 4.3), as in PEFT. A column of zeros stays
     zero. The attributes are those of `lora.LoRA`. Deviation from PEFT: dropout acts on the input of the low-rank part
-    only; PEFT drops that of the base product too, in the part that the rescaling adds.
+    only; PEFT also drops the input of the base product in the part that the rescaling adds.
     """
 
     def init(self, key, base):
@@ -26,7 +26,7 @@ class DoRA(lora.LoRA):
         return adapter
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights: `base` with a `linear.ColumnScaled` over a `linear.LowRank` in the place of every target."""
+        """The adapted weights: `base` with a `linear.ColumnScaled` over a `linear.LowRank` at every target."""
         weights = super().expand(base, adapter, step, key=key)
         for name in targets.select(base, self.targets):
             norm = _norm(jax.lax.stop_gradient(weights[name]))

@@ -1,7 +1,6 @@
 """Low-rank adaptation: a frozen weight plus the product of two thin trained matrices."""
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +9,15 @@ from lwt import errors
 from lwt.layers import linear
 from lwt.reparam import targets
 
-SCALINGS = ("alpha/r", "rslora", "one")
 STARTS = ("lora", "pissa", "olora")
 
 
 @dataclasses.dataclass(frozen=True)
 class LoRA:
     """``W + s · a @ b`` with `a` `[in r]` and `b` `[r out]` (Hu et al. 2021, arXiv 2106.09685, equation 3;
-    "Implementing Transformers", equation 7). On the border to PyTorch a = Aᵀ and b = Bᵀ.
+    "Implementing Transformers", equation 7). In PyTorch's layout a = Aᵀ and b = Bᵀ.
 
-    With ``start="lora"`` `a` is Kaiming-uniform (with PyTorch's slope √5) and `b` zero; for a table of embeddings `a`
+    With ``start="lora"``, `a` is Kaiming-uniform (with PyTorch's slope √5) and `b` zero. For a table of embeddings, `a`
     is zero and `b` standard normal, as in loralib and PEFT. ("Implementing Transformers" names a normal start for A.)
 
     ``"pissa"`` (Meng et al. 2024, arXiv 2404.02948) starts from the r largest singular triples of W, ``"olora"``
@@ -27,28 +25,29 @@ class LoRA:
     product from the stored weight. Here the stored base is NEVER changed: the starting factors stay in the adapter as
     constants `a0` and `b0`, and the weight is ``W - s · a0 @ b0 + s · a @ b``, multiplied as one low-rank sum of rank
     2r. Step 0 is the identity (to float32 rounding), the adapter fits the original base, and training moves as in the
-    papers. Deviation: dropout acts on the constant part too, so that step 0 is the identity in training as well.
+    papers. Deviation: dropout acts on the constant part too, so step 0 is the identity in training as well.
 
     Attributes:
         rank: r.
         alpha: α, above 0.
         scaling: s is ``"alpha/r"`` α/r, ``"rslora"`` α/√r (Kalajdzievski 2023, arXiv 2312.03732), or ``"one"`` 1
-            whatever the rank (then α has no effect).
+            at any rank (then α has no effect).
         dropout: rate on the input of `a`; embeddings have none.
-        targets: regular expression for whole names of weights; the matrices among them are adapted.
+        targets: regular expression for whole names of weights, or alternatives such as ("query", "value"), see
+            `targets.matching`; the matrices among them are adapted.
         rank_pattern: ``((regex, rank), ...)``; the first that matches a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
         start: "lora", "pissa" or "olora".
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` when a pattern matches no weight.
+        lwt.errors.ConfigError: a value is outside its range; from `init` when a pattern matches no weight.
     """
 
     rank: int = 16
     alpha: float = 16.0
     scaling: str = "alpha/r"
     dropout: float = 0.0
-    targets: str = targets.ATTENTION
+    targets: str | tuple[str, ...] = targets.ATTENTION
     rank_pattern: tuple = ()
     alpha_pattern: tuple = ()
     start: str = "lora"
@@ -58,18 +57,19 @@ class LoRA:
     def __post_init__(self):
         targets.check_rank(self.rank)
         targets.check_alpha(self.alpha)
-        targets.check_choice(self.scaling, SCALINGS, "reparam.scaling")
-        targets.check_choice(self.start, STARTS, "reparam.start")
+        targets.check_choice(self.scaling, targets.SCALINGS, key="reparam.scaling")
+        targets.check_choice(self.start, STARTS, key="reparam.start")
         targets.check_dropout(self.dropout)
         for key, check in (("rank_pattern", targets.check_rank), ("alpha_pattern", targets.check_alpha)):
-            rules = targets.checked_rules(getattr(self, key), check, f"reparam.{key}")
+            rules = targets.checked_rules(getattr(self, key), check, key=f"reparam.{key}")
             object.__setattr__(self, key, rules)  # lists from JSON become tuples, so that the dataclass can be hashed
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
 
     def init(self, key, base):
         """The leaves ``NAME/a`` and ``NAME/b`` (and ``NAME/a0``, ``NAME/b0``) for every target NAME of `base`."""
         names = targets.select(base, self.targets)
-        targets.check_used(self.rank_pattern, names, "reparam.rank_pattern")
-        targets.check_used(self.alpha_pattern, names, "reparam.alpha_pattern")
+        targets.check_used(self.rank_pattern, names, key="reparam.rank_pattern")
+        targets.check_used(self.alpha_pattern, names, key="reparam.alpha_pattern")
         adapter = {}
         for i, name in enumerate(names):
             a, b = self._factors(jax.random.fold_in(key, i), name, base[name])
@@ -79,7 +79,7 @@ class LoRA:
         return adapter
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights: `base` with a `linear.LowRank` in the place of every target."""
+        """The adapted weights: `base` with a `linear.LowRank` at every target."""
         del step
         weights = dict(base)
         for i, name in enumerate(targets.select(base, self.targets)):
@@ -98,12 +98,12 @@ class LoRA:
 
     def rank_of(self, name):
         """The rank at the target `name`."""
-        return targets.by_pattern(name, self.rank_pattern, self.rank)
+        return targets.by_pattern(name, self.rank_pattern, default=self.rank)
 
     def scale(self, name):
         """The factor s at the target `name`."""
-        alpha, rank = targets.by_pattern(name, self.alpha_pattern, self.alpha), self.rank_of(name)
-        return {"alpha/r": alpha / rank, "rslora": alpha / math.sqrt(rank), "one": 1.0}[self.scaling]
+        alpha = targets.by_pattern(name, self.alpha_pattern, default=self.alpha)
+        return targets.scale(self.scaling, alpha=alpha, rank=self.rank_of(name))
 
     def _factors(self, key, name, w):
         """The starting `a` `[in r]` and `b` `[r out]` of the target `name` of value `w`."""
@@ -111,13 +111,13 @@ class LoRA:
         if self.start == "lora":
             if targets.is_embedding(name):
                 return jnp.zeros((n_in, rank)), jax.random.normal(key, (rank, n_out))
-            return targets.kaiming_uniform(key, (n_in, rank), n_in), jnp.zeros((rank, n_out))
+            return targets.kaiming_uniform(key, (n_in, rank), fan_in=n_in), jnp.zeros((rank, n_out))
         if rank > min(n_in, n_out):
             raise errors.ConfigError(
                 f"reparam.rank is {rank} at {name!r} of shape {(n_in, n_out)}; "
                 f"start={self.start!r} takes at most {min(n_in, n_out)}"
             )
         if self.start == "pissa":
-            return targets.balanced(w / self.scale(name), rank)
+            return targets.best_factors(w / self.scale(name), rank)
         q, r = jnp.linalg.qr(w.astype(jnp.float32).T)  # of the PyTorch-side matrix [out in]: B = Q, A = R
         return r[:rank].T, q[:, :rank].T

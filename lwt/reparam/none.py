@@ -1,11 +1,11 @@
-"""No reparametrization: the model multiplies with the weights that are stored."""
+"""No reparametrization: the model multiplies by the stored weights."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Unchanged:
-    """``weights = base``: full fine-tuning, and BitFit, differ only in the config's ``optimizer.trainable``.
+    """``weights = base``; ``optimizer.trainable`` says what is trained.
 
     Full fine-tuning is ``(".*",)``; BitFit (Ben Zaken et al. 2022) trains the biases, ``(".*/bias",)``.
     """

@@ -50,11 +50,11 @@ class Prune:
             weights at zero go on learning and may come back, which N:M patterns from an early step need (Zhou et al.
             2021, arXiv 2102.04010, without their extra decay).
         mask: "magnitude" or "zeros".
-        targets: regular expression for whole names; the matrices among them are pruned. Tables of embeddings are not
-            among the default ones.
+        targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; the matrices
+            among them are pruned. The default leaves tables of embeddings out.
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` and `expand` when `targets` matches no matrix,
+        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches no matrix,
             or a pattern does not divide its inputs.
     """
 
@@ -67,17 +67,15 @@ class Prune:
     pattern: tuple = ()
     gradient: str = "masked"
     mask: str = "magnitude"
-    targets: str = r".*kernel"
+    targets: str | tuple[str, ...] = r".*kernel"
 
     def __post_init__(self):
         for key, choices in (("scope", SCOPES), ("gradient", GRADIENTS), ("mask", MASKS)):
-            targets.check_choice(getattr(self, key), choices, f"reparam.{key}")
+            targets.check_choice(getattr(self, key), choices, key=f"reparam.{key}")
         for key in ("begin", "end", "every"):
             targets.check_steps(getattr(self, key), f"reparam.{key}")
         for key in ("sparsity", "initial"):
-            value = getattr(self, key)
-            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < 1:
-                raise errors.ConfigError(f"reparam.{key} is {value!r}; it has to be a share in [0, 1)")
+            targets.check_share(getattr(self, key), f"reparam.{key}")
         if self.every < 1 or (self.end and self.end <= self.begin):
             raise errors.ConfigError(
                 f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule should end after it "
@@ -85,6 +83,7 @@ class Prune:
             )
         pattern = tuple(self.pattern)
         object.__setattr__(self, "pattern", pattern)  # a list from JSON becomes a tuple
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
         whole = all(isinstance(value, numbers.Integral) for value in pattern)
         if pattern and not (len(pattern) == 2 and whole and 1 <= pattern[0] <= pattern[1]):
             raise errors.ConfigError(f"reparam.pattern is {pattern!r}; it has to be (n, m), n of every m, or ()")

@@ -1,10 +1,8 @@
 """Quantization: weights rounded to eight (or four) bits, after training or while they are trained."""
 
 import dataclasses
-import math
-import numbers
 
-from lwt import errors, trees
+from lwt import errors
 from lwt.layers import linear, quantized_weight
 from lwt.reparam import targets
 
@@ -36,10 +34,11 @@ class Quantize:
             takes integer weights with ``block=0`` and no outliers. "static": to a range that was calibrated; these
             ranges are the adapter, leaves ``NAME/limit``, and only a file has them (`lwt/export/quantize.py`). Weights
             without one, and tables, meet floats.
-        targets: regular expression for whole names; kernels and tables (not vectors) among them are rounded.
+        targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; kernels and
+            tables (not vectors) among them are rounded.
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` and `expand` when `targets` matches nothing
+        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches nothing
             that can be rounded.
     """
 
@@ -49,24 +48,22 @@ class Quantize:
     threshold: float = 0.0
     aware: bool = False
     activations: str = ""
-    targets: str = r".*(kernel|embedding|embed/\w+)"
+    targets: str | tuple[str, ...] = r".*(kernel|embedding|embed/\w+)"
 
     identity_at_start = False
 
     def __post_init__(self):
-        targets.check_choice(self.format, quantized_weight.FORMATS, "reparam.format")
-        if not isinstance(self.block, numbers.Integral) or isinstance(self.block, bool) or self.block < 0:
-            raise errors.ConfigError(
-                f"reparam.block is {self.block!r}; it has to be a number of weights, or 0: row-wise"
-            )
-        _check(self.outliers, 1, "reparam.outliers", "a share in [0, 1)")
-        _check(self.threshold, math.inf, "reparam.threshold", "a number, 0 or more")
+        targets.check_choice(self.format, quantized_weight.FORMATS, key="reparam.format")
+        targets.check_number(self.block, "reparam.block", what="a number of weights, or 0: row-wise", integer=True)
+        targets.check_share(self.outliers, "reparam.outliers")
+        targets.check_number(self.threshold, "reparam.threshold", what="a number, 0 or more")
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
         if self.threshold and not self.outliers:
             raise errors.ConfigError(
                 f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: name the largest share of the "
                 "weights that may be kept in float16, such as 0.08"
             )
-        targets.check_choice(self.activations, ACTIVATIONS, "reparam.activations")
+        targets.check_choice(self.activations, ACTIVATIONS, key="reparam.activations")
         if self.activations and (self.format == "fp8" or self.block or self.outliers):
             raise errors.ConfigError(
                 f"reparam.activations is {self.activations!r}: integers are multiplied with integers of one scale for "
@@ -127,7 +124,7 @@ class Quantize:
         Raises:
             lwt.errors.ConfigError: there is none.
         """
-        names = trees.matching(base, self.targets, what="reparam.targets")
+        names = targets.matching(base, self.targets)
         found = [name for name in names if len(base[name].shape) > 1]
         if not found:
             raise errors.ConfigError(
@@ -154,8 +151,3 @@ def _with_integer_inputs(name, node, limit):
             "weights; integers take one for every output and no outliers"
         )
     return node.replace(integer_inputs=True, limit=limit)
-
-
-def _check(value, below, key, what):
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < below:
-        raise errors.ConfigError(f"{key} is {value!r}; it has to be {what}")

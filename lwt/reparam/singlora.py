@@ -1,7 +1,6 @@
 """SingLoRA: a low-rank update made of one matrix and its own transpose."""
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -9,29 +8,28 @@ import jax.numpy as jnp
 from lwt.layers import linear
 from lwt.reparam import targets
 
-SCALINGS = ("alpha/r", "rslora", "one")
-
 
 @dataclasses.dataclass(frozen=True)
 class SingLoRA:
     """``W + u · s · A[:in] @ A[:out].T`` with A `[max(in, out) r]` and u = min(step/ramp, 1) (Bensaïd et al. 2025,
     arXiv 2507.05566).
 
-    There are no two matrices whose scales could drift apart. For a square target the update is symmetric and positive
-    semidefinite. A is Kaiming-uniform with fan-in max(in, out), so that entries shrink with the width (PyTorch's
-    initialiser on an array `[n, r]` would take r for the fan-in and start √(n/r) times larger). The ramp starts the
-    model as the base; at step 0 the gradient of A is zero too. The step therefore belongs to a saved adapter.
+    No second matrix has a scale that could drift away from that of A. For a square target the update is symmetric and
+    positive semidefinite. A is Kaiming-uniform with fan-in max(in, out), so that entries shrink with the width.
+    (PyTorch's initialiser on an array `[n, r]` takes r as the fan-in and starts √(n/r) times larger.) The ramp starts
+    the model as the base; at step 0 the gradient of A is zero too. A saved adapter therefore records its step.
 
     Attributes:
         rank: r.
         alpha: α, above 0.
-        scaling: s is ``"alpha/r"`` (the paper's), ``"rslora"`` α/√r, or ``"one"`` 1 whatever the rank.
-        ramp: optimizer steps T until the update counts in full; 0 is no ramp (step 0 is not the identity then).
+        scaling: s is ``"alpha/r"`` (the paper's), ``"rslora"`` α/√r, or ``"one"`` 1 at any rank.
+        ramp: optimizer steps T until the update has its full scale; 0 for no ramp (then step 0 is not the identity).
         dropout: rate on the input of A.
-        targets: regular expression for whole names of weights; the matrices among them are adapted.
+        targets: regular expression for whole names of weights, or alternatives such as ("query", "value"), see
+            `targets.matching`; the matrices among them are adapted.
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` when `targets` matches no matrix.
+        lwt.errors.ConfigError: a value is outside its range; from `init` when `targets` matches no matrix.
     """
 
     rank: int = 16
@@ -39,14 +37,15 @@ class SingLoRA:
     scaling: str = "alpha/r"
     ramp: int = 100
     dropout: float = 0.0
-    targets: str = targets.ATTENTION
+    targets: str | tuple[str, ...] = targets.ATTENTION
 
     def __post_init__(self):
         targets.check_rank(self.rank)
         targets.check_alpha(self.alpha)
-        targets.check_choice(self.scaling, SCALINGS, "reparam.scaling")
+        targets.check_choice(self.scaling, targets.SCALINGS, key="reparam.scaling")
         targets.check_steps(self.ramp, "reparam.ramp")
         targets.check_dropout(self.dropout)
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
 
     @property
     def identity_at_start(self):
@@ -57,11 +56,11 @@ class SingLoRA:
         adapter = {}
         for i, name in enumerate(targets.select(base, self.targets)):
             width = max(base[name].shape)
-            adapter[f"{name}/a"] = targets.kaiming_uniform(jax.random.fold_in(key, i), (width, self.rank), width)
+            adapter[f"{name}/a"] = targets.kaiming_uniform(jax.random.fold_in(key, i), (width, self.rank), fan_in=width)
         return adapter
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights: `base` with a `linear.LowRank` in the place of every target; `step` may be traced."""
+        """The adapted weights: `base` with a `linear.LowRank` at every target; `step` may be traced."""
         scale = jnp.asarray(self.scale() * self.ramp_at(step), jnp.float32)
         weights = dict(base)
         for i, name in enumerate(targets.select(base, self.targets)):
@@ -77,9 +76,7 @@ class SingLoRA:
 
     def scale(self):
         """The factor s."""
-        return {"alpha/r": self.alpha / self.rank, "rslora": self.alpha / math.sqrt(self.rank), "one": 1.0}[
-            self.scaling
-        ]
+        return targets.scale(self.scaling, alpha=self.alpha, rank=self.rank)
 
     def ramp_at(self, step):
         """u(step), in [0, 1]."""

@@ -1,4 +1,4 @@
-"""Factorisation: weights as products of two thin matrices, which are all that is stored."""
+"""Factorisation: each weight is stored as two thin matrices, its factors."""
 
 import dataclasses
 
@@ -12,51 +12,52 @@ LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and dec
 class SVD:
     """``W -> a @ b`` with `a` `[in r]`, `b` `[r out]`, from the r largest singular values of W; both are trained.
 
-    No matrix of the rank r is nearer to W (Eckart and Young 1936). Unlike an adapter's, the weight itself is neither
-    stored nor multiplied with, see `stored`: r·(in + out) numbers in place of in·out. At full rank it is the identity,
-    and larger.
+    No matrix of rank r is nearer to W (Eckart and Young 1936). Unlike with an adapter, W itself is neither stored nor
+    used, see `stored`: r·(in + out) numbers replace in·out. At full rank the map is the identity, but larger.
 
-    Ranks are numbers here and nowhere chosen by the weights' values, so that all shapes follow from the config. The
-    command ``lwt.compress.factorise`` chooses them, by energy or by a budget, and writes them into `rank_pattern`.
+    Ranks are numbers, not chosen from the weights, so that all shapes follow from the config. The command
+    ``lwt.compress.factorise`` chooses them by energy or by a budget and writes them into `rank_pattern`.
 
     Attributes:
-        rank: r; a weight with fewer inputs or outputs keeps all that it has.
-        targets: regular expression for whole names of weights; the matrices among them are factorised.
+        rank: r; a weight with fewer inputs or outputs keeps its full rank.
+        targets: regular expression for whole names of weights, or a list of alternatives, see `targets.matching`; the
+            matrices among them are factorised.
         rank_pattern: ``((regex, rank), ...)``; the first that matches a target's name replaces `rank`.
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` when a pattern matches no weight.
+        lwt.errors.ConfigError: a value is outside its range; from `init` when a pattern matches no weight.
     """
 
     rank: int = 8
-    targets: str = LAYERS
+    targets: str | tuple[str, ...] = LAYERS
     rank_pattern: tuple = ()
 
     identity_at_start = False
 
     def __post_init__(self):
         targets.check_rank(self.rank)
-        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, "reparam.rank_pattern")
+        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, key="reparam.rank_pattern")
         object.__setattr__(self, "rank_pattern", rules)  # lists from JSON become tuples
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
 
     def init(self, key, base):
-        """The leaves ``NAME/a`` and ``NAME/b`` for every target NAME of the whole model `base`; nothing is random."""
+        """The leaves ``NAME/a`` and ``NAME/b`` for every target NAME of the whole model `base`; `key` is not used."""
         del key
         names = targets.select(base, self.targets)
-        targets.check_used(self.rank_pattern, names, "reparam.rank_pattern")
+        targets.check_used(self.rank_pattern, names, key="reparam.rank_pattern")
         adapter = {}
         for name in names:
-            rank = targets.by_pattern(name, self.rank_pattern, self.rank)
-            adapter[f"{name}/a"], adapter[f"{name}/b"] = targets.balanced(base[name], rank)
+            rank = targets.by_pattern(name, self.rank_pattern, default=self.rank)
+            adapter[f"{name}/a"], adapter[f"{name}/b"] = targets.best_factors(base[name], rank)
         return adapter
 
     def stored(self, base):
-        """What of the whole model's weights is kept beside the factors."""
+        """The weights of the whole model `base` that are stored beside the factors."""
         made = set(targets.select(base, self.targets))
         return {name: w for name, w in base.items() if name not in made}
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights of the whole model: what is stored, and a `linear.Factors` in the place of every target."""
+        """The weights of the whole model: what is stored, and a `linear.Factors` at every target."""
         del step, key
         names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
         return {**base, **{name: linear.Factors(adapter[f"{name}/a"], adapter[f"{name}/b"]) for name in names}}

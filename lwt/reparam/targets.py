@@ -1,4 +1,4 @@
-"""Which weights a low-rank method adapts, what its leaves are called, and the checks that such methods share.
+"""The targets of low-rank methods, the names and starts of their leaves, and the checks that the methods share.
 
 The leaves of an adapter are named after the weight that they change: ``NAME/a``, ``NAME/b``, ...
 """
@@ -9,28 +9,75 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lwt import errors, trees
 
 ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implementing Transformers", section 4.2
 LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant", "magnitude": "vector"}
+SCALINGS = ("alpha/r", "rslora", "one")
 
 
-def select(base, pattern, *, key="reparam.targets"):
-    """The names of the matrices of `base` that `pattern` matches in full, sorted.
+def checked_patterns(value, key="reparam.targets"):
+    """Regular expressions as a config gives them: a string stays one, a list becomes a tuple.
+
+    Raises:
+        lwt.errors.ConfigError: `value` is neither, or a string is not a regular expression.
+    """
+    patterns = (value,) if isinstance(value, str) else value
+    if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise errors.ConfigError(f"{key} is {value!r}; it has to be a regular expression or a list of them")
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise errors.ConfigError(f"{key} {pattern!r} is not a regular expression: {error}") from error
+    return value if isinstance(value, str) else tuple(value)
+
+
+def in_module(path, patterns):
+    """Whether a module's path matches: a string all of it, an alternative of a tuple all of it or its last components.
+
+    So ``("self_attention",)`` matches "encoder/layer_0/self_attention".
+    """
+    if isinstance(patterns, str):
+        return re.fullmatch(patterns, path) is not None
+    return any(re.fullmatch(f"(.*/)?({pattern})", path) for pattern in patterns)
+
+
+def matching(names, patterns, *, key="reparam.targets"):
+    """The weights among `names` that `patterns` match, in the order of `names`.
+
+    A string is a regular expression for whole names. Each string of a tuple is an alternative: it matches whole names,
+    or the last components of the path of the weight's module, as the words in PEFT's `target_modules` do. So
+    ``("query", "value")`` matches "encoder/layer_0/self_attention/query/kernel", and not ".../query_norm/scale".
+
+    Raises:
+        lwt.errors.ConfigError: the string, or one of the alternatives, matches nothing.
+    """
+    if isinstance(patterns, str):
+        return trees.matching(names, patterns, what=key)
+    names, found = list(names), set()
+    for pattern in patterns:
+        in_path = [name for name in names if in_module(name.rpartition("/")[0], (pattern,))]
+        whole = [name for name in names if re.fullmatch(pattern, name)]
+        found.update(in_path + whole or trees.matching(names, pattern, what=key))
+    return [name for name in names if name in found]
+
+
+def select(base, patterns, *, key="reparam.targets"):
+    """The names of the matrices of `base` that `patterns` match, sorted; see `matching`.
 
     Sorted, because methods number their targets to draw random values, and jit and checkpoints reorder a dict.
 
     Raises:
-        lwt.errors.ConfigError: the pattern is no regular expression, or matches nothing, or no matrix.
+        lwt.errors.ConfigError: a pattern matches nothing, or all of them no matrix.
     """
-    names = trees.matching(base, pattern, what=key)
+    names = matching(base, patterns, key=key)
     matrices = sorted(name for name in names if len(base[name].shape) == 2)
     if not matrices:
-        first = f"{names[0]!r} of shape {tuple(base[names[0]].shape)}"
-        raise errors.ConfigError(
-            f"{key} {pattern!r} matches no matrix (but {first}); a target is a 2-D kernel or table"
-        )
+        first = f"; {names[0]!r} has the shape {tuple(base[names[0]].shape)}" if names else ""
+        raise errors.ConfigError(f"{key} {patterns!r} matches no matrix{first}; a target is a 2-D kernel or table")
     return matrices
 
 
@@ -45,25 +92,36 @@ def label(leaf):
     return f"embedding_{kind}" if is_embedding(name) and kind in ("a", "b") else LABELS[kind]
 
 
-def by_pattern(name, rules, default):
+def by_pattern(name, rules, *, default):
     """The value of the first ``(regex, value)`` that matches the whole of `name`, else `default`."""
     return next((value for pattern, value in rules if re.fullmatch(pattern, name)), default)
 
 
-def kaiming_uniform(key, shape, fan_in):
+def scale(scaling, *, alpha, rank):
+    """The factor s of a low-rank product: "alpha/r" α/r, "rslora" α/√r, "one" 1."""
+    return {"alpha/r": alpha / rank, "rslora": alpha / math.sqrt(rank), "one": 1.0}[scaling]
+
+
+def kaiming_uniform(key, shape, *, fan_in):
     """PyTorch's Kaiming-uniform with a=√5, which is U(-1/√fan_in, 1/√fan_in)."""
     bound = 1 / math.sqrt(fan_in)
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
-def balanced(w, rank):
-    """The best factors of a rank: `a` `[in r]`, `b` `[r out]` of the truncated SVD of `w` (Eckart and Young 1936).
+def best_factors(w, rank):
+    """The best factors of a rank: `a` `[in r]`, `b` `[r out]` of the truncated SVD of `w` (Eckart and Young 1936)."""
+    return balanced(*jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False), kept=slice(rank))
 
-    Both have the same singular values, √σ of the weight's.
+
+def balanced(left, values, right, *, kept):
+    """The factors `a` `[in r]` and `b` `[r out]` of r singular directions; both have the singular values √σ.
+
+    Args:
+        left, values, right: of the decomposition, `[in k]`, `[k]` and `[k out]`, NumPy's or JAX's.
+        kept: the directions, a slice or indices.
     """
-    u, s, vt = jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False)
-    root = jnp.sqrt(s[:rank])
-    return u[:, :rank] * root[None], root[:, None] * vt[:rank]
+    root = (jnp if isinstance(values, jax.Array) else np).sqrt(values[kept])
+    return left[:, kept] * root[None], root[:, None] * right[kept]
 
 
 def ranked(ranks):
@@ -72,48 +130,57 @@ def ranked(ranks):
     return {"targets": "|".join(names.values()), "rank_pattern": [[names[name], rank] for name, rank in ranks.items()]}
 
 
+def check_number(value, key, *, what, least=0.0, below=math.inf, integer=False):
+    """Raises ConfigError unless ``least <= value < below``; `what` says what the number has to be."""
+    kind = numbers.Integral if integer else numbers.Real
+    if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < below:
+        raise errors.ConfigError(f"{key} is {value!r}; it has to be {what}")
+
+
 def check_rank(value, key="reparam.rank"):
     """Raises ConfigError unless `value` is an integer of 1 or more."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise errors.ConfigError(f"{key} is {value!r}; a rank is an integer of 1 or more")
+    check_number(value, key, what="an integer of 1 or more", least=1, integer=True)
 
 
 def check_alpha(value, key="reparam.alpha"):
     """Raises ConfigError unless `value` is a finite number above 0."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise errors.ConfigError(f"{key} is {value!r}; it has to be a number above 0")
+    check_number(value, key, what="a number above 0", least=math.ulp(0.0))
 
 
 def check_dropout(value, key="reparam.dropout"):
     """Raises ConfigError unless `value` is in [0, 1)."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < 1:
-        raise errors.ConfigError(f"{key} is {value!r}; a dropout rate is in [0, 1)")
+    check_number(value, key, what="a dropout rate in [0, 1)", below=1)
+
+
+def check_share(value, key):
+    """Raises ConfigError unless `value` is in [0, 1)."""
+    check_number(value, key, what="a share in [0, 1)", below=1)
 
 
 def check_steps(value, key):
     """Raises ConfigError unless `value` is an integer of 0 or more."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
-        raise errors.ConfigError(f"{key} is {value!r}; it has to be a number of steps, 0 or more")
+    check_number(value, key, what="a number of steps, 0 or more", integer=True)
 
 
-def check_choice(value, choices, key):
+def check_choice(value, choices, *, key):
     """Raises ConfigError unless `value` is one of `choices`."""
     if value not in choices:
         raise errors.ConfigError(f"{key} is {value!r}; {errors.suggest(value, choices)}")
 
 
-def checked_rules(rules, check, key):
+def checked_rules(rules, check, *, key):
     """`rules` as a tuple of ``(regex, value)``, every value checked by ``check(value, key)``."""
     try:
         pairs = tuple((str(pattern), value) for pattern, value in rules)
     except (TypeError, ValueError) as error:
         raise errors.ConfigError(f"{key} is {rules!r}; it has to be a tuple of (regex, value)") from error
     for pattern, value in pairs:
+        checked_patterns(pattern, key)
         check(value, f"{key}[{pattern!r}]")
     return pairs
 
 
-def check_used(rules, names, key):
-    """Raises ConfigError if a pattern matches none of the targets: it would be ignored in silence."""
+def check_used(rules, names, *, key):
+    """Raises ConfigError if a pattern matches no target, and so has no effect."""
     for pattern, _ in rules:
         trees.matching(names, pattern, what=key)

@@ -7,7 +7,7 @@ import re
 import jax
 import jax.numpy as jnp
 
-from lwt import errors, trees
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam import targets
 
@@ -62,13 +62,14 @@ class Vertical:
             all layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of a
             whole model that the run starts from, see `misfits`.
         scale: s.
-        targets: regular expression for whole names of weights in layers; the matrices among them get increments.
+        targets: regular expression for whole names of weights in layers, or a list of alternatives, see
+            `targets.matching`; the matrices among them get increments.
         rank_pattern: ``((regex, rank), ...)`` by a pair's name; the first that matches replaces `rank`.
         fused: regular expression for attentions whose query, key and value share one `a`, as one kernel with the
             outputs of all three would have it (they read the same input); "" for none.
 
     Raises:
-        lwt.errors.ConfigError: a value is out of its range; from `init` when chunks, targets and layers do not fit.
+        lwt.errors.ConfigError: a value is outside its range; from `init` when chunks, targets and layers do not fit.
     """
 
     chunks: int = 1
@@ -77,26 +78,27 @@ class Vertical:
     stop_gradient: bool | None = None
     start: str = "kaiming"
     scale: float = 1.0
-    targets: str = r"(?!.*conv/).*_\d+/.*kernel"
+    targets: str | tuple[str, ...] = r"(?!.*conv/).*_\d+/.*kernel"
     rank_pattern: tuple = ()
-    fused: str = r"(?!.*cross_)(.*/)?\w*attention"
+    fused: str | tuple[str, ...] = r"(?!.*cross_)(.*/)?\w*attention"
 
     identity_at_start = False
 
     def __post_init__(self):
         targets.check_rank(self.chunks, "reparam.chunks")
         targets.check_rank(self.rank)
-        targets.check_choice(self.mode, MODES, "reparam.mode")
-        targets.check_choice(self.stop_gradient, (None, True, False), "reparam.stop_gradient")
-        targets.check_choice(self.start, STARTS, "reparam.start")
+        targets.check_choice(self.mode, MODES, key="reparam.mode")
+        targets.check_choice(self.start, STARTS, key="reparam.start")
         targets.check_alpha(self.scale, "reparam.scale")
-        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, "reparam.rank_pattern")
+        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, key="reparam.rank_pattern")
         object.__setattr__(self, "rank_pattern", rules)  # lists from JSON become tuples
+        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
+        object.__setattr__(self, "fused", targets.checked_patterns(self.fused, "reparam.fused"))
 
     def init(self, key, base):
         """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the whole model."""
         plan = self.plan(base)
-        targets.check_used(self.rank_pattern, [i.name for i in plan], "reparam.rank_pattern")
+        targets.check_used(self.rank_pattern, [i.name for i in plan], key="reparam.rank_pattern")
         if self.start == "svd":
             return self._fitted(plan, base)
         adapter = {}
@@ -105,8 +107,8 @@ class Vertical:
             key_a, key_b = jax.random.split(jax.random.fold_in(key, i))
             b = jnp.zeros((rank, n_out))
             if self.start == "kaiming":
-                b = targets.kaiming_uniform(key_b, (rank, n_out), n_out)
-            adapter |= {f"{increment.name}/a": targets.kaiming_uniform(key_a, (n_in, rank), n_in)}
+                b = targets.kaiming_uniform(key_b, (rank, n_out), fan_in=n_out)
+            adapter |= {f"{increment.name}/a": targets.kaiming_uniform(key_a, (n_in, rank), fan_in=n_in)}
             adapter |= {f"{increment.name}/b": b}
         return adapter
 
@@ -133,7 +135,7 @@ class Vertical:
 
     def rank_of(self, name):
         """The rank of the increment `name`."""
-        return targets.by_pattern(name, self.rank_pattern, self.rank)
+        return targets.by_pattern(name, self.rank_pattern, default=self.rank)
 
     def misfits(self, base, adapter):
         """``{name: |W - W'| / |W|}`` (Frobenius) of the whole model `base` and of what the increments make of it.
@@ -156,7 +158,7 @@ class Vertical:
         layers = collections.defaultdict(set)
         for match in filter(None, map(LAYER.fullmatch, names)):
             layers[match["stack"]].add(int(match["index"]))
-        for name in trees.matching(names, self.targets, what="reparam.targets"):
+        for name in targets.matching(names, self.targets):
             match = LAYER.fullmatch(name)
             if match is None:
                 raise errors.ConfigError(
@@ -196,7 +198,8 @@ class Vertical:
         """The name of the pair that makes the weight `name`: its own, or that of the three together."""
         *parent, kind, leaf = name.split("/")
         together = ["/".join([*parent, other, leaf]) for other in FUSED]
-        if kind in FUSED and re.fullmatch(self.fused, "/".join(parent)) and all(other in names for other in together):
+        fused = kind in FUSED and targets.in_module("/".join(parent), self.fused)
+        if fused and all(other in names for other in together):
             return "/".join([*parent, "_".join(FUSED), leaf])
         return name
 
@@ -232,7 +235,7 @@ class Vertical:
                     f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start='svd' takes at most "
                     f"{min(left.shape)}"
                 )
-            a, b = targets.balanced(left / self.scale, rank)
+            a, b = targets.best_factors(left / self.scale, rank)
             adapter |= {f"{i.name}/a": a, f"{i.name}/b": b}
             parts = jnp.split(self.scale * (a @ b), self._cuts(base, i.onto), axis=1)
             made |= {n: below[o] + part for n, o, part in zip(i.weights, i.onto, parts, strict=True)}

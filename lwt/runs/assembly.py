@@ -7,15 +7,8 @@ Each function makes one part and needs only those before it. `lwt/runs/experimen
 import jax
 
 from lwt import errors, registry, trees
-from lwt.data.kinds import images, labelled, masked, pairs
 from lwt.reparam import compose
 
-KINDS = {  # of data
-    "pairs": pairs.Pairs,
-    "labelled": labelled.Labelled,
-    "masked": masked.Masked,
-    "images": images.Images,
-}
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
 ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
 ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those models that have such a field
@@ -32,10 +25,8 @@ def make_data(config, workdir, *, make=True):
     Raises:
         lwt.errors.ConfigError: ``data.kind`` is unknown.
     """
-    kind = config.data.kind
-    if kind not in KINDS:
-        raise errors.ConfigError(f"data.kind={kind!r}: {errors.suggest(kind, KINDS)}")
-    return KINDS[kind](config.data, workdir, base=config.init_from, seed=config.seed, make=make)
+    kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")
+    return kind(config.data, workdir, base=config.init_from, seed=config.seed, make=make)
 
 
 def make_model(config, vocabulary, *, outputs=0):
@@ -46,12 +37,12 @@ def make_model(config, vocabulary, *, outputs=0):
         outputs: outputs of its classifier, where the data determine them; 0: the model's default.
     """
     section, more = config.model.to_dict(), {"outputs": outputs} if outputs else {}
-    own = registry.fields(registry.class_of("lwt.models", section["name"], key="model.name"))
+    own = registry.fields(registry.MODELS.find(section["name"], key="model.name"))
     for key in ATTENTIONS & section.keys():
         taken = {*ATTENTION_GIVEN, *(ATTENTION_GIVEN_BY_SOME & own.keys())}
-        section[key] = registry.maker("lwt.attention", section[key], key=f"model.{key}", taken=taken)
+        section[key] = registry.ATTENTIONS.partial(section[key], key=f"model.{key}", taken=taken)
     more["packed"] = config.data.packed
-    return registry.make("lwt.models", section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
+    return registry.MODELS.make(section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
 
 
 def attention_names(section):
@@ -75,7 +66,7 @@ def task_section(section):
 
 def make_task(config):
     """The task that a run is evaluated and used by; see `task_section`."""
-    return registry.make("lwt.tasks", task_section(config.task), key="task", dtype=config.precision)
+    return registry.TASKS.make(task_section(config.task), key="task", dtype=config.precision)
 
 
 def init_weights(model, key):

@@ -134,7 +134,7 @@ def make_objective(config, task):
     if config.task.name != "distill":
         return task
     section = {key: value for key, value in config.task.items() if key != "task"}
-    return registry.make("lwt.tasks", section, key="task", task=task)
+    return registry.TASKS.make(section, key="task", task=task)
 
 
 def make_teacher(config, objective, experiments, data, workdir, mesh):

@@ -52,7 +52,7 @@ def maker(section):
     Raises:
         lwt.errors.ConfigError: there is no such file, or it has no such argument.
     """
-    return registry.maker("lwt.attention", section, key="attention", taken=("width", "heads", "dropout", "dtype"))
+    return registry.ATTENTIONS.partial(section, key="attention", taken=("width", "heads", "dropout", "dtype"))
 
 
 def abilities(section):

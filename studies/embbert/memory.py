@@ -97,7 +97,7 @@ def layers(*, v, l, d, r, a, k, h, n, s):  # noqa: E741
 def make(row, *, head="classify", **more):
     """The model of a row."""
     more.update(head=head, outputs=CLASSES)
-    return registry.make("lwt.models", {**row.model, **more}, key="model", vocabulary=row.vocabulary)
+    return registry.MODELS.make({**row.model, **more}, key="model", vocabulary=row.vocabulary)
 
 
 def shapes(model):

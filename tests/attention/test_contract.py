@@ -10,8 +10,7 @@ import pytest
 from lwt import errors, registry
 from lwt.attention.parts import masks
 
-MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
-CLASSES = {name: module.Attention for name, module in MODULES.items() if hasattr(module, "Attention")}
+CLASSES = {name: registry.ATTENTIONS.find(name, key="attention") for name in registry.ATTENTIONS.names()}
 KINDS = {  # other settings of the same files
     "softmax, head_width": ("softmax", {"head_width": 2}),
     "softmax, kv_heads": ("softmax", {"kv_heads": 2}),

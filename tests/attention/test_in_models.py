@@ -15,8 +15,7 @@ from lwt.tasks import decoding
 from lwt.training import build
 
 TINY = str(pathlib.Path(__file__).parents[1] / "training" / "tiny.py")
-ALL = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
-CLASSES = {name: module.Attention for name, module in ALL.items() if hasattr(module, "Attention")}
+CLASSES = {name: registry.ATTENTIONS.find(name, key="attention") for name in registry.ATTENTIONS.names()}
 SETTINGS = {  # such that rows of 10 are long ones; the other variants have their defaults
     "folded": {"places": 2},
     "linformer": {"rank": 3, "max_length": 20},

@@ -20,8 +20,8 @@ from lwt.models import embedder, vit
 from lwt.runs import assembly
 from lwt.tasks import classify_images
 
-MODULES = {name: registry.module("lwt.attention", name, key="attention") for name in registry.names("lwt.attention")}
-ATTENTIONS = [(name, {}) for name, module in MODULES.items() if hasattr(module, "Attention")] + [
+CLASSES = {name: registry.ATTENTIONS.find(name, key="attention") for name in registry.ATTENTIONS.names()}
+ATTENTIONS = [(name, {}) for name in CLASSES] + [
     ("softmax", {"kv_heads": 2}),
     ("softmax", {"block": 2}),
     ("local", {"window": 3}),
@@ -38,7 +38,7 @@ def weights_of(model):
 
 @pytest.mark.parametrize(("name", "settings"), ATTENTIONS)
 def test_weights_are_what_an_attention_mixes_with(name, settings):
-    attention = MODULES[name].Attention(width=16, heads=4, **settings)
+    attention = CLASSES[name](width=16, heads=4, **settings)
     x, mask = jax.random.normal(jax.random.key(0), (1, 7, 16)), masks.Mask(jnp.array([[1] * 5 + [0] * 2]))
 
     @jax.jit

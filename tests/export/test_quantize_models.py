@@ -52,7 +52,7 @@ def batch_of(model, *, rows=3):
 @functools.cache
 def made(name):
     """A model, random weights, a batch, and the compiled function ``weights -> logits`` of that batch."""
-    model, generator = registry.make("lwt.models", {"name": name, **SIZES[name]}, key="model"), np.random.default_rng(0)
+    model, generator = registry.MODELS.make({"name": name, **SIZES[name]}, key="model"), np.random.default_rng(0)
     batch = batch_of(model)
     apply = jax.jit(lambda weights: model.apply({"params": trees.unflatten(weights)}, batch))
     shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
@@ -65,7 +65,7 @@ def made(name):
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [(name, way) for name in registry.names("lwt.models") for way in ("int8", "static")]
+    [(name, way) for name in registry.MODELS.names() for way in ("int8", "static")]
     + [(name, way) for name in ("seq2seq", "vit") for way in ("int4", "fp8", "dynamic")],
 )
 def test_the_file_equals_the_memory(name, way, tmp_path):

@@ -22,26 +22,28 @@ def test_build_from_a_config_dict():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"name": "lorra"},
-            r"reparam.name is 'lorra'; files in lwt/reparam: compose, .*lora, none, prune, .*singlora",
-        ),
-        ({"name": "lora_plus"}, "reparam.name is 'lora_plus'"),
-        ({"rank": 4}, "reparam has no name"),
-        ({"name": "lora", "rnak": 4}, "reparam.rnak is unknown to 'lora'; did you mean 'rank'"),
+        ({"name": "lorra"}, "reparam.name='lorra': did you mean 'lora'"),
+        ({"name": "targets"}, "reparam.name='targets': choose from compose, .*lora, none, prune, .*singlora"),
+        ({"rank": 4}, "reparam has no name; choose from compose, dora, lora"),
+        ({"name": "lora", "rnak": 4}, "reparam.rnak: LoRA has no such argument; did you mean 'rank'"),
         ({"name": "lora", "rank": 0}, "reparam.rank is 0"),
         ({"name": "dora", "rank": -2}, "reparam.rank is -2"),
-        ({"name": "singlora", "rank": 2.5}, "reparam.rank is 2.5"),
+        ({"name": "singlora", "rank": 2.5}, "reparam.rank=2.5 should be of type int, like its default 16"),
         ({"name": "lora", "alpha": 0}, "reparam.alpha is 0"),
         ({"name": "lora", "dropout": 1.0}, "reparam.dropout is 1.0"),
         ({"name": "lora", "dropout": -0.1}, "reparam.dropout is -0.1"),
         ({"name": "lora", "scaling": "rslor"}, "reparam.scaling is 'rslor'; did you mean 'rslora'"),
-        ({"name": "lora", "start": "svd"}, "reparam.start is 'svd'; there is: lora, olora, pissa"),
+        ({"name": "lora", "start": "svd"}, "reparam.start is 'svd'; choose from lora, olora, pissa"),
         ({"name": "singlora", "ramp": -1}, "reparam.ramp is -1"),
         ({"name": "lora", "rank_pattern": (("a", 0),)}, r"reparam.rank_pattern\['a'\] is 0"),
-        ({"name": "lora", "alpha_pattern": 3}, "reparam.alpha_pattern is 3"),
+        ({"name": "lora", "alpha_pattern": 3}, "reparam.alpha_pattern=3 should be of type tuple"),
+        ({"name": "quantize", "aware": "yes"}, "reparam.aware='yes' should be of type bool, like its default False"),
+        ({"name": "vertical", "fused": 3}, "reparam.fused=3 should be of type str or tuple"),
+        ({"name": "lora", "targets": ["query", 3]}, "reparam.targets=.* should be of type str or tuple"),
+        ({"name": "lora", "targets": ["query", "("]}, r"reparam.targets '\(' is not a regular expression"),
+        ({"name": "compose", "parts": "lora"}, "reparam.parts='lora' should be of type tuple"),
         ({"name": "compose"}, "reparam.parts is empty"),
-        ({"name": "compose", "parts": ({"name": "x"},)}, r"reparam.parts\[0\].name is 'x'"),
+        ({"name": "compose", "parts": ({"name": "x"},)}, r"reparam.parts\[0\].name='x'"),
     ],
 )
 def test_wrong_configs(options, message):
@@ -53,8 +55,11 @@ def test_wrong_configs(options, message):
     ("options", "message"),
     [
         ({"targets": "encoder/.*/quary/kernel"}, "reparam.targets 'encoder/.*/quary/kernel' matches no weight"),
-        ({"targets": ".*bias"}, "reparam.targets '.*bias' matches no matrix .*query/bias"),
+        ({"targets": ".*bias"}, "reparam.targets '.*bias' matches no matrix; .*query/bias"),
         ({"targets": "("}, r"reparam.targets '\(' is not a regular expression"),
+        ({"targets": ("query", "valeu")}, "reparam.targets 'valeu' matches no weight"),
+        ({"targets": ("query", "uery")}, "reparam.targets 'uery' matches no weight"),
+        ({"targets": ()}, r"reparam.targets \(\) matches no matrix"),
         ({"rank_pattern": (("decoder.*", 2),)}, "reparam.rank_pattern 'decoder.*' matches no weight"),
         ({"start": "pissa", "rank": 13}, "reparam.rank is 13 at .*key/kernel.*at most 12"),
     ],
@@ -62,6 +67,29 @@ def test_wrong_configs(options, message):
 def test_configs_that_do_not_fit_the_base(options, message, base):
     with pytest.raises(errors.ConfigError, match=message):
         compose.build({"name": "lora", **options}).init(jax.random.key(0), base)
+
+
+LAYER = "encoder/layer_0/"
+QUERIES = [f"encoder/layer_{i}/self_attention/query/kernel" for i in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["query", "value"], [f"{LAYER}cross_attention/value/kernel", *QUERIES]),
+        (["self_attention/query"], QUERIES),
+        (["self_attention.query"], QUERIES),  # as PEFT spells a path
+        (["layer_1/.*/query", "fc1"], [f"{LAYER}mlp/fc1/kernel", QUERIES[1]]),
+        ([".*layer_0/.*query/kernel"], QUERIES[:1]),  # a whole name
+        (["embed"], ["embed/embedding"]),
+        (".*query/kernel", QUERIES),
+    ],
+)
+def test_targets_as_a_list_are_alternatives(given, expected, base):
+    for value in (given, given if isinstance(given, str) else tuple(given)):
+        reparam = compose.build({"name": "lora", "rank": 2, "targets": value})
+        assert sorted(reparam.init(jax.random.key(0), base)) == [f"{name}/{leaf}" for name in expected for leaf in "ab"]
+    assert hash(reparam) == hash(compose.build({"name": "lora", "rank": 2, "targets": given}))
 
 
 def test_a_chain_adds_up(base, moved):

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import trees
+from lwt import registry, trees
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 
 LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "constant"}
 EVERYTHING = ".*(kernel|embedding)"
-SECTIONS = [{"name": name} for name in compose.names() if name != "compose"]
+SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "compose"]
 SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
 SECTIONS += [{"name": name, "rank": 3, "scaling": "rslora", "targets": EVERYTHING} for name in ("dora", "singlora")]
 SECTIONS += [
@@ -94,5 +94,5 @@ class TestContract:
 
 
 def test_all_files_are_found():
-    assert {"none", "lora", "singlora", "dora", "compose"} <= set(compose.names())
-    assert not {"adapters", "targets", "lora_plus"} & set(compose.names())
+    found = "compose dora lora none prune quantize singlora svd vertical"
+    assert registry.REPARAMS.names() == found.split()

@@ -90,7 +90,7 @@ def test_integer_activations(base, apply):
         ({"activations": "static", "block": 0, "format": "fp8"}, "format='fp8'"),
         ({"format": "int3"}, "reparam.format is 'int3'; did you mean 'int8'"),
         ({"block": -1}, "reparam.block is -1"),
-        ({"block": 6.5}, "reparam.block is 6.5"),
+        ({"block": 6.5}, "reparam.block=6.5 should be of type int"),
         ({"outliers": 1.0}, r"reparam.outliers is 1.0; it has to be a share in \[0, 1\)"),
         ({"outliers": 0.1, "threshold": -6}, "reparam.threshold is -6"),
         ({"threshold": 6.0}, "reparam.outliers is 0: name the largest share"),

@@ -114,4 +114,4 @@ def test_wrong_input():
 
 @pytest.mark.parametrize("name", ["classify", "regress", "masked_lm"])
 def test_found_by_name(name):
-    assert registry.make("lwt.tasks", {"name": name}, key="task", dtype="bfloat16").finish
+    assert registry.TASKS.make({"name": name}, key="task", dtype="bfloat16").finish

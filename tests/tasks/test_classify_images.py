@@ -108,7 +108,7 @@ def test_gradients_flow_through_all_of_it():
 
 
 def test_wrong_settings():
-    with pytest.raises(errors.ConfigError, match="task.padding='mirror': there is: reflect, zero"):
+    with pytest.raises(errors.ConfigError, match="task.padding='mirror': choose from reflect, zero"):
         classify_images.ClassifyImages(padding="mirror")
     with pytest.raises(errors.ConfigError, match="should not be negative, task.std positive"):
         classify_images.ClassifyImages(std=(0.0,))
@@ -119,4 +119,4 @@ def test_wrong_settings():
 
 def test_found_by_name():
     section = {"name": "classify_images", "mean": [0.5], "std": [0.2], "flip": True}
-    assert registry.make("lwt.tasks", section, key="task", dtype="bfloat16").flip
+    assert registry.TASKS.make(section, key="task", dtype="bfloat16").flip

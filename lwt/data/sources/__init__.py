@@ -19,15 +19,13 @@ import bisect
 import collections.abc
 import dataclasses
 import hashlib
-import importlib
 import itertools
 import logging
-import pathlib
 import re
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, registry
 
 LOG = logging.getLogger(__name__)
 
@@ -195,25 +193,20 @@ def _load_one(name, split, *, fields, max_malformed):
 
 def _resolve(name):
     """(module of the kind, NAME, SPLIT or "")."""
+    kinds = registry.SOURCES.names()
     kind, colon, rest = name.partition(":")
     if not colon or not rest:
-        raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT with KIND one of {kinds()}")
-    if kind not in kinds():
-        raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds())}")
+        raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT; {errors.suggest(kind, kinds)}")
+    if kind not in kinds:
+        raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds)}")
     own = _own_split(rest)
-    return importlib.import_module(f"lwt.data.sources.{kind}"), rest.removesuffix(f"@{own}") if own else rest, own
+    return registry.SOURCES.find(kind, key="data"), rest.removesuffix(f"@{own}") if own else rest, own
 
 
 def _own_split(name):
     """The split that a part names, or "". An '@' further up belongs to a path."""
     tail = name.rpartition("@")[2] if "@" in name else ""
     return "" if "/" in tail else tail
-
-
-def kinds():
-    """The kinds there are: the files beside this one that have a function ``read``."""
-    here = pathlib.Path(__file__).parent
-    return sorted(path.stem for path in here.glob("*.py") if "\ndef read(" in path.read_text(encoding="utf-8"))
 
 
 def need_fields(name, wanted, found):

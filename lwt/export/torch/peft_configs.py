@@ -3,7 +3,7 @@
 import re
 
 from lwt import errors
-from lwt.reparam import compose, targets
+from lwt.reparam import dora, targets
 
 METHODS = ("lora", "dora")
 FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # the choices that lwt supports
@@ -42,8 +42,8 @@ def of_reparam(reparam, modules, *, saved):
     if reparam.scaling == "one":
         alphas, alpha = ranks, reparam.rank
     else:
-        alphas = {m: targets.by_pattern(target, reparam.alpha_pattern, reparam.alpha) for target, m in modules.items()}
-        alpha = reparam.alpha
+        rules, alpha = reparam.alpha_pattern, reparam.alpha
+        alphas = {module: targets.by_pattern(target, rules, default=alpha) for target, module in modules.items()}
     return FIXED | {
         "base_model_name_or_path": None,
         "task_type": None,
@@ -53,7 +53,7 @@ def of_reparam(reparam, modules, *, saved):
         "lora_alpha": alpha,
         "lora_dropout": reparam.dropout,
         "use_rslora": reparam.scaling == "rslora",
-        "use_dora": compose.find("dora") is type(reparam),
+        "use_dora": isinstance(reparam, dora.DoRA),
         "target_modules": sorted(modules.values()),
         "rank_pattern": {module: rank for module, rank in ranks.items() if rank != reparam.rank},
         "alpha_pattern": {module: value for module, value in alphas.items() if value != alpha},

@@ -64,10 +64,10 @@ def test_slices_and_subsets_are_sources(data):
     [
         ("multi30k", "expected KIND:NAME"),
         ("floder:one", "did you mean 'folder'"),
-        ("text:one", r"no kind 'text'; there is: folder, generated, tfds"),
+        ("text:one", r"no kind 'text'; choose from folder, generated, tfds"),
         ("folder:onne", "did you mean 'one'"),
         ("folder:one@tran", "did you mean 'train'"),
-        ("folder:one@xyzzy", "there is: train, validation"),
+        ("folder:one@xyzzy", "choose from train, validation"),
         ("generated:arithmetics", "did you mean 'arithmetic'"),
     ],
 )

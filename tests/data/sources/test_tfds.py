@@ -74,9 +74,9 @@ def test_from_builder_to_ids(prepared, tmp_path):
 
 
 def test_wrong_split_and_field_of_a_prepared_builder(prepared):
-    with pytest.raises(errors.DataError, match="no split 'test'; there is: train, valid"):
+    with pytest.raises(errors.DataError, match="no split 'test'; choose from train, valid"):
         sources.load("tfds:toy_pairs@test")
-    with pytest.raises(errors.DataError, match="no field 'fr'; there is: de, en, label"):
+    with pytest.raises(errors.DataError, match="no field 'fr'; choose from de, en, label"):
         sources.load("tfds:toy_pairs", fields=("de", "fr"))
     with pytest.raises(errors.DataError, match="field 'label' of record 0 is no text"):
         packed.tokenize(sources.load("tfds:toy_pairs"), None, text.Cleaner(), ("label",))

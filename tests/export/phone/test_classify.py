@@ -114,7 +114,7 @@ def test_wrong_arguments_are_refused(runs, tmp_path):
     source = runs("embedder")
     with pytest.raises(errors.ConfigError, match="format='int4'; did you mean 'int8'"):
         classify.export(source, tmp_path / "x", format="int4")
-    with pytest.raises(errors.ConfigError, match="format='int8'; there is: dynamic, float32"):
+    with pytest.raises(errors.ConfigError, match="format='int8'; choose from dynamic, float32"):
         classify.export(source, tmp_path / "x", runtime="onnx", format="int8")
     with pytest.raises(errors.ConfigError, match="format='int8' is for texts; for images it should be 'dynamic'"):
         classify.export(runs("vit"), tmp_path / "x", format="int8")

@@ -49,7 +49,7 @@ def test_answers_equal_those_of_jax(trained, tmp_path, runtime):
 
 
 def test_wrong_arguments_are_refused(trained, tmp_path):
-    with pytest.raises(errors.ConfigError, match="format='int8'; there is: dynamic, float32"):
+    with pytest.raises(errors.ConfigError, match="format='int8'; choose from dynamic, float32"):
         translate.export(trained, tmp_path / "x", format="int8")
     beams = experiment.load(trained.workdir, decoding={"beams": 2})
     with pytest.raises(errors.ConfigError, match="decodes by beam search, 2 beams.*decoding={'beams': 1}"):

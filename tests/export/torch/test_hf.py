@@ -101,8 +101,8 @@ def test_equal_logits_both_ways(case, tmp_path):
     other = randomised(kind(config))
     other.save_pretrained(tmp_path / "theirs")
     section, weights = hf.read(tmp_path / "theirs")
-    section["attention"] = registry.maker("lwt.attention", section["attention"], key="", taken=())
-    model = registry.make("lwt.models", section, key="model", **more)
+    section["attention"] = registry.ATTENTIONS.partial(section["attention"], key="", taken=())
+    model = registry.MODELS.make(section, key="model", **more)
     wanted = theirs(other)
     assert np.abs(wanted).max() > 0.5
     np.testing.assert_allclose(ours(model, weights), wanted, atol=TOLERANCE)
