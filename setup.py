@@ -45,6 +45,7 @@ RUNTIME = [
     "tensorboardX~=2.6.5",  # writes TensorBoard's files without TensorFlow
     "matplotlib>=3.10,<4",
     "pillow>=11,<14",
+    "filelock>=3.20,<5",
 ]
 
 # A C cross-compiler and an emulated microcontroller, to measure what lwt.export.c writes.

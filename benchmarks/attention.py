@@ -20,7 +20,7 @@ from benchmarks.lwt import attention
 from benchmarks.torch import attention as torch_attention
 from benchmarks.work import attention_samples
 from lwt.machine import hardware
-from lwt.report import results
+from lwt.report import pages
 
 LENGTHS = tuple(2**i for i in range(7, 15))
 SHORT = (16, 32, 64)  # for the length at which K/V projection pays
@@ -144,7 +144,7 @@ def rows(length, lines, flags, *, spent):
             "paper": None,
             "hardware": hardware.describe(),
             "seconds": spent,
-            "command": results.command_line(),
+            "command": pages.command_line(),
         }
         for (name, of), line in lines.items()
         for metric, value in line.items()

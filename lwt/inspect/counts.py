@@ -12,7 +12,7 @@ from absl import flags
 
 from lwt.inspect import cost
 from lwt.machine import command_line, hardware
-from lwt.report import results
+from lwt.report import pages, results
 from lwt.runs import config_file
 
 PAPER_VOCABULARY = 50_048
@@ -156,7 +156,7 @@ that the config asks for (a corpus too small for it gives fewer pieces). Image c
 
 def main():
     """The program: counts, and writes the page."""
-    line, rows = results.command_line(), []
+    line, rows = pages.command_line(), []
     for row in ROWS:
         rows += measure(row, command=line)
     out = flags.FLAGS.out

@@ -27,7 +27,7 @@ from lwt import errors, trees
 from lwt.inspect import memory_report, memory_triggers
 from lwt.layers import linear, listen
 from lwt.machine import command_line, hardware
-from lwt.report import results
+from lwt.report import pages
 from lwt.runs import assembly, experiment
 
 VALUES = r"(.*/mlp/fc2|.*/contract)/kernel"
@@ -154,7 +154,7 @@ def main():
     opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
     given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
     found, texts, facts = study(opened, **given)
-    facts |= {"workdir": values.workdir, "command": results.command_line(), "hardware": hardware.describe()}
+    facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}
     facts["seconds"] = round(time.perf_counter() - begin, 1)
     files = memory_report.write(values.out, found, texts, opened.tokenizer, facts)
     command_line.report({"out": values.out, "files": files, **facts})

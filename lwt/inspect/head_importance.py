@@ -25,7 +25,7 @@ from lwt import errors
 from lwt.compress import gates
 from lwt.inspect import head_report
 from lwt.machine import command_line, hardware
-from lwt.report import results
+from lwt.report import pages
 from lwt.runs import experiment
 
 LOG = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def main():
         "normalised": values.normalise,
         "hardware": hardware.describe(),
         "seconds": round(time.perf_counter() - begin, 1),
-        "command": results.command_line(),
+        "command": pages.command_line(),
     }
     files = head_report.write(values.out, scores, ranking, ablated, points, about)
     command_line.report({"out": values.out, "files": files, "metric": measure.metric, "whole": measure.whole})

@@ -29,7 +29,7 @@ from lwt import errors, trees
 from lwt.inspect import fronts
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import compose
-from lwt.report import results, study
+from lwt.report import pages, results, study
 from lwt.runs import assembly, checkpoint, experiment, run_config
 from lwt.training import new_run
 
@@ -221,7 +221,7 @@ def main():
         if not found:
             raise errors.DataError(f"--runs={','.join(values.runs)}: none of the runs could be measured; see above")
         points = measure(found, rounds=values.rounds)
-        facts = {"seconds": round(time.perf_counter() - begin, 1), "command": results.command_line()}
+        facts = {"seconds": round(time.perf_counter() - begin, 1), "command": pages.command_line()}
         results.write(kept_rows, fronts.rows(points, machine=hardware.describe(), **facts))
     rows = results.load(kept_rows)
     points = fronts.points_of(rows)

@@ -20,7 +20,7 @@ from lwt.layers import linear
 from lwt.machine import command_line as command
 from lwt.machine import hardware
 from lwt.reparam import targets
-from lwt.report import elbow, plots, results
+from lwt.report import elbow, pages, plots, results
 from lwt.runs import experiment
 
 KERNELS = r".*(kernel|embedding|embed/\w+)"
@@ -162,7 +162,7 @@ def main():
     if opened.config.init_from:
         updates = of_updates(opened.weights, opened.base(), values.weights)
         spectra |= {"updates": updates} if updates else {}
-    about = {"workdir": values.workdir, "command_line": results.command_line(), "machine": hardware.describe()}
+    about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
     files = write(values.out, spectra, seconds=round(time.perf_counter() - begin, 2), **about)
     command.report({"out": values.out, "files": files, **{of: len(found) for of, found in spectra.items()}})
 

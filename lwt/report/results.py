@@ -1,4 +1,4 @@
-"""``results.json`` beside every page of ``docs/results/``: rows that commands write, and tables made from them.
+"""``results.json`` beside every page of ``docs/results/``: the rows that commands write, and tables made from them.
 
 A row is one measured figure:
 
@@ -8,24 +8,21 @@ A row is one measured figure:
     value, paper        ours and the paper's (null: it gives none), in the same unit
     hardware, seconds   where, and how long it took
     command             what makes this row again
-    range, date         optional: the lowest and highest of the values measured; the day, as YYYY-MM-DD
+    range, date         optional: ``[lowest, highest]`` of repeated measurements (null: measured once), and the day
 """
 
 import collections
-import contextlib
 import dataclasses
-import fcntl
 import json
 import math
-import os
 import pathlib
-import shlex
 import statistics
-import sys
 
-from lwt import errors
+import filelock
 
-SHARES = ("accuracy", "mcc", "exact_match")  # metrics that pages show times 100
+from lwt import errors, files
+
+SHARES = ("accuracy", "mcc", "exact_match")  # metrics that pages show in per cent
 NUMBER = (int, float)
 KEYS = {  # key -> its types
     "config": (str,),
@@ -44,11 +41,10 @@ IDENTITY = ("config", "overrides", "seed", "split", "metric", "hardware")
 
 
 def append(path, row):
-    """Adds a row to a file of rows, or puts it in the place of the row that it measures again.
+    """Adds a row to a file of rows; it replaces the row that measures the same.
 
     Rows measure the same when they agree in config, overrides, seed, split, metric and hardware: a study that is run
-    again does not count twice. The file is replaced in one move, under a lock on its folder, so that the runs of a job
-    array may share it.
+    again does not count twice. A lock (``.NAME.lock`` beside the file) lets the runs of a job array share the file.
 
     Raises:
         lwt.errors.DataError: a key is missing, unknown, of a wrong type, or not finite; or the file is damaged.
@@ -56,7 +52,7 @@ def append(path, row):
     check(row)
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.parent):
+    with filelock.FileLock(path.with_name(f".{path.name}.lock")):
         rows = load(path) if path.exists() else []
         places = [i for i, old in enumerate(rows) if all(old[key] == row[key] for key in IDENTITY)]
         place = places[0] if places else len(rows)
@@ -65,7 +61,7 @@ def append(path, row):
 
 
 def write(path, rows):
-    """Writes a whole file of rows in one move, in the place of what was there.
+    """Writes a whole file of rows, whole or not at all.
 
     Raises:
         lwt.errors.DataError: a row is wrong, as in `append`.
@@ -73,10 +69,7 @@ def write(path, rows):
     rows = list(rows)
     for number, row in enumerate(rows, 1):
         check(row, where=f"row {number} for {path}")
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.parent):
-        _replace(path, rows)
+    _replace(path, rows)
 
 
 def load(path):
@@ -88,9 +81,9 @@ def load(path):
     try:
         rows = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise errors.DataError(f"{path} cannot be read: {error.strerror}; the command of its page writes it") from error
+        raise errors.DataError(f"{path} cannot be read: {error.strerror}; the command on its page writes it") from error
     except ValueError as error:
-        raise errors.DataError(f"{path} is not JSON ({error}); the command of its page writes it anew") from error
+        raise errors.DataError(f"{path} is not JSON ({error}); the command on its page writes it again") from error
     if not isinstance(rows, list):
         raise errors.DataError(f"{path} holds a {type(rows).__name__}, expected a list of rows")
     for number, row in enumerate(rows, 1):
@@ -98,11 +91,12 @@ def load(path):
     return rows
 
 
-def of_run(record, *, command):
+def of_run(record, *, command_line):
     """What the rows of a run have in common: all but ``metric`` and ``value``.
 
     Args:
-        record: what a study kept of it: its ``arguments`` (the seed among them), ``config``, ``figures`` and so on.
+        record: of the run, with its ``arguments`` (the seed among them), ``config``, ``figures`` and so on.
+        command_line: what makes the rows.
     """
     overrides = dict(record["arguments"])
     return {
@@ -112,13 +106,17 @@ def of_run(record, *, command):
         "split": record["figures"]["data"],
         "hardware": record["hardware"],
         "seconds": record["seconds"],
-        "command": command,
+        "command": command_line,
         "paper": None,
     }
 
 
 def check(row, *, where="result row"):
-    """Raises `lwt.errors.DataError` unless a row has all keys, no others, of the right types, and finite numbers."""
+    """Checks a row: all keys that are not optional, no unknown ones, the right types, and finite numbers.
+
+    Raises:
+        lwt.errors.DataError: names the key.
+    """
     if not isinstance(row, dict):
         raise errors.DataError(f"{where}: expected an object with the keys {', '.join(KEYS)}, not {row!r}")
     for key in KEYS:
@@ -133,11 +131,16 @@ def check(row, *, where="result row"):
             raise errors.DataError(f"{where}: {key}={value!r} should be of type {kinds}")
         if isinstance(value, float) and not math.isfinite(value):
             raise errors.DataError(f"{where}: {key}={value!r} is not a finite number")
+    limits = row.get("range")
+    if limits is not None and not (
+        len(limits) == 2 and all(isinstance(x, NUMBER) and math.isfinite(x) for x in limits)
+    ):
+        raise errors.DataError(f"{where}: range={limits!r} should be two finite numbers")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """Rows put together: mean, sample standard deviation (0 for one row) and number of values; the paper's value."""
+    """Rows taken together: mean, sample standard deviation (0 for one row), number of values, and the paper's value."""
 
     mean: float
     deviation: float
@@ -146,7 +149,7 @@ class Cell:
 
     @classmethod
     def of(cls, values, *, scale=1.0, paper=None):
-        """The cell of some values, each times `scale`."""
+        """The cell of `values`, each times `scale`."""
         deviation = statistics.stdev(values) if len(values) > 1 else 0.0
         return cls(scale * statistics.fmean(values), scale * deviation, len(values), paper)
 
@@ -164,41 +167,12 @@ def cells(rows, *, index, columns):
         index, columns: what tells lines and columns apart: a key of the rows, or a key of their overrides.
 
     Raises:
-        lwt.errors.DataError: no row has such a key; or the rows of one cell give different values of the paper.
+        lwt.errors.DataError: a row has no such key, or the rows of one cell have different values of the paper.
     """
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in rows:
         groups[_get(row, index)][_get(row, columns)].append(row)
     return {i: {c: _cell(found, f"{i}, {c}") for c, found in line.items()} for i, line in groups.items()}
-
-
-def pivot(rows, *, index, columns, digits=3, scale=1.0, paper=True):
-    """A Markdown table: mean ± standard deviation over the rows (seeds) of a cell, and how many.
-
-    Args:
-        rows, index, columns: see `cells`.
-        digits: after the point.
-        scale: factor on what is shown: 100 for per cent.
-        paper: whether a column with figures of the paper gets a second one that shows them.
-    """
-    scaled = [row | {key: row[key] * scale for key in ("value", "paper") if row[key] is not None} for row in rows]
-    lines = cells(scaled, index=index, columns=columns)
-    names = list(dict.fromkeys(name for line in lines.values() for name in line))
-    with_paper = [
-        name for name in names if paper and any(name in x and x[name].paper is not None for x in lines.values())
-    ]
-    header = [index]
-    for name in names:
-        header += [str(name), f"{name}, paper"] if name in with_paper else [str(name)]
-    body = []
-    for label, line in lines.items():
-        body.append([str(label)])
-        for name in names:
-            cell = line.get(name)
-            body[-1].append(cell.text(digits) if cell else "–")
-            if name in with_paper:
-                body[-1].append(f"{cell.paper:.{digits}f}" if cell and cell.paper is not None else "–")
-    return markdown(header, body)
 
 
 def markdown(header, body):
@@ -209,51 +183,23 @@ def markdown(header, body):
     )
 
 
-def command_line():
-    """The command that started this program, as one would type it in the folder it was started in.
-
-    Without ``--report_only``: what it reported was measured by the same command without it.
-    """
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    program = ["python", "-m", spec.name.removesuffix(".__main__")] if spec else ["python", sys.argv[0]]
-    here = os.getcwd() + os.sep
-    given = [part for part in sys.argv[1:] if part != "--report_only"]
-    return shlex.join(part.replace(here, "") for part in [*program, *given])
-
-
 def _get(row, key):
     for place in (row, row["overrides"]):
         if key in place:
             return place[key]
     known = sorted({*KEYS, *row["overrides"]})
-    raise errors.DataError(f"a result row has no {key!r}, nor have its overrides; {errors.suggest(key, known)}")
+    raise errors.DataError(f"a result row has no {key!r}, and neither have its overrides; {errors.suggest(key, known)}")
 
 
 def _cell(rows, where):
     values = [row["value"] for row in rows]
     papers = {row["paper"] for row in rows if row["paper"] is not None}
     if len(papers) > 1:
-        raise errors.DataError(
-            f"rows of one cell ({where}) give the paper's value as {sorted(papers)}; it has only one"
-        )
+        raise errors.DataError(f"rows of one cell ({where}) have several values of the paper: {sorted(papers)}")
     return Cell.of(values, paper=min(papers, default=None))
 
 
-@contextlib.contextmanager
-def _locked(folder):
-    """Holds the lock of a folder: the folder itself is locked, so that no lock file is left behind."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _replace(path, rows):
-    partial = path.with_name(path.name + ".partial")
     ordered = [{key: row[key] for key in (*KEYS, *OPTIONAL) if key in row} for row in rows]
     lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in ordered]
-    partial.write_text("[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n", encoding="utf-8")
-    os.replace(partial, path)
+    files.write_text(path, "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n")

@@ -1,24 +1,32 @@
-"""Studies: many runs, their figures, and a report. What `rank_study` and `embbert_study` have in common.
+"""Studies: many runs, their records, and a page made of them. What the programs of `studies/` share.
 
-Every run has a folder of its own in the study's workdir. The same command goes on where it stopped: a finished run is
-left alone, a broken-off one is taken up again. A run that fails is named (exit code 1) and does not stop the others.
-``--only=REGEX`` takes the runs whose name matches; ``--index`` takes one of them, for a job array, and writes no
-report. The report holds all runs that have figures, and lies in the workdir unless ``--out`` says where.
+Every run has a folder of its own in the study's workdir. The same command continues where it stopped: finished runs are
+left alone, interrupted ones are resumed. A run that fails is named (exit code 1) and does not stop the others.
+``--only=REGEX`` takes the runs whose name matches; ``--index`` takes one of them, for a job array, and writes no page.
+The page holds all runs that have a record. It lies in ``WORKDIR/report``, or in ``--out``.
+
+Beside the page of ``--out`` lies ``records.jsonl`` (`lwt/report/records.py`), with the record of every run of the page.
+These runs, or those of another file, ``--records``, count as finished, with or without their folders.
+``--report_only --out=FOLDER`` makes the page again from this file alone.
 """
 
+import contextlib
 import dataclasses
+import functools
 import gc
 import json
 import logging
 import os
 import re
 import sys
+import tempfile
 
 import jax
 from absl import flags
 
-from lwt import errors
-from lwt.report import plots, results
+from lwt import errors, files
+from lwt.machine import command_line
+from lwt.report import pages, plots, records
 from lwt.runs import assembly, checkpoint, config_file, run_config
 from lwt.training import build, train
 
@@ -51,10 +59,10 @@ def spec_of(path, arguments, more=""):
 
 
 def choose(found, *, only="", index=-1):
-    """The entries whose name has a part that the regex `only` matches; of these the one at `index`, if that is not -1.
+    """The entries whose name matches the regex `only`; of these the one at `index`, unless that is -1.
 
     Raises:
-        lwt.errors.ConfigError: none is left.
+        lwt.errors.ConfigError: no entry is left.
     """
     try:
         chosen = [entry for entry in found if re.search(only, entry.name)]
@@ -63,27 +71,27 @@ def choose(found, *, only="", index=-1):
     if not chosen:
         raise errors.ConfigError(f"--only={only!r} matches none of the {len(found)} runs: {found[0].name}, ...")
     if index >= len(chosen):
-        raise errors.ConfigError(f"--index={index}: there are the runs 0 to {len(chosen) - 1}")
+        raise errors.ConfigError(f"--index={index}: the runs are numbered 0 to {len(chosen) - 1}")
     return chosen if index < 0 else [chosen[index]]
 
 
 def run(entry, workdir, measure, *, record, config=None):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record.
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
-    A run of which the record and the config alone were kept is left alone, too.
+    A run of which only the record and the config are left counts as finished.
 
     Args:
+        entry: the run.
         workdir: of the study.
-        measure: ``(entry, folder) -> dict``, what is to be kept of the finished run, beside its arguments, config and
-            number of steps.
-        record: file of the run's folder that keeps it.
+        measure: ``(entry, folder) -> dict``, what the record holds beside arguments, config and number of steps.
+        record: path of the record in the run's folder.
         config: None for that of the entry's spec.
 
     Raises:
         lwt.errors.LwtError: as training and `measure` do; `Interrupted` after a SIGTERM.
     """
     folder, config = os.path.join(workdir, entry.name), config or config_file.load(entry.spec)
-    run_config.keep(config, folder)  # a finished run of another base or rate is not one of this study
+    run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     kept = read_record(folder, record)
     steps = steps_of(config, folder, kept)
     if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, checkpoint.FOLDER)):
@@ -91,7 +99,7 @@ def run(entry, workdir, measure, *, record, config=None):
     if not finished(folder, steps):
         train.run(config, folder)
         if not finished(folder, steps):
-            raise Interrupted(f"{folder}: stopped before step {steps}; the same command goes on from there")
+            raise Interrupted(f"{folder}: stopped before step {steps}; the same command resumes it")
     if kept and kept["steps"] == steps:
         return kept
     found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps} | measure(entry, folder)
@@ -100,7 +108,7 @@ def run(entry, workdir, measure, *, record, config=None):
 
 
 def steps_of(config, folder, kept=None):
-    """Optimizer steps of a run. Of one in epochs the data have to be counted, unless its record `kept` tells."""
+    """Optimizer steps of a run. For a length in epochs the data are counted, unless the record `kept` has the steps."""
     if not config.epochs:
         return config.steps
     if kept and kept.get("epochs") == config.epochs:
@@ -109,10 +117,10 @@ def steps_of(config, folder, kept=None):
 
 
 def finished(folder, steps):
-    """Whether the last whole checkpoint of a run is that of its last step.
+    """Whether the last complete checkpoint of a run is that of its last step.
 
     Raises:
-        lwt.errors.ConfigError: it is of a later one.
+        lwt.errors.ConfigError: it is of a later step.
     """
     last = checkpoint.of_run(folder).last_step() or 0
     if last > steps:
@@ -121,12 +129,17 @@ def finished(folder, steps):
 
 
 def read_record(folder, record):
-    """What `run` kept of a run, or None."""
+    """The record of a run, or None."""
     try:
         with open(os.path.join(folder, record)) as file:
             return json.load(file)
     except (OSError, ValueError):
         return None
+
+
+def write_record(folder, record, found):
+    """Writes the dict `found` as the record of a run."""
+    files.write_text(os.path.join(folder, record), json.dumps(found, indent=2))  # a figure may be NaN
 
 
 def folders(workdir):
@@ -135,53 +148,25 @@ def folders(workdir):
     return {name: os.path.join(workdir, name) for name in names}
 
 
-def collect(workdir, chosen, record):
-    """All runs of a workdir that have figures, whether chosen or not: ``(records, missing)``.
+def collect(workdir, expected, record):
+    """All runs of a workdir that have a record: ``(records, missing)``.
 
     Args:
         workdir: of the study.
-        chosen: the entries that were asked for.
-        record: file of a run's record.
+        expected: the entries that should have one.
+        record: path of the record in a run's folder.
 
     Returns:
-        ``{name: record}``; names of chosen runs that have no record.
+        ``{name: record}``, and the names of expected runs that have none.
 
     Raises:
         lwt.errors.DataError: no run has one.
     """
-    records = {name: found for name, folder in folders(workdir).items() if (found := read_record(folder, record))}
-    missing = [entry.name for entry in chosen if entry.name not in records]
-    if not records:
-        raise errors.DataError(
-            f"none of the {len(missing)} runs has figures yet; the study without --report_only makes them"
-        )
-    return records, missing
-
-
-def report(chosen, record, write):
-    """Writes the report of what `collect` finds; returns the names of its files.
-
-    Args:
-        chosen, record: see `collect`.
-        write: ``(out, {name: record}, missing=names, command=this call) -> names`` of the files.
-    """
-    values = flags.FLAGS
-    records, missing = collect(values.workdir, chosen, record)
-    return write(out_of(values), records, missing=missing, command=results.command_line())
-
-
-def out_of(values):
-    """Folder of the report, from the program's flags."""
-    return values.out or os.path.join(values.workdir, "report")
-
-
-def write_record(folder, record, found):
-    """Keeps the dict `found` as the run's record; the file appears whole or not at all."""
-    path = os.path.join(folder, record)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.tmp", "w") as file:
-        json.dump(found, file, indent=2)
-    os.replace(f"{path}.tmp", path)
+    found = {name: kept for name, folder in folders(workdir).items() if (kept := read_record(folder, record))}
+    missing = [entry.name for entry in expected if entry.name not in found]
+    if not found:
+        raise errors.DataError(f"none of the {len(missing)} runs has a record; run the study without --report_only")
+    return found, missing
 
 
 def seconds(folder):
@@ -192,14 +177,8 @@ def seconds(folder):
     """
     times = plots.read(folder, "time")[1]
     if not times:
-        raise errors.DataError(f"{folder}/metrics.jsonl holds no row; training writes it")
+        raise errors.DataError(f"{folder}/metrics.jsonl has no rows; training writes them")
     return times[-1]
-
-
-def listed(names, *, limit=6):
-    """``"a, b, c and 4 more"``."""
-    names = list(names)
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def run_all(chosen, run):
@@ -221,31 +200,68 @@ def run_all(chosen, run):
 
 
 def define_flags():
-    """The flags of a study's program."""
-    flags.DEFINE_string("workdir", None, "Folder of the runs.")
-    flags.DEFINE_string("out", "", "Folder of the report; none: WORKDIR/report.")
+    """Defines the flags that all studies have."""
+    flags.DEFINE_string("workdir", None, "Folder of the runs. With --report_only and --out it may be left out.")
+    flags.DEFINE_string("out", "", "Folder of the page; default: WORKDIR/report.")
+    flags.DEFINE_string(
+        "records", None, "File of finished runs, which are not trained again; default: OUT/records.jsonl if it exists."
+    )
     flags.DEFINE_integer("index", -1, "Run only this one, counted from 0.", lower_bound=-1)
     flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1)
     flags.DEFINE_string("only", "", "A regex for the names of the runs to take.")
-    flags.DEFINE_boolean("report_only", False, "Train nothing: the report of what is there.")
+    flags.DEFINE_boolean("report_only", False, "Train nothing; write the page of the runs that have a record.")
 
 
-def main(chosen, run, report):
-    """The program of a study: runs, then reports; exit code 1 if a run failed.
+def start(main, *, required=()):
+    """Starts the program of a study: parses the flags, unpacks the finished runs of ``--records``, calls `main`.
+
+    Args:
+        main: the program; it calls `main` of this module.
+        required: names of flags that have no default.
+    """
+    command_line.run(functools.partial(_with_records, main), required=[*required])
+
+
+def _with_records(main):
+    values = flags.FLAGS
+    with contextlib.ExitStack() as stack:
+        if values.workdir is None:
+            if not (values.report_only and values.out):
+                raise errors.ConfigError("--workdir is missing; only --report_only with --out goes without one")
+            values.workdir = stack.enter_context(tempfile.TemporaryDirectory())
+        path = values.records
+        if path is None and os.path.exists(os.path.join(values.out, records.NAME)):
+            path = os.path.join(values.out, records.NAME)
+        if path:
+            records.unpack(path, values.workdir)
+        main()
+
+
+def main(chosen, run, write, *, record, expected=None, curves=None):
+    """The program of a study: trains, then writes the page; exit code 1 if a run failed.
 
     Args:
         chosen: entries.
         run: ``entry -> None``.
-        report: ``() -> names`` of the files that it wrote.
+        write: ``(out, {name: record}, missing=names, command_line=this call) -> names`` of the files of the page.
+        record: path of the record in a run's folder.
+        expected: entries that the page misses if they have no record; None for `chosen`.
+        curves: ``{name: record} -> names`` of the runs whose learning curves the page shows; None: of no run.
     """
     values = flags.FLAGS
     os.makedirs(values.workdir, exist_ok=True)
-    # Runs that differ in their seed alone compile the same programs: the second one reads them from here.
+    # Runs that differ only in their seed compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
     failures = {} if values.report_only else run_all(chosen, run)
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
-        print(f"wrote {out_of(values)}/{', '.join(report())}")
+        found, missing = collect(values.workdir, chosen if expected is None else expected, record)
+        if values.out:
+            path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
+            records.update(path, values.workdir, found, record=record, metrics=metrics)
+        out = values.out or os.path.join(values.workdir, "report")
+        written = write(out, found, missing=missing, command_line=pages.command_line())
+        print(f"wrote {out}/{', '.join(written)}")
     if failures:
         sys.exit(1)

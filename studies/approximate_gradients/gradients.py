@@ -24,7 +24,7 @@ from absl import flags
 from lwt import errors
 from lwt.attention.parts import blockwise, core, polynomial
 from lwt.machine import command_line, hardware
-from lwt.report import results
+from lwt.report import pages, results
 from studies.approximate_gradients import gradients_report
 
 DEGREES = (1, 2, 3, 4, 5)
@@ -128,7 +128,7 @@ def main():
         numbers(getattr(values, name), flag=name) for name in ("lengths", "head_widths", "degrees")
     )
     path = pathlib.Path(values.out) / "results.json"
-    keep = functools.partial(_keep, path, hardware.describe(), results.command_line())
+    keep = functools.partial(_keep, path, hardware.describe(), pages.command_line())
     if "errors" in parts:
         largest = sorted({*gradients_report.REFERENCE, *np.geomspace(0.1, 12, values.points).round(3).tolist()})
         begin = time.perf_counter()

@@ -24,7 +24,7 @@ from lwt import errors
 from lwt.attention.parts import approximation_check
 from lwt.export import bundle
 from lwt.layers import linear
-from lwt.machine import command_line, hardware
+from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import bundle as bundled
 from lwt.runs import config_file, experiment
@@ -55,7 +55,7 @@ def entries(workdir, *, seeds=3, smoke=False):
     """
     more = "smoke=true" if smoke else ""
     base = dict(model="bert_2mb", task="emotion", recipe="tuned", word_dropout=0.0)
-    found = [study.Entry("base", {"seed": 0}, study.spec_of(CONFIG, base, more))]
+    found = [study.Entry(lora_report.BASE, {"seed": 0}, study.spec_of(CONFIG, base, more))]
     for seed in range(seeds):
         for bound in BOUNDS:
             adapted = dict(model="bert_2mb", base=base_of(workdir, bound), task="snips", recipe="tuned", seed=seed)
@@ -172,11 +172,10 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     if values.index < 0 and found[0] not in chosen:
         chosen = [found[0], *chosen]
-    report = functools.partial(study.report, chosen, RECORD, lora_report.write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), lora_report.write, record=RECORD)
 
 
 if __name__ == "__main__":
     study.define_flags()
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
-    command_line.run(main, required=["workdir"])
+    study.start(main)

@@ -1,12 +1,12 @@
 """The page on LoRA with approximate gradients, made from the runs' records."""
 
-import pathlib
 import statistics
 
 from lwt.attention.parts import approximation_check
-from lwt.report import plots, results, study
+from lwt.report import pages, plots, results
 
 METRIC, EXACT = "accuracy", "exact"
+BASE = "base"  # the run that all others adapt
 ABOUT = """\
 Accuracy on the test set (%), mean ± standard deviation over the seeds, of the best checkpoint. "logit b": the base's
 largest logit on a batch, to which its query and key weights were scaled before it was adapted, and the bound on all
@@ -16,12 +16,12 @@ training (of a run that went wrong: as it was left), largest of the layers, mean
 """
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: accuracy, largest logit and error of every adapted run."""
     rows = []
     for record in records.values():
         if "method" in record["arguments"]:
-            fixed = results.of_run(record, command=command)
+            fixed = results.of_run(record, command_line=command_line)
             figures = {METRIC: record["figures"][METRIC]} | record["logits"]
             rows += [fixed | {"metric": name, "value": value} for name, value in figures.items()]
     return rows
@@ -37,23 +37,22 @@ def values_of(rows, metric):
     return found
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and accuracy.png into the folder `out`; returns their names.
 
     Args:
-        records: ``{name: what approximate_lora kept of the run}``.
+        out: folder of the page.
+        records: ``{name: record of the run}``; that of the base has no "method" among its arguments.
         missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    out, rows = pathlib.Path(out), rows_of(records, command=command)
-    results.write(out / "results.json", rows)
+    report = pages.Page(out, "LoRA with approximate gradients", command_line=command_line)
+    rows = report.rows(rows_of(records, command_line=command_line))
     accuracy, error = values_of(rows, METRIC), values_of(rows, "error")
     bounds = sorted({bound for line in accuracy.values() for bound in line})
-    hours = sum(record["seconds"] for record in records.values()) / 3600
-    machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
-    text = ["# LoRA with approximate gradients", "", f"    {command}", ""]
-    text += [f"{len(records)} runs in {hours:.1f} hours on {machines}.", ""]
-    text += [f"- {line}" for line in findings(accuracy)]
-    text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
+    adapted = [record for record in records.values() if "method" in record["arguments"]]
+    report.add(f"{len(adapted)} runs in {pages.hours(adapted)} on {pages.machines(adapted)}.")
+    report.add(pages.bullets([*findings(accuracy), *pages.missing([name for name in missing if name != BASE])]))
     header = ["gradient", *(f"logit {bound}" for bound in bounds), *(f"error, logit {bound}" for bound in bounds)]
     body = [
         [
@@ -63,11 +62,9 @@ def write(out, records, *, missing, command):
         ]
         for method, line in accuracy.items()
     ]
-    text += ["", ABOUT.format(percent=100 * approximation_check.TOLERANCE), results.markdown(header, body)]
-    text += ["![accuracy over the base's largest logit](accuracy.png)", ""]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    _draw(out / "accuracy.png", accuracy)
-    return ["README.md", "results.json", "accuracy.png"]
+    report.add(ABOUT.format(percent=100 * approximation_check.TOLERANCE), results.markdown(header, body))
+    _draw(report.picture("accuracy.png", "accuracy over the base's largest logit"), accuracy)
+    return report.write()
 
 
 def findings(accuracy):

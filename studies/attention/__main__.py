@@ -2,11 +2,10 @@
 
 from absl import flags
 
-from lwt.machine import command_line
 from lwt.report import study as studies
 from studies.attention import study
 
 if __name__ == "__main__":
     studies.define_flags()
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
-    command_line.run(study.main, required=["workdir"])
+    studies.start(study.main)

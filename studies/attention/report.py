@@ -1,11 +1,9 @@
-"""The page of the attention study: quality against cost, made from the runs' records."""
+"""The page of the attention study, made from the runs' records: quality against cost."""
 
-import csv
 import math
-import pathlib
 import statistics
 
-from lwt.report import results, scaling, study
+from lwt.report import pages, results, scaling
 from studies.attention import variants
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -29,43 +27,41 @@ encoder.
 """
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: quality and costs of every run.
 
     Args:
-        records: ``{name: what attention_study kept of the run}``.
+        records: ``{name: record of the run}``.
+        command_line: what makes the page.
     """
     rows = []
     for record in records.values():
         metric = METRICS[record["arguments"]["task"]][0]
-        fixed = results.of_run(record, command=command)
+        fixed = results.of_run(record, command_line=command_line)
         for name, value in ({metric: record["figures"][metric]} | record["costs"]).items():
             rows.append(fixed | {"metric": name, "value": value})
     return rows
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, table.csv and quality.png into the folder `out`; returns their names.
 
     Args:
-        records: ``{name: what attention_study kept of the run}``.
+        out: folder of the page.
+        records: ``{name: record of the run}``.
         missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    out = pathlib.Path(out)
-    results.write(out / "results.json", rows_of(records, command=command))
-    rows = results.load(out / "results.json")
-    text = ["# Attention: quality against cost", "", f"    {command}", "", *_settings(records), ""]
-    tables = {task: values_of(rows, task) for task in METRICS}
-    tables = {task: values for task, values in tables.items() if values}
-    text += [f"- {line}" for task, values in tables.items() for line in findings(task, values)]
-    text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
-    text += ["", HOW_TO_READ, "![quality over the time of a step](quality.png)", ""]
+    report = pages.Page(out, "Attention: quality against cost", command_line=command_line)
+    rows = report.rows(rows_of(records, command_line=command_line))
+    tables = {task: values for task in METRICS if (values := values_of(rows, task))}
+    sentences = [line for task, values in tables.items() for line in findings(task, values)]
+    report.add("\n".join(_settings(records)), pages.bullets([*sentences, *pages.missing(missing)]), HOW_TO_READ)
+    _draw(report.picture("quality.png", "quality over the time of a step"), tables)
     for task, values in tables.items():
-        text += [f"## {task.capitalize()}", "", table(task, values, records)]
-    _write_csv(out / "table.csv", tables)
-    _draw(out / "quality.png", tables)
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", "table.csv", "quality.png"]
+        report.add(f"## {task.capitalize()}", table(task, values, records))
+    report.csv("table.csv", ["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables))
+    return report.write()
 
 
 def values_of(rows, task):
@@ -136,12 +132,10 @@ def _settings(records):
         if own:
             steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in own}))
             seeds = len({record["arguments"]["seed"] for record in own})
-            hours = sum(record["seconds"] for record in own) / 3600
-            machines = "; ".join(sorted({record["hardware"] for record in own}))
             specs = ", ".join(sorted({f"`{record['config']}`" for record in own}))
             lines.append(
                 f"{task.capitalize()}: {specs} with the settings of `studies/attention/study.py`, {steps} steps, "
-                f"{seeds} seeds; {len(own)} runs in {hours:.1f} hours on {machines}."
+                f"{seeds} seeds; {len(own)} runs in {pages.hours(own)} on {pages.machines(own)}."
             )
     return lines
 
@@ -155,21 +149,22 @@ def _number(values, factor, digits):
     return f"{factor * statistics.fmean(values):,.{digits}f}"
 
 
-def _write_csv(path, tables):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["task", "attention", "metric", "mean", "deviation", "seeds"])
-        for task, values in tables.items():
-            for name, own in values.items():
-                for metric, found in own.items():
-                    deviation = statistics.stdev(found) if len(found) > 1 else ""
-                    lines.writerow([task, name, metric, statistics.fmean(found), deviation, len(found)])
+def _lines(tables):
+    """Lines of ``table.csv``."""
+    for task, values in tables.items():
+        for name, own in values.items():
+            for metric, found in own.items():
+                deviation = statistics.stdev(found) if len(found) > 1 else ""
+                yield [task, name, metric, statistics.fmean(found), deviation, len(found)]
 
 
 def _draw(path, tables):
-    panels, times = {}, lambda values, factor: [factor * value for value in values]
+    panels = {}
     for task, values in tables.items():
         metric, label, factor, _ = METRICS[task]
-        series = {name: (times(own["step_seconds"], 1e3), times(own[metric], factor)) for name, own in values.items()}
+        series = {
+            name: ([1e3 * seconds for seconds in own["step_seconds"]], [factor * value for value in own[metric]])
+            for name, own in values.items()
+        }
         panels[task.capitalize()] = label, series
     scaling.against_cost(panels, path, cost_label="time of a training step (ms)")

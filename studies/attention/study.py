@@ -185,5 +185,4 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    report = functools.partial(study.report, chosen, RECORD, attention_report.write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), attention_report.write, record=RECORD)

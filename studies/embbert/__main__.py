@@ -2,7 +2,6 @@
 
 from absl import flags
 
-from lwt.machine import command_line
 from lwt.report import study as studies
 from studies.embbert import study
 
@@ -14,4 +13,4 @@ if __name__ == "__main__":
         "starts", ["pretrained"], "scratch,pretrained,further,taught: of the models that the paper pre-trains."
     )
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
-    command_line.run(study.main, required=["workdir"])
+    studies.start(study.main)

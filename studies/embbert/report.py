@@ -1,13 +1,12 @@
-"""The page of the EmbBERT-Q study: the paper's tables with our figures beside them, made from the runs' own files."""
+"""The page of the EmbBERT-Q study, made from the runs' records: the paper's tables with our figures beside them."""
 
-import csv
 import functools
 import itertools
-import pathlib
+import os
 import statistics
 
 from lwt.inspect import cost
-from lwt.report import plots, results, study
+from lwt.report import pages, plots, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
 from studies.embbert import paper
@@ -15,50 +14,51 @@ from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
 SUITES = {"TinyNLP": 9, "GLUE": 12}  # the whole tables of pre-trained models
-FILES = ("README.md", "results.json", "scores.csv", "memory.csv", "data.csv", "figure2.png")
 CURVES = "pretraining.png"
 
 
-def write(out, records, folders, *, missing, command):
+def write(out, records, *, workdir, missing, command_line):
     """Writes the page, its rows, tables and pictures into the folder `out`; returns the names of the files.
 
     Args:
-        records: ``{name: what embbert_study kept of the run}``; of pre-training there is no "task" in the arguments.
-        folders: ``{name: the run's folder}``.
+        out: folder of the page.
+        records: ``{name: record of the run}``; that of a pre-training has no "task" among its arguments.
+        workdir: of the runs; it has the learning curves of the pre-trainings.
         missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    out = pathlib.Path(out)
-    results.write(out / "results.json", embbert_scores.rows_of(records, command=command))
-    rows = results.load(out / "results.json")
+    report = pages.Page(out, "EmbBERT-Q on TinyNLP and GLUE", command_line=command_line)
+    rows = report.rows(embbert_scores.rows_of(records, command_line=command_line))
     bases = {name: record for name, record in records.items() if "task" not in record["arguments"]}
     tuned = {name: record for name, record in records.items() if name not in bases}
     tables, scores = paper.TABLES, embbert_scores.collect(rows)
     lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
     memory, data = memory_table(rows), data_table(tuned)
-    _csv(out / "scores.csv", *score_list(lines))
-    _csv(out / "memory.csv", *memory)
-    _csv(out / "data.csv", *data)
-    draw(out / "figure2.png", memory, lines)
-    text = ["# EmbBERT-Q on TinyNLP and GLUE", "", f"    {command}", "", *settings(bases, tuned), ""]
-    text += [f"- {sentence}" for sentence in findings(lines, rows)]
-    text += [f"- Not in the figures: {study.listed(missing)}."] if missing else []
-    text += ["", HOW_TO_READ]
+    report.csv("scores.csv", *score_list(lines))
+    report.csv("memory.csv", *memory)
+    report.csv("data.csv", *data)
+    report.add("\n".join(settings(bases, tuned)))
+    report.add(pages.bullets([*findings(lines, rows), *pages.missing(missing)]), HOW_TO_READ)
     empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
     for number, table in tables.items():
         if number not in empty:
-            text += [f"## Table {number}: {table.title}", "", score_table(table, lines[number])]
-            text += [f"- {sentence}\n" for sentence in incomplete(table, lines[number])]
-    text += [f"Nothing is measured yet of Tables {', '.join(map(str, empty))}.", ""] if empty else []
-    text += ["## Table 2: memory", "", results.markdown(*_shown(*memory)), MEMORY]
-    text += ["## Figure 2", "", "![weights, activations and scores](figure2.png)", ""]
-    first = {name: r["arguments"]["model"] for name, r in bases.items() if "data" not in r["arguments"]}
-    if first:  # losses of one text; those of a task's own texts are no part of the picture
-        curves = {paper.title(model): folders[name] for name, model in first.items()}
-        plots.learning_curves(curves, out / CURVES, label="masked words and next sentence (nats)")
-        text += ["## Pre-training", "", f"![loss of the pre-training]({CURVES})", ""]
-    text += ["## Tables 3 and 4: the data", "", results.markdown(*_shown(*data)), DATA]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return [*FILES, *([CURVES] if first else [])]
+            report.add(f"## Table {number}: {table.title}", score_table(table, lines[number]))
+            report.add(*(f"- {sentence}" for sentence in incomplete(table, lines[number])))
+    report.add(f"Nothing is measured yet of Tables {', '.join(map(str, empty))}." if empty else "")
+    report.add("## Table 2: memory", results.markdown(*_shown(*memory)), MEMORY, "## Figure 2")
+    draw(report.picture("figure2.png", "weights, activations and scores"), memory, lines)
+    if drawn := curves(records):
+        report.add("## Pre-training")
+        titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
+        path = report.picture(CURVES, "loss of the pre-training")
+        plots.learning_curves(titles, path, label="masked words and next sentence (nats)")
+    report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data)), DATA)
+    return report.write()
+
+
+def curves(records):
+    """Names of the runs whose loss the page draws: the pre-trainings, but not those on a task's own texts."""
+    return [name for name, record in records.items() if not {"task", "data"} & {*record["arguments"]}]
 
 
 HOW_TO_READ = """\
@@ -81,12 +81,12 @@ training data holds too, case and white space aside.
 
 
 def settings(bases, tuned):
-    """Sentences on how the models were trained."""
+    """Sentences that say how the models were trained."""
     found = []
     for record in bases.values():
         figures, name = record["figures"], paper.title(record["arguments"]["model"])
         shown = ", ".join(f"{metric} {value:.4g}" for metric, value in figures.items() if isinstance(value, float))
-        hours = f"{record['seconds'] / 3600:.1f} hours on {record['hardware']}"
+        hours = f"{pages.hours([record])} on {record['hardware']}"
         source = f"`{record['data']}`"
         if record.get("init_from"):  # older records lack the key
             source += f", from `{record['init_from']}` on"
@@ -95,11 +95,9 @@ def settings(bases, tuned):
         records = tuned.values()
         rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
         lengths = {f"{r['epochs']:g} epochs" if r["epochs"] else f"{r['steps']:,} steps" for r in records}
-        spent = sum(record["seconds"] for record in records) / 3600
-        machines = "; ".join(sorted({record["hardware"] for record in records}))
         found.append(
-            f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {spent:.1f} hours in all, "
-            f"on {machines}."
+            f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {pages.hours(records)} in all, "
+            f"on {pages.machines(records)}."
         )
     return found
 
@@ -233,10 +231,8 @@ def _percent(values):
 
 def _shown(header, body):
     """A table of values as texts."""
-    show = lambda value: "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)  # noqa: E731
-    return header, [[show(value) for value in line] for line in body]
+    return header, [[_text(value) for value in line] for line in body]
 
 
-def _csv(path, header, body):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header, *body])
+def _text(value):
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

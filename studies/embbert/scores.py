@@ -23,11 +23,12 @@ GLUE_MEANS = {
 }
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: every figure of every run, shares with the paper's beside them; bytes of the files.
 
     Args:
-        records: ``{name: what embbert_study kept of the run}``.
+        records: ``{name: record of the run}``.
+        command_line: what makes the page.
     """
     rows = []
     for record in records.values():
@@ -38,7 +39,7 @@ def rows_of(records, *, command):
             "seed": arguments.pop("seed", None),
             "hardware": record["hardware"],
             "seconds": record["seconds"],
-            "command": command,
+            "command": command_line,
         }
         if "task" not in arguments:
             found = {"validation": record["figures"]}

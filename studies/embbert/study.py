@@ -210,6 +210,7 @@ def main():
     )  # fmt: skip
     chosen = study.choose(found, only=values.only, index=values.index)
     chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own
-    write = lambda out, found, **more: embbert_report.write(out, found, study.folders(values.workdir), **more)  # noqa: E731
-    report = functools.partial(study.report, chosen, RECORD, write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    write = functools.partial(embbert_report.write, workdir=values.workdir)
+    study.main(
+        chosen, functools.partial(run, workdir=values.workdir), write, record=RECORD, curves=embbert_report.curves
+    )

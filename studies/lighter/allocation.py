@@ -23,9 +23,9 @@ from absl import flags
 from lwt import trees
 from lwt.compress import allocate_ranks
 from lwt.inspect import measuring
-from lwt.machine import command_line, hardware
+from lwt.machine import hardware
 from lwt.reparam import compose
-from lwt.report import plots, results, study
+from lwt.report import pages, plots, results, study
 from lwt.runs import checkpoint, experiment
 
 CONFIG = "configs/lightweight.py"
@@ -119,17 +119,17 @@ def measure(entry, folder):
     }
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: quality and adapter parameters of every run."""
     rows = []
     for record in records.values():
-        fixed = results.of_run(record, command=command)
+        fixed = results.of_run(record, command_line=command_line)
         values = {record["metric"]: record["quality"], "parameters": record["parameters"]}
         rows += [fixed | {"metric": name, "value": value} for name, value in values.items()]
     return rows
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and ranks.png into the folder `out`; returns their names.
 
     Args:
@@ -137,7 +137,7 @@ def write(out, records, *, missing, command):
         missing: names of runs that were asked for and have no record.
     """
     out, first = pathlib.Path(out), next(iter(records.values()))
-    results.write(out / "results.json", rows_of(records, command=command))
+    results.write(out / "results.json", rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
     groups = {}
@@ -158,8 +158,8 @@ def write(out, records, *, missing, command):
     given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
     minutes = sum(record["seconds"] for record in records.values()) / 60
     machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
-    text = ["# Ranks given out by their worth", "", f"    {command}", ""]
-    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
+    text = ["# Ranks given out by their worth", "", f"    {command_line}", ""]
+    text += [f"- Not in the figures: {pages.listed(missing)}.", ""] if missing else []
     text += [
         f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at "
         f"the rate {given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
@@ -185,8 +185,7 @@ def main():
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
     chosen = study.choose(entries(values.base, values.workdir, **given), only=values.only, index=values.index)
-    report = functools.partial(study.report, chosen, RECORD, write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write, record=RECORD)
 
 
 if __name__ == "__main__":
@@ -196,4 +195,4 @@ if __name__ == "__main__":
     flags.DEFINE_float("epochs", 3.0, "Of each run.")
     flags.DEFINE_float("rate", 5e-4, "Of each run; that of B is 16 times it.")
     flags.DEFINE_boolean("smoke", False, "Two steps of each: to see that all runs.")
-    command_line.run(main, required=["base", "workdir"])
+    study.start(main, required=["base"])

@@ -24,8 +24,8 @@ from absl import flags
 
 from lwt import errors
 from lwt.inspect import measuring
-from lwt.machine import command_line, hardware
-from lwt.report import plots, results, study
+from lwt.machine import hardware
+from lwt.report import pages, plots, results, study
 from lwt.runs import run_config
 from studies.lighter import recipe
 
@@ -162,11 +162,11 @@ def kernels(opened):
     return int(sum(np.count_nonzero(leaf) for leaf in jax.tree.leaves(chosen)))
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: quality as cut and trained, what is left, and bytes of every point."""
     rows = []
     for record in records.values():
-        fixed = results.of_run(record | {"figures": {"data": record["data"]}}, command=command)
+        fixed = results.of_run(record | {"figures": {"data": record["data"]}}, command_line=command_line)
         values = {record["metric"]: record["trained"], f"{record['metric']}_as_cut": record["cut"]}
         values |= {key: record[key] for key in ("left", "bytes")}
         rows += [fixed | {"metric": name, "value": value} for name, value in values.items() if value is not None]
@@ -227,7 +227,7 @@ def draw(records, path, factor, label):
         drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and compression.png into the folder `out`; returns their names.
 
     Args:
@@ -239,16 +239,16 @@ def write(out, records, *, missing, command):
     """
     bases = sorted({record["base"] for record in records.values()})
     if len(bases) > 1:
-        raise errors.ConfigError(f"the workdir holds points of {study.listed(bases)}; one base has one workdir")
+        raise errors.ConfigError(f"the workdir holds points of {pages.listed(bases)}; one base has one workdir")
     out, first = pathlib.Path(out), next(iter(records.values()))
-    results.write(out / "results.json", rows_of(records, command=command))
+    results.write(out / "results.json", rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
     draw(records, out / "compression.png", factor, label)
     machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
     minutes = sum(record["seconds"] for record in records.values()) / 60
-    text = ["# What goes, and what it costs", "", f"    {command}", ""]
-    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
+    text = ["# What goes, and what it costs", "", f"    {command_line}", ""]
+    text += [f"- Not in the figures: {pages.listed(missing)}.", ""] if missing else []
     text += [
         f"`{bases[0]}` on `{first['data']}`: {label} {factor * first['whole']:.2f} (dashed). {len(records)} points, "
         f"trained in {minutes:.0f} minutes together, on {machines}.",
@@ -272,8 +272,7 @@ def main():
     given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
     found = entries(values.base, **given)
     chosen = study.choose(found, only=values.only, index=values.index)
-    report = functools.partial(study.report, chosen, RECORD, write)
-    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write, record=RECORD)
 
 
 if __name__ == "__main__":
@@ -283,4 +282,4 @@ if __name__ == "__main__":
     flags.DEFINE_float("epochs", 2.0, "Of training after a cut.")
     flags.DEFINE_integer("ramp", 100, "Steps over which the sparsity of gradual pruning rises.", lower_bound=1)
     flags.DEFINE_boolean("smoke", False, "Two steps of each training: to see that all runs.")
-    command_line.run(main, required=["base", "workdir"])
+    study.start(main, required=["base"])

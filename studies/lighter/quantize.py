@@ -24,7 +24,7 @@ from lwt.inspect import fronts, measuring
 from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize
-from lwt.report import results, study
+from lwt.report import pages, results, study
 from lwt.runs import experiment
 from lwt.runs import integer_file as artefact
 
@@ -165,7 +165,7 @@ def main():
     found = evaluate(opened, names, records=values.records, calibrated=values.calibrate)
     measured = points(opened, found, rounds=values.rounds)
     about = {key: getattr(values, key) for key in ("calibrate", "rounds", "records")}
-    machine, line = hardware.describe(), results.command_line()
+    machine, line = hardware.describe(), pages.command_line()
     out, seconds = pathlib.Path(values.out), round(time.perf_counter() - begin, 1)
     out.mkdir(parents=True, exist_ok=True)
     results.write(out / "results.json", fronts.rows(measured, machine=machine, seconds=seconds, command=line))

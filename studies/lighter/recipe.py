@@ -28,7 +28,7 @@ from lwt.inspect import measuring
 from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
-from lwt.report import plots, results, study
+from lwt.report import pages, plots, results, study
 from lwt.runs import checkpoint, config_file, experiment
 
 RECORD = os.path.join("eval", "recipe.json")
@@ -260,7 +260,7 @@ def main():
     chain = stages(values.config, values.recipe, adapt=values.adapt)
     done = run(chain, values.teacher, values.workdir, path=values.config, more=values.arguments)
     found = measure(done, rounds=values.rounds)
-    about = dict(config=values.config, kind=values.recipe, command=results.command_line(), machine=hardware.describe())
+    about = dict(config=values.config, kind=values.recipe, command=pages.command_line(), machine=hardware.describe())
     names = write(values.out, found, **about)
     command_line.report({"page": os.path.join(values.out, names[0]), "stages": [row["name"] for row in found]})
 

@@ -35,7 +35,7 @@ from lwt.export import quantize
 from lwt.inspect import fronts, measuring
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
-from lwt.report import results, study
+from lwt.report import pages, results, study
 from lwt.runs import experiment
 from studies.lighter import architectures
 
@@ -116,7 +116,7 @@ def halve(chosen, lengths, train, costs, *, keep):
             points = promote(points, max(1, round(keep * len(points))))
         names = [p.name for p in points]
         chosen = [one for one in chosen if one.name in names]
-        LOG.info("after %d steps there are left: %s", steps, study.listed(names))
+        LOG.info("after %d steps there are left: %s", steps, pages.listed(names))
     return reached, chosen
 
 
@@ -150,7 +150,7 @@ def write(out, lines, points, *, settings, seconds):
         points: of those that were left.
         settings: sentence of what was asked for.
     """
-    out, machine, made = pathlib.Path(out), hardware.describe(), results.command_line()
+    out, machine, made = pathlib.Path(out), hardware.describe(), pages.command_line()
     results.write(out / "results.json", fronts.rows(points, machine=machine, seconds=seconds, command=made))
     with open(out / "candidates.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(lines[0]))

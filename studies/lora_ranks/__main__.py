@@ -2,7 +2,6 @@
 
 from absl import flags
 
-from lwt.machine import command_line
 from lwt.report import study as studies
 from studies.lora_ranks import study
 
@@ -11,4 +10,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("config", "configs/lora_ranks.py", "A config file with a sweep().")
     flags.DEFINE_string("base", None, "Workdir of the trained base.")
     flags.DEFINE_string("arguments", "", "More arguments of every run: 'steps=500,rate=0.002'.")
-    command_line.run(study.main, required=["base", "workdir"])
+    studies.start(study.main, required=["base"])

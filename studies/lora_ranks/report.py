@@ -1,14 +1,11 @@
-"""The page of the rank study: rows, tables, plots and sentences, all made from the runs' own files.
+"""The page of the rank study, made from the runs' records: rows, tables, plots and sentences.
 
 Source of the figures beside ours: "Implementing Transformers", Table 1.
 """
 
-import csv
 import os
-import pathlib
 
-from lwt import errors
-from lwt.report import elbow, plots, results, study
+from lwt.report import elbow, pages, plots, results, study
 from lwt.runs import checkpoint, run_config
 
 METRICS = {
@@ -34,19 +31,22 @@ TITLES = {
     "singlora": "SingLoRA",
     "full": "full fine-tuning",
 }
+HOW_TO_READ = """\
+Accuracy on the test split in per cent, exact match of the whole answer: mean ± standard deviation over the seeds / \
+the paper's Table 1. Seconds of training include its evaluations.
+"""
 
 
-def rows_of(records, folders, *, command):
+def rows_of(records, *, workdir, command_line):
     """Rows for ``results.json``: accuracies over all tasks and by task, and the trainable weights, of every run.
 
     Args:
-        records: ``{name: what rank_study kept of the run, or None}``.
-        folders: ``{name: the run's workdir}``; ``metrics.jsonl`` there tells the seconds of training.
+        records: ``{name: record of the run}``.
+        workdir: of the runs; their ``metrics.jsonl`` has the seconds of training that older records lack.
+        command_line: what makes the page.
     """
     rows = []
     for name, record in records.items():
-        if not record:
-            continue
         arguments, figures = dict(record["arguments"]), record["figures"]
         fixed = {
             "config": record["config"].partition(":")[0],
@@ -54,8 +54,8 @@ def rows_of(records, folders, *, command):
             "overrides": arguments,
             "split": record["split"],
             "hardware": record["hardware"],
-            "seconds": study.seconds(folders[name]),
-            "command": command,
+            "seconds": record["seconds"] if "seconds" in record else study.seconds(os.path.join(workdir, name)),
+            "command": command_line,
         }
         values = {metric: figures[metric] for metric in METRICS if metric in figures}
         paper = PAPER.get(arguments.get("rank"), {}) if arguments["method"] == "lora" else {}
@@ -110,7 +110,7 @@ def means(rows):
 
 
 def findings(by_title):
-    """Sentences, one a line, that say what the figures say."""
+    """Sentences that sum up the figures."""
     lines = []
     paper = {rank: figures["exact_match"] for rank, figures in PAPER.items()}
     for title, rows in by_title.items():
@@ -138,53 +138,46 @@ def _elbow_text(points):
     return f"Elbow: {found}; rank {elbow.enough(points)} is the smallest within 1 point of the best."
 
 
-def write(out, records, folders, *, base, command):
-    """Writes README.md, results.json, table.csv, accuracy.png and loss.png into the folder `out`.
+def write(out, records, *, workdir, base, missing, command_line):
+    """Writes README.md, results.json, table.csv, accuracy.png and loss.png into the folder `out`; returns their names.
 
-    Raises:
-        lwt.errors.DataError: no run has figures yet.
+    Args:
+        out: folder of the page.
+        records: ``{name: record of the run}``, in the order of the page.
+        workdir: of the runs; it has their learning curves.
+        base: workdir of the run that all start from.
+        missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    rows = rows_of(records, folders, command=command)
-    if not rows:
-        raise errors.DataError(
-            f"none of the {len(records)} runs has figures yet; the study without --report_only makes them"
-        )
-    out = pathlib.Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    results.write(out / "results.json", rows)
-    rows = results.load(out / "results.json")
-    by_title = groups(rows)
-    _write_csv(out / "table.csv", by_title)
-    ranked = {title: found for title, found in by_title.items() if means(found)}
-    pictures = []
+    report = pages.Page(out, "LoRA's rank on a trained translator", command_line=command_line)
+    by_title = groups(report.rows(rows_of(records, workdir=workdir, command_line=command_line)))
+    report.csv("table.csv", ["method", "rank", "metric", "mean", "deviation", "seeds", "paper"], _lines(by_title))
+    report.add(f"{describe_base(base)}\n{_settings(records.values())}")
+    report.add(pages.bullets([*findings(by_title), *pages.missing(missing)]), HOW_TO_READ)
+    for title, rows in by_title.items():
+        report.add(f"## {title}", table(rows))
+    ranked = {title: rows for title, rows in by_title.items() if means(rows)}
     if ranked:
-        _draw_accuracy(out / "accuracy.png", ranked)
-        pictures = ["![accuracy by rank](accuracy.png)", ""]
-    drawn = _draw_loss(out / "loss.png", records, folders)
-    pictures += [f"Validation loss ({drawn}):", "", "![validation loss](loss.png)", ""]
-    missing = [name for name, record in records.items() if not record]
-    text = [
-        "# LoRA's rank on a trained translator",
-        "",
-        f"    {command}",
-        "",
-        describe_base(base),
-        _settings(records),
-        "",
-        *[f"- {line}" for line in findings(by_title)],
-        *([f"- Not in the figures: {study.listed(missing)}."] if missing else []),
-        "",
-        "Accuracy on the test split in per cent, exact match of the whole answer: mean ± standard deviation over the "
-        "seeds / the paper's Table 1. Seconds of training include its evaluations.",
-        "",
-    ]
-    for title, found in by_title.items():
-        text += [f"## {title}", "", table(found)]
-    (out / "README.md").write_text("\n".join([*text, *pictures]), encoding="utf-8")
+        _draw_accuracy(report.picture("accuracy.png", "accuracy by rank"), ranked)
+    drawn = curves(records)
+    title, seed = title_of(next(iter(drawn.values()))), next(iter(drawn.values()))["seed"]
+    report.add(f"Validation loss ({title}, seed {seed}):")
+    labels = {f"rank {own['rank']}" if "rank" in own else title: name for name, own in drawn.items()}
+    folders = {label: os.path.join(workdir, name) for label, name in labels.items()}
+    plots.learning_curves(folders, report.picture("loss.png", "validation loss"))
+    return report.write()
+
+
+def curves(records):
+    """``{name: arguments}`` of the runs whose loss the page draws: all ranks of the first run's method and seed."""
+    runs = {name: record["arguments"] for name, record in records.items()}
+    first = next(iter(runs.values()))
+    alike = [name for name, own in runs.items() if (title_of(own), own["seed"]) == (title_of(first), first["seed"])]
+    return {name: runs[name] for name in alike}
 
 
 def describe_base(workdir):
-    """What the base was trained on, and how good it is, from its own files."""
+    """A sentence that says what the base was trained on and how good it is, from its own files."""
     if not os.path.exists(os.path.join(workdir, "config.json")):
         return f"Base: `{workdir}`."
     config = run_config.read(workdir)
@@ -196,13 +189,13 @@ def describe_base(workdir):
 
 
 def _settings(records):
-    found = [record for record in records.values() if record]
-    steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in found}))
+    """A sentence that says how the adapters were trained."""
+    steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in records}))
     rates = {}
-    for record in found:
+    for record in records:
         arguments = record["arguments"]
         rates.setdefault(title_of(arguments), {})[arguments.get("rank", 0)] = record["learning_rate"]
-    machines = ", ".join(sorted({record["hardware"] for record in found}))
+    machines = ", ".join(sorted({record["hardware"] for record in records}))
     listed = "; ".join(f"{title} {_by_rank(of_ranks)}" for title, of_ranks in rates.items())
     return f"Adapters: {steps} steps each; peak learning rates: {listed}. Hardware: {machines}."
 
@@ -222,22 +215,22 @@ def _percent(cell):
     return f"{100 * cell.mean:.1f}{spread}" + (f" / {100 * cell.paper:g}" if cell.paper is not None else "")
 
 
-def _write_csv(path, by_title):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["method", "rank", "metric", "mean", "deviation", "seeds", "paper"])
-        for title, rows in by_title.items():
-            ranked = "rank" in rows[0]["overrides"]
-            for rank, line in results.cells(rows, index="rank" if ranked else "method", columns="metric").items():
-                for metric, cell in line.items():
-                    numbers = (cell.mean, cell.deviation if cell.count > 1 else "", cell.count)
-                    lines.writerow([title, rank if ranked else "", metric, *numbers, cell.paper])
+def _lines(by_title):
+    """Lines of ``table.csv``."""
+    for title, rows in by_title.items():
+        ranked = "rank" in rows[0]["overrides"]
+        for rank, line in results.cells(rows, index="rank" if ranked else "method", columns="metric").items():
+            for metric, cell in line.items():
+                numbers = (cell.mean, cell.deviation if cell.count > 1 else "", cell.count)
+                yield [title, rank if ranked else "", metric, *numbers, cell.paper]
 
 
 def _draw_accuracy(path, ranked):
-    percent = lambda values: [100 * value for value in values]  # noqa: E731
     plots.ranks(
-        {title: {rank: percent(values) for rank, values in accuracies(rows).items()} for title, rows in ranked.items()},
+        {
+            title: {rank: [100 * value for value in values] for rank, values in accuracies(rows).items()}
+            for title, rows in ranked.items()
+        },
         path,
         parameters={
             title: {row["overrides"]["rank"]: row["value"] for row in rows if row["metric"] == "trainable"}
@@ -246,14 +239,3 @@ def _draw_accuracy(path, ranked):
         paper={rank: 100 * figures["exact_match"] for rank, figures in PAPER.items()},
         title="Accuracy over all tasks",
     )
-
-
-def _draw_loss(path, records, folders):
-    """Curves of the first method's ranks, one seed; returns what is shown."""
-    done = {name: record["arguments"] for name, record in records.items() if record}
-    first = next(iter(done.values()))
-    alike = {n: a for n, a in done.items() if title_of(a) == title_of(first) and a["seed"] == first["seed"]}
-    plots.learning_curves(
-        {f"rank {a['rank']}" if "rank" in a else title_of(a): folders[name] for name, a in alike.items()}, path
-    )
-    return f"{title_of(first)}, seed {first['seed']}"

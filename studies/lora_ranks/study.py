@@ -17,7 +17,7 @@ from absl import flags
 from lwt import errors
 from lwt.inspect import cost
 from lwt.machine import hardware
-from lwt.report import results, study
+from lwt.report import study
 from lwt.runs import config_file, experiment, run_config
 from studies.lora_ranks import report as rank_report
 
@@ -66,17 +66,9 @@ def measure(entry, folder):
         "split": opened.config.data.test,
         "figures": opened.report(),
         "parameters": cost.parameters(opened.config, vocabulary=opened.tokenizer.vocabulary),
+        "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
-
-
-def report(found):
-    """Writes the report of the runs `found` that have figures; returns the names of its files."""
-    values = flags.FLAGS
-    folders = {entry.name: os.path.join(values.workdir, entry.name) for entry in found}
-    records = {name: study.read_record(folder, RECORD) for name, folder in folders.items()}
-    rank_report.write(study.out_of(values), records, folders, base=values.base, command=results.command_line())
-    return ["README.md", "results.json", "table.csv", "accuracy.png", "loss.png"]
 
 
 def main():
@@ -86,4 +78,16 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     if not values.report_only:
         run_config.read(values.base)  # one error, not one for every run
-    study.main(chosen, functools.partial(run, workdir=values.workdir), functools.partial(report, found))
+
+    def ordered(records):
+        """The records of this sweep, in its order."""
+        return {entry.name: records[entry.name] for entry in found if entry.name in records}
+
+    def write(out, records, **more):
+        return rank_report.write(out, ordered(records), workdir=values.workdir, base=values.base, **more)
+
+    def curves(records):
+        return rank_report.curves(ordered(records))
+
+    run_here = functools.partial(run, workdir=values.workdir)
+    study.main(chosen, run_here, write, record=RECORD, expected=found, curves=curves)

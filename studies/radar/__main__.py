@@ -2,7 +2,6 @@
 
 from absl import flags
 
-from lwt.machine import command_line
 from lwt.report import study as studies
 from studies.radar import study
 
@@ -10,4 +9,4 @@ if __name__ == "__main__":
     studies.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
-    command_line.run(study.main, required=["workdir"])
+    studies.start(study.main)

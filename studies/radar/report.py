@@ -1,10 +1,8 @@
-"""The page of the study of radar maps, made from the runs' records and from the data."""
-
-import pathlib
+"""The page of the radar study, made from the runs' records and from the data."""
 
 from lwt.data import sources
 from lwt.data.radar import maps
-from lwt.report import results, study
+from lwt.report import pages, results
 from studies.radar import baseline, plots
 
 SETS = {  # what the maps are, the picture's source, and the axes of a map
@@ -28,7 +26,7 @@ folds of a seed are one figure: every event is tested once, by a network that ha
 
 
 def runs_of(records):
-    """The runs of one figure together: ``{(data, model): {seed: [record of each fold, or the one]}}``."""
+    """Groups the runs that make one figure: ``{(data, model): {seed: [record of each fold, or the one]}}``."""
     found = {}
     for record in records.values():
         own = record["arguments"]
@@ -42,64 +40,56 @@ def accuracy(runs):
     return sum(label == answer for label, answer in answers) / len(answers)
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, confusion matrices and maps into the folder `out`; returns their names.
 
     Args:
-        records: ``{name: what radar_study kept of the run}``.
+        out: folder of the page.
+        records: ``{name: record of the run}``.
         missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    out = pathlib.Path(out)
-    found, files = whole(runs_of(records)), []
-    rows = [row for runs in found.values() for row in rows_of(runs, command=command)]
-    results.write(out / "results.json", rows)
-    text = ["# Radar maps: LH-ViT beside other networks", "", f"    {command}", ""]
-    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
-    text += [HOW_TO_READ]
+    found = complete(runs_of(records))
+    report = pages.Page(out, "Radar maps: LH-ViT beside other networks", command_line=command_line)
+    report.rows(row for runs in found.values() for row in rows_of(runs, command_line=command_line))
+    report.add(pages.bullets(pages.missing(missing)), HOW_TO_READ)
     for data, (title, name, axes) in SETS.items():
         own = {model: runs for (of, model), runs in found.items() if of == data}
         if not own:
             continue
-        linear = baseline.baseline(name)
-        text += [
-            f"## {title}",
-            "",
-            setting(own),
-            "",
-            table(own, linear),
-            f"![one map of each class](maps_{data}.png)",
-            "",
-        ]
-        source = sources.load(name, split=EXAMPLES[data])
-        plots.maps(plots.examples(source), out / f"maps_{data}.png", title=source.name, **axes)
-        files.append(f"maps_{data}.png")
+        report.add(f"## {title}", setting(own), table(own, baseline.baseline(name)))
+        source, path = (
+            sources.load(name, split=EXAMPLES[data]),
+            report.picture(f"maps_{data}.png", "one map of each class"),
+        )
+        plots.maps(plots.examples(source), path, title=source.name, **axes)
         for model, runs in own.items():
-            drawn = f"confusion_{data}_{model}.png"
-            draw(runs, out / drawn, title=f"{model}, all seeds")
-            text += [f"![confusions of {model}]({drawn})", ""]
-            files.append(drawn)
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", *files]
+            path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
+            draw(runs, path, title=f"{model}, all seeds")
+    return report.write()
 
 
-def whole(found):
-    """Of `runs_of`, the seeds that have all folds that any seed of the data has."""
-    folds = lambda runs: {record["arguments"].get("fold") for record in runs}  # noqa: E731
+def complete(found):
+    """The seeds of `runs_of` that have every fold that any seed of their data has."""
     wanted = {}
     for (data, _), seeds in found.items():
-        wanted[data] = wanted.get(data, set()).union(*map(folds, seeds.values()))
+        wanted[data] = wanted.get(data, set()).union(*map(_folds, seeds.values()))
     kept = {
-        key: {seed: runs for seed, runs in seeds.items() if folds(runs) == wanted[key[0]]}
+        key: {seed: runs for seed, runs in seeds.items() if _folds(runs) == wanted[key[0]]}
         for key, seeds in found.items()
     }
     return {key: seeds for key, seeds in kept.items() if seeds}
 
 
-def rows_of(seeds, *, command):
+def _folds(runs):
+    return {record["arguments"].get("fold") for record in runs}
+
+
+def rows_of(seeds, *, command_line):
     """Rows for ``results.json``: accuracy and size of a model on a set of data, for every seed."""
     rows = []
     for runs in seeds.values():
-        fixed = results.of_run(runs[0], command=command)
+        fixed = results.of_run(runs[0], command_line=command_line)
         fixed["overrides"].pop("fold", None)
         if len(runs) > 1:
             fixed["split"] = f"{fixed['split'].partition('@')[0]}@{len(runs)} folds"
@@ -110,12 +100,12 @@ def rows_of(seeds, *, command):
 
 
 def setting(own):
-    """A sentence on how the models of a set of data were trained."""
+    """A sentence that says how the models of a set of data were trained."""
     runs = [record for seeds in own.values() for some in seeds.values() for record in some]
-    hours = sum(record["seconds"] for record in runs) / 3600
-    machines = "; ".join(sorted({record["hardware"] for record in runs}))
     steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
-    return f"`configs/lh_vit.py`, {steps} steps; runs: {len(runs)}, {hours:.1f} hours in all on {machines}."
+    return (
+        f"`configs/lh_vit.py`, {steps} steps; runs: {len(runs)}, {pages.hours(runs)} in all on {pages.machines(runs)}."
+    )
 
 
 def table(own, linear):

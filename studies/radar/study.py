@@ -82,5 +82,4 @@ def main():
     """The program."""
     values = flags.FLAGS
     chosen = study.choose(entries(seeds=values.seeds, smoke=values.smoke), only=values.only, index=values.index)
-    report = functools.partial(study.report, chosen, RECORD, radar_report.write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), radar_report.write, record=RECORD)

@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from lwt.machine import command_line, hardware
-from lwt.report import plots, results
+from lwt.report import pages, plots, results
 from lwt.runs import experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
@@ -23,7 +23,7 @@ METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 
 def evaluate(workdir, config, names, *, beams):
     """Rows for `results.json` and the evaluations' figures, for every set and number of beams."""
-    rows, pages = [], {}
+    rows, evaluated = [], {}
     trained = last_row(workdir)
     for width in beams:
         found = experiment.load(workdir, decoding={"beams": width})
@@ -31,7 +31,7 @@ def evaluate(workdir, config, names, *, beams):
         for name in names:
             begin = time.perf_counter()
             figures = found.report(data=name)
-            pages[name, decoding] = figures
+            evaluated[name, decoding] = figures
             rows += [
                 {
                     "config": config,
@@ -43,7 +43,7 @@ def evaluate(workdir, config, names, *, beams):
                     "paper": None,
                     "hardware": hardware.of_run(workdir),
                     "seconds": round(time.perf_counter() - begin, 1),
-                    "command": results.command_line(),
+                    "command": pages.command_line(),
                 }
                 for metric in METRICS
             ]
@@ -52,7 +52,7 @@ def evaluate(workdir, config, names, *, beams):
         | {"overrides": {}, "split": "train", "metric": "training seconds", "value": trained["time"]}
         | {"seconds": trained["time"], "command": f"python train.py --config={config} --workdir={workdir}"}
     )
-    return rows, pages
+    return rows, evaluated
 
 
 def last_row(workdir):
@@ -61,7 +61,7 @@ def last_row(workdir):
         return json.loads(file.readlines()[-1])
 
 
-def page(workdir, config, rows, pages, *, beams):
+def page(workdir, config, rows, evaluated, *, beams):
     """The Markdown page."""
     scores = [row for row in rows if row["metric"] in METRICS]
     table = results.markdown(
@@ -69,10 +69,10 @@ def page(workdir, config, rows, pages, *, beams):
         [
             [name, decoding, f"{f['bleu']:.2f}", f"{f['chrf']:.2f}", f"{f['sentence_bleu']:.4f}", f"{f['loss']:.3f}",
              f"{f['sentences']:,}"]
-            for (name, decoding), f in pages.items()
+            for (name, decoding), f in evaluated.items()
         ],
     )  # fmt: skip
-    first_name, first = next((name, figures) for (name, _), figures in pages.items())
+    first_name, first = next((name, figures) for (name, _), figures in evaluated.items())
     minutes = rows[-1]["value"] / 60
     lines = [
         f"# Translation: `{config}`",
@@ -109,14 +109,14 @@ def main():
     """Evaluates, and writes the page."""
     values = flags.FLAGS
     beams = [int(width) for width in values.beams]
-    rows, pages = evaluate(values.workdir, values.config, values.data, beams=beams)
+    rows, evaluated = evaluate(values.workdir, values.config, values.data, beams=beams)
     out = pathlib.Path(values.out)
     results.write(out / "results.json", rows)
     name = os.path.basename(os.path.normpath(values.workdir))
     plots.learning_curves({name: values.workdir}, out / "loss.png", title="Loss")
     label = "BLEU on the validation set, greedy"
     plots.learning_curves({name: values.workdir}, out / "bleu.png", figure="bleu", label=label, title="BLEU")
-    (out / "README.md").write_text(page(values.workdir, values.config, rows, pages, beams=beams))
+    (out / "README.md").write_text(page(values.workdir, values.config, rows, evaluated, beams=beams))
     print(f"wrote {out}/README.md, results.json, loss.png, bleu.png")
 
 

@@ -2,7 +2,6 @@
 
 from absl import flags
 
-from lwt.machine import command_line
 from lwt.report import study as studies
 from studies.vertical import study
 
@@ -12,4 +11,4 @@ if __name__ == "__main__":
     flags.DEFINE_enum("size", "paper", ["paper", "small"], "Of the images' model.")
     flags.DEFINE_float("epochs", 0.0, "Of the images' training; 0: the size's own.")
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
-    command_line.run(study.main, required=["workdir"])
+    studies.start(study.main)

@@ -1,15 +1,14 @@
-"""The page of the study of Vertical LoRA, made from the runs' records."""
+"""The page of the Vertical LoRA study, made from the runs' records."""
 
 import dataclasses
-import pathlib
 import statistics
 
-from lwt.report import plots, results, study
+from lwt.report import pages, plots, results
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """What a task is judged by: its name in the figures, a label with the unit, and the factor on what is shown."""
+    """The metric of a task: its name in the figures, a label with the unit, and the factor on the values shown."""
 
     name: str
     label: str
@@ -37,16 +36,17 @@ paper says that it rises for the whole model alone.
 """
 
 
-def rows_of(records, *, command):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: quality, sizes and times of every run.
 
     Args:
-        records: ``{name: what vertical_study kept of the run}``.
+        records: ``{name: record of the run}``.
+        command_line: what makes the page.
     """
     rows = []
     for record in records.values():
         metric = METRICS[record["arguments"]["task"]].name
-        fixed = results.of_run(record, command=command)
+        fixed = results.of_run(record, command_line=command_line)
         validation = record["curves"]["validation"]
         values = {metric: record["figures"][metric]} | record["costs"]
         values["validation"] = max(validation[metric][1])
@@ -55,30 +55,29 @@ def rows_of(records, *, command):
     return rows
 
 
-def write(out, records, *, missing, command):
+def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and the plots of every task into the folder `out`; returns their names.
 
     Args:
-        records: ``{name: what vertical_study kept of the run}``.
+        out: folder of the page.
+        records: ``{name: record of the run}``.
         missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
     """
-    out, records = pathlib.Path(out), dict(sorted(records.items(), key=_order))
-    results.write(out / "results.json", rows_of(records, command=command))
-    rows = results.load(out / "results.json")
-    text, files = ["# Vertical LoRA beside the whole model", "", f"    {command}", ""], []
-    text += [f"- Not in the figures: {study.listed(missing)}.", ""] if missing else []
-    text += [HOW_TO_READ]
+    records = dict(sorted(records.items(), key=_order))
+    report = pages.Page(out, "Vertical LoRA beside the whole model", command_line=command_line)
+    rows = report.rows(rows_of(records, command_line=command_line))
+    report.add(pages.bullets(pages.missing(missing)), HOW_TO_READ)
     for task, metric in METRICS.items():
         own = [row for row in rows if row["overrides"]["task"] == task]
         if not own:
             continue
-        text += [f"## {TITLES[task]}", "", setting(own), "", table(own, metric)]
-        for name, label in {"loss": "loss", metric.name: metric.label}.items():
-            if draw(out / f"{task}_{name}.png", curves(records, task, name), label, metric if name != "loss" else None):
-                text += [f"![{label}]({task}_{name}.png)", ""]
-                files.append(f"{task}_{name}.png")
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", *files]
+        report.add(f"## {TITLES[task]}", setting(own), table(own, metric))
+        for name, label, factor in (("loss", "loss", 1), (metric.name, metric.label, metric.factor)):
+            found = curves(records, task, name)
+            if any(part[0] for parts in found.values() for part in parts.values()):
+                draw(found, report.picture(f"{task}_{name}.png", label), label=label, factor=factor)
+    return report.write()
 
 
 def title_of(overrides):
@@ -87,9 +86,8 @@ def title_of(overrides):
 
 
 def setting(rows):
-    """A sentence on how the models of a task were trained."""
+    """A sentence that says how the models of a task were trained."""
     runs = {(title_of(row["overrides"]), row["seed"]): row for row in rows}
-    hours = sum(row["seconds"] for row in runs.values()) / 3600
     by_machine = {}
     for (title, _), row in runs.items():
         by_machine.setdefault(row["hardware"], {})[title] = None
@@ -99,7 +97,7 @@ def setting(rows):
     )
     specs = ", ".join(f"`{spec}`" for spec in sorted({row["config"] for row in rows}))
     settings = f"{specs} with the settings of `studies/vertical/study.py`"
-    return f"{settings}; {len(runs)} runs in {hours:.1f} hours on {machines}."
+    return f"{settings}; {len(runs)} runs in {pages.hours(runs.values())} on {machines}."
 
 
 def table(rows, metric):
@@ -133,19 +131,15 @@ def curves(records, task, name):
     return found
 
 
-def draw(path, found, label, metric=None):
-    """Training and evaluation side by side, one colour a model; False, and no file, where there is nothing to draw.
+def draw(found, path, *, label, factor=1):
+    """Draws training and evaluation side by side, one colour a model.
 
     Args:
-        path: of the PNG.
         found: from `curves`.
+        path: of the PNG.
         label: of the vertical axis, with the unit.
-        metric: whose factor the values have, if it is not the loss.
+        factor: on the values.
     """
-    parts = [part for part in ("train", "validation") if any(own[part][0] for own in found.values())]
-    if not parts:
-        return False
-    factor = metric.factor if metric else 1
     with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
         for place, part in zip(axes, ("train", "validation")):
             place.set_title({"train": "Training", "validation": "Evaluation"}[part])
@@ -155,7 +149,6 @@ def draw(path, found, label, metric=None):
                 style = "--" if name.startswith("base") else "-"
                 place.plot(steps, [factor * value for value in values], style, color=plots.COLORS[i], label=name)
         drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return True
 
 
 def _order(item):

@@ -149,5 +149,4 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, size=values.size, epochs=values.epochs, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    report = functools.partial(study.report, chosen, RECORD, vertical_report.write)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), report)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), vertical_report.write, record=RECORD)

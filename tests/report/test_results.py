@@ -2,15 +2,16 @@
 
 import json
 import multiprocessing
+import pathlib
 import re
 import statistics
-import sys
 
 import pytest
 
 from lwt import errors
 from lwt.report import results
 
+ROOT = pathlib.Path(__file__).parents[2]
 ROW = {
     "config": "configs/lora_ranks.py",
     "overrides": {"rank": 8},
@@ -35,10 +36,10 @@ def test_rows_come_back_and_a_repeated_one_replaces(tmp_path):
         results.append(path, each)
     results.append(path, row(8, 0, 0.6))
     assert results.load(path) == [row(8, 0, 0.6), row(8, 1, 0.7, paper=None), row(16, 0, 1)]
-    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
     assert list(json.loads(path.read_text())[0]) == list(ROW)
-    results.write(path, [row(4, 0, 0.1)])
-    assert results.load(path) == [row(4, 0, 0.1)]
+    measured = row(4, 0, 0.1) | {"range": [0.05, 0.2], "date": "2026-01-01"}
+    results.write(path, [measured])
+    assert results.load(path) == [measured]
 
 
 def add(path, seed):
@@ -66,6 +67,8 @@ def test_runs_of_a_job_array_may_append_at_once(tmp_path):
         ({"seed": True}, "seed=True should be of type int or null"),
         ({"overrides": "rank=8"}, "overrides='rank=8' should be of type dict"),
         ({"metrik": 1}, "unknown key 'metrik'; did you mean 'metric'?"),
+        ({"range": [1.0]}, "range=[1.0] should be two finite numbers"),
+        ({"date": 1}, "date=1 should be of type str"),
     ],
 )
 def test_wrong_rows_are_refused_and_the_file_stays(tmp_path, wrong, message):
@@ -95,26 +98,30 @@ def test_missing_key_and_damaged_files(tmp_path):
         assert path.read_text() == text
 
 
-def test_pivot():
+def test_cells():
     values = [0.5, 0.7, 0.6]
     rows = [row(8, seed, value) for seed, value in enumerate(values)]
     rows += [row(16, 0, 0.875, paper=0.88), row(8, 0, 2.5, metric="loss", paper=None)]
-    assert results.pivot(rows, index="rank", columns="metric", digits=1, scale=100).splitlines() == [
-        "| rank | exact_match | exact_match, paper | loss |",
-        "| :--- | ---: | ---: | ---: |",
-        "| 8 | 60.0 ± 10.0 (n=3) | 42.0 | 250.0 (n=1) |",
-        "| 16 | 87.5 (n=1) | 88.0 | – |",
-    ]
-    cell = results.cells(rows, index="rank", columns="metric")[8]["exact_match"]
-    assert cell.deviation == pytest.approx(statistics.stdev(values)) and cell.count == 3
+    found = results.cells(rows, index="rank", columns="metric")
+    assert {rank: list(line) for rank, line in found.items()} == {8: ["exact_match", "loss"], 16: ["exact_match"]}
+    cell = found[8]["exact_match"]
+    assert (cell.mean, cell.count, cell.paper) == (pytest.approx(0.6), 3, 0.42)
+    assert cell.deviation == pytest.approx(statistics.stdev(values))
+    assert results.Cell.of(values, scale=100).text(1) == "60.0 ± 10.0 (n=3)"
+    assert found[16]["exact_match"].text(3) == "0.875 (n=1)"
     with pytest.raises(errors.DataError, match="no 'rnak'.*did you mean 'rank'"):
-        results.pivot(rows, index="rnak", columns="metric")
-    with pytest.raises(errors.DataError, match="the paper's value"):
-        results.pivot([*rows, row(8, 5, 0.5, paper=0.43)], index="rank", columns="metric")
+        results.cells(rows, index="rnak", columns="metric")
+    with pytest.raises(errors.DataError, match="several values of the paper"):
+        results.cells([*rows, row(8, 5, 0.5, paper=0.43)], index="rank", columns="metric")
 
 
-def test_the_command(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["train.py", f"--workdir={tmp_path}/runs/a b"])
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
-    assert results.command_line() == "python train.py '--workdir=runs/a b'"
+def test_tables_escape_bars():
+    table = results.markdown(["a", "b"], [["x|y", "1"]])
+    assert table.splitlines() == ["| a | b |", "| :--- | ---: |", "| x\\|y | 1 |"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/results").glob("*/results.json")), ids=lambda path: path.parent.name
+)
+def test_the_committed_rows_follow_the_schema(path):
+    assert results.load(path)

@@ -75,7 +75,7 @@ def test_the_page(tmp_path):
 
     runs = [(1, "exact", 0.9, 0.0), (1, "degree2", 0.895, 0.01), (16, "exact", 0.8, 0.0), (16, "degree2", 0.5, 0.75)]
     records = {str((run, seed)): record(*run[:2], seed, run[2] + seed / 100, run[3]) for run in runs for seed in (0, 1)}
-    files = lora_report.write(tmp_path, records, missing=["another"], command="c")
+    files = lora_report.write(tmp_path, records, missing=["another"], command_line="c")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
     text = (tmp_path / "README.md").read_text()
     assert "- degree2 beside exact gradients: -0.50 at logit 1, -30.00 at logit 16 (points)." in text

@@ -105,7 +105,7 @@ def test_a_run(data, tmp_path, monkeypatch):
     assert record["softmax_in"] == [] and record["setting"] == "linformer, max_length=128, rank=8"
     monkeypatch.setattr(study, "measure", None)
     assert study.run(entry, str(tmp_path / "runs")) == record  # it is left alone
-    report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command="c")
+    report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page and "| – | `linformer, max_length=128, rank=8` |" in page
 
@@ -132,7 +132,7 @@ def test_the_page(tmp_path):
     ]
     runs += [("classification", "kv_projection_half", (0.5,), 1e6), ("classification", "softmax", (0.75,), 2e6)]
     records = {f"{t}{a}{i}": record_of(t, a, i, q, f) for t, a, all_q, f in runs for i, q in enumerate(all_q)}
-    files = report.write(tmp_path, records, missing=[], command="python -m study")
+    files = report.write(tmp_path, records, missing=[], command_line="python -m study")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
     text = (tmp_path / "README.md").read_text()
     # both have a standard deviation of 1: √(1/3 + 1/3) = 0.816

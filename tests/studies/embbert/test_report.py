@@ -75,7 +75,7 @@ def page(tmp_path_factory):
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        written = report.write(out, records, {}, missing=["rte-embbert-9"], command="python -m study")
+        written = report.write(out, records, workdir="", missing=["rte-embbert-9"], command_line="python -m study")
     assert {path.name for path in out.iterdir()} == {*written}
     return out
 

@@ -30,7 +30,7 @@ def test_ranks_under_a_budget(tiny, tmp_path, monkeypatch):
     assert config.optimizer.learning_rate == 0.01 and config.seed == 1
 
     records, missing = study.collect(workdir, found[:1], allocation.RECORD)
-    names = allocation.write(tmp_path / "out", records, missing=missing, command="c")
+    names = allocation.write(tmp_path / "out", records, missing=missing, command_line="c")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     text = (tmp_path / "out/README.md").read_text()
     assert "Not in the figures: uniform-r16-seed0." in text and "| 4 | given out by energy |" in text

@@ -48,7 +48,7 @@ def test_points_and_their_page(base, tmp_path):
     assert cuts.run(chosen[0], base, str(tmp_path / "runs")) == weights
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
 
-    names = cuts.write(tmp_path / "out", records, missing=["units-0.5-seed0"], command="c")
+    names = cuts.write(tmp_path / "out", records, missing=["units-0.5-seed0"], command_line="c")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     text = (tmp_path / "out/README.md").read_text()
     assert "- Not in the figures: units-0.5-seed0." in text and "| SVD | energy 0.4 |" in text
@@ -56,4 +56,4 @@ def test_points_and_their_page(base, tmp_path):
     assert {row["metric"] for row in rows} >= {"left", "bytes"}
     records["other"] = weights | {"base": "runs/other"}
     with pytest.raises(errors.ConfigError, match="the workdir holds points of .*; one base has one workdir"):
-        cuts.write(tmp_path / "out", records, missing=[], command="c")
+        cuts.write(tmp_path / "out", records, missing=[], command_line="c")

@@ -40,7 +40,6 @@ def fake_study(workdir, *, seeds=3):
         for seed in range(seeds)
     ]
     runs += [dict(method="full", seed=seed) for seed in range(seeds)]
-    folders = {}
     for arguments in runs:
         method = (arguments["method"], arguments.get("scaling"))
         curve = dict(zip(report.PAPER, CURVES.get(method, ())))
@@ -50,16 +49,15 @@ def fake_study(workdir, *, seeds=3):
         (folder / rank_study.RECORD).write_text(json.dumps(record))
         rows = [{"step": step, "time": step / 10, "validation/loss": 5 / step} for step in (500, 1000, 2000)]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        folders[folder.name] = str(folder)
-    return folders
+    return study.collect(str(workdir), [], rank_study.RECORD)[0]
 
 
 @pytest.fixture
 def page(tmp_path):
-    folders = fake_study(tmp_path / "ranks")
-    records = {name: study.read_record(folder, rank_study.RECORD) for name, folder in folders.items()}
-    records["rank64-lora-one-seed0"] = None
-    report.write(tmp_path / "out", records, folders, base="runs/none", command="python -m study --seeds=3")
+    about = dict(missing=["rank64-lora-one-seed0"], command_line="python -m study --seeds=3")
+    records = fake_study(tmp_path / "ranks")
+    ordered = {name: records[name] for name in sorted(records, key=lambda name: "full" in name or "alpha" in name)}
+    report.write(tmp_path / "out", ordered, workdir=str(tmp_path / "ranks"), base="runs/none", **about)
     return tmp_path / "out"
 
 
@@ -115,9 +113,9 @@ def test_the_rows_and_the_table_for_programs(page):
     assert float(line["deviation"]) == pytest.approx(0.01)
 
 
-def test_a_page_needs_figures(tmp_path):
-    with pytest.raises(errors.DataError, match="none of the 1 runs"):
-        report.write(tmp_path, {"rank4-lora-one-seed0": None}, {}, base="runs/none", command="x")
+def test_a_page_needs_records(tmp_path):
+    with pytest.raises(errors.DataError, match="none of the 1 runs has a record"):
+        study.collect(str(tmp_path), [study.Entry("rank4-lora-one-seed0", {}, "")], rank_study.RECORD)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_the_page(tmp_path, monkeypatch):
         "d": record_of("radar_parrad", "lh_vit", [right, wrong], fold=1),
         "e": record_of("radar_parrad", "vit", [right], fold=0),  # its other fold is not there: no figure
     }
-    files = report.write(tmp_path / "out", records, missing=["f"], command="python -m study")
+    files = report.write(tmp_path / "out", records, missing=["f"], command_line="python -m study")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(files)
     text = (tmp_path / "out" / "README.md").read_text()
     assert "| lh_vit | 1,234 | 62.50 ± 17.68 (n=2) | 4 |" in text

@@ -66,7 +66,7 @@ def test_a_run(tmp_path, monkeypatch):
     costs = record["costs"]
     assert costs["parameter_bytes"] == 4 * costs["parameters"]
     assert 0 <= costs["optimizer_bytes"] - 8 * costs["parameters"] < 100  # two moments, and counters
-    report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command="c")
+    report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page and (tmp_path / "out" / "text_loss.png").exists()
 
@@ -101,7 +101,7 @@ def test_the_page(tmp_path):
             ("whole", 1, 0.82, 1000, [2.0, 1.0, 1.7], {}),
         )
     }
-    files = report.write(tmp_path, records, missing=[], command="python -m study")
+    files = report.write(tmp_path, records, missing=[], command_line="python -m study")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
     text = (tmp_path / "README.md").read_text()
     assert "| whole | 81.00 ± 1.41 (n=2) | – | 81.00 ± 1.41 (n=2) | 0.600 | 1,000 | 100.00 % | 0.0 | 200 |" in text

@@ -1,0 +1,100 @@
+"""A page of results: README.md, results.json, tables and pictures in one folder."""
+
+import csv
+import os
+import pathlib
+import shlex
+import sys
+
+from lwt import files
+from lwt.report import results
+
+LISTED = 6  # missing runs that a page names
+
+
+class Page:
+    """Collects the text of a page, writes the files beside it, and the text last.
+
+    Args:
+        out: folder of the page.
+        title: heading of README.md.
+        command_line: what makes the page; README.md shows it below the heading.
+
+    Attributes:
+        out: folder of the page.
+        files: names of the files so far, README.md first.
+    """
+
+    def __init__(self, out, title, *, command_line):
+        self.out, self.files = pathlib.Path(out), ["README.md"]
+        self.out.mkdir(parents=True, exist_ok=True)
+        self._paragraphs = [f"# {title}", f"    {command_line}"]
+
+    def add(self, *paragraphs):
+        """Adds paragraphs to README.md; empty ones are left out."""
+        self._paragraphs += [text.rstrip("\n") for text in paragraphs if text]
+
+    def path(self, name):
+        """The path of another file of the page, which the caller writes."""
+        self.files.append(name)
+        return self.out / name
+
+    def rows(self, rows):
+        """Writes ``results.json`` and returns its rows."""
+        path = self.path("results.json")
+        results.write(path, rows)
+        return results.load(path)
+
+    def csv(self, name, header, body):
+        """Writes a table for programs."""
+        with open(self.path(name), "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *body])
+
+    def picture(self, name, label):
+        """Shows a picture of the page's folder, and returns its path, which the caller draws to."""
+        self.add(f"![{label}]({name})")
+        return self.path(name)
+
+    def write(self):
+        """Writes README.md and returns the names of all files of the page."""
+        files.write_text(self.out / "README.md", "\n\n".join(self._paragraphs) + "\n")
+        return self.files
+
+
+def command_line():
+    """The command that started this program, as one would type it in the folder it was started in.
+
+    Without ``--report_only``: what it reported was measured by the same command without it.
+    """
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    program = ["python", "-m", spec.name.removesuffix(".__main__")] if spec else ["python", sys.argv[0]]
+    here = os.getcwd() + os.sep
+    given = [part for part in sys.argv[1:] if part != "--report_only"]
+    return shlex.join(part.replace(here, "") for part in [*program, *given])
+
+
+def bullets(sentences):
+    """A Markdown list, one sentence a line."""
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def missing(names):
+    """A list of the sentence on runs that were asked for and have no record; empty if there are none."""
+    return [f"Not in the figures: {listed(names)}."] if names else []
+
+
+def listed(names, *, limit=LISTED):
+    """``"a, b, c and 4 more"``."""
+    names = list(names)
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def machines(records):
+    """``"one CPU; another"``: the machines of the runs."""
+    return "; ".join(sorted({record["hardware"] for record in records}))
+
+
+def hours(records):
+    """``"1.5 hours"``: the training time of the runs together."""
+    return f"{sum(record['seconds'] for record in records) / 3600:.1f} hours"

@@ -1,0 +1,125 @@
+"""``records.jsonl``: the finished runs that a page was made from, one line a run, sorted by name.
+
+A line is ``{"name", "config", "records", "metrics", "hardware"}``: the run's ``config.json``, the JSON files that a
+study wrote about it (by their path in the run's folder) and, where a page needs them, the rows of ``metrics.jsonl`` and
+the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update` adds finished runs to the file.
+"""
+
+import json
+import pathlib
+
+from lwt import errors, files
+
+NAME = "records.jsonl"
+CONFIG, METRICS, HARDWARE = "config.json", "metrics.jsonl", "hardware.txt"
+KEYS = ("name", "config", "records", "metrics", "hardware")
+
+
+def load(path):
+    """The lines of a file of records: ``{name: line}``.
+
+    Raises:
+        lwt.errors.DataError: the file cannot be read, or a line is not a record; the message names the line.
+    """
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise errors.DataError(f"{path} cannot be read: {error.strerror}; a study writes it beside its page") from error
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise errors.DataError(f"{path}:{number} is not JSON: {error}") from error
+        _check(record, f"{path}:{number}")
+        found[record["name"]] = record
+    return found
+
+
+def write(path, lines):
+    """Writes ``{name: line}``, sorted by name.
+
+    Raises:
+        lwt.errors.DataError: a line is not a record.
+    """
+    for name, line in lines.items():
+        _check(line, f"the record {name} for {path}")
+    ordered = ({key: lines[name][key] for key in KEYS if key in lines[name]} for name in sorted(lines))
+    files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in ordered))
+
+
+def unpack(path, workdir):
+    """Writes the files of every run in a file of records into ``WORKDIR/NAME``.
+
+    Files that exist there are kept, and a run with checkpoints is left alone: the workdir knows more than the record.
+
+    Raises:
+        lwt.errors.DataError: as `load`.
+    """
+    for name, line in load(path).items():
+        folder = pathlib.Path(workdir, name)
+        if (folder / "checkpoints").is_dir():
+            continue
+        values = ({CONFIG: line["config"]} if "config" in line else {}) | line["records"]
+        texts = {file: json.dumps(value, indent=2, ensure_ascii=False) for file, value in values.items()}
+        if "metrics" in line:
+            texts[METRICS] = "".join(json.dumps(row) + "\n" for row in line["metrics"])
+        if "hardware" in line:
+            texts[HARDWARE] = line["hardware"]
+        for file, text in texts.items():
+            if not (folder / file).exists():
+                files.write_text(folder / file, text)
+
+
+def of_folder(folder, kept, *, metrics=False):
+    """The line of a run.
+
+    Args:
+        folder: of the run.
+        kept: paths in the folder of the JSON files to keep.
+        metrics: whether to keep the rows of ``metrics.jsonl``, and ``hardware.txt``, too.
+    """
+    folder = pathlib.Path(folder)
+    line = {"name": folder.name}
+    if (folder / CONFIG).exists():
+        line["config"] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    line["records"] = {file: json.loads((folder / file).read_text(encoding="utf-8")) for file in kept}
+    if metrics and (folder / METRICS).exists():
+        text = (folder / METRICS).read_text(encoding="utf-8")
+        line["metrics"] = [json.loads(row) for row in text.splitlines()]
+    if metrics and (folder / HARDWARE).exists():
+        line["hardware"] = (folder / HARDWARE).read_text(encoding="utf-8")
+    return line
+
+
+def update(path, workdir, found, *, record, metrics=()):
+    """Adds runs to a file of records; lines of runs whose record did not change stay as they are.
+
+    Args:
+        path: of the file; it need not exist.
+        workdir: folder of the runs.
+        found: ``{name: record}`` of the finished runs.
+        record: path of the record in a run's folder.
+        metrics: names of the runs whose ``metrics.jsonl`` is kept, too.
+    """
+    lines, changed = load(path) if pathlib.Path(path).exists() else {}, False
+    for name, value in found.items():
+        line, folder = lines.get(name, {}), pathlib.Path(workdir, name)
+        lacks_metrics = name in metrics and "metrics" not in line and (folder / METRICS).exists()
+        if line.get("records", {}).get(record) != value or lacks_metrics:
+            lines[name], changed = line | of_folder(folder, [record], metrics=name in metrics), True
+    if changed:
+        write(path, lines)
+
+
+def _check(line, where):
+    """Refuses what is not a record, and names that would lead out of a workdir."""
+    if not isinstance(line, dict) or not isinstance(line.get("name"), str) or not isinstance(line.get("records"), dict):
+        raise errors.DataError(f"{where} is not a record: it needs a name, and records by their file")
+    for key in line:
+        if key not in KEYS:
+            raise errors.DataError(f"{where}: unknown key {key!r}; {errors.suggest(key, KEYS)}")
+    for name in (line["name"], *line["records"]):
+        path = pathlib.PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise errors.DataError(f"{where}: {name!r} is not a path inside a workdir")
