@@ -9,6 +9,7 @@ import json
 import pathlib
 
 from lwt import errors, files
+from lwt.runs import checkpoint
 
 NAME = "records.jsonl"
 CONFIG, METRICS, HARDWARE = "config.json", "metrics.jsonl", "hardware.txt"
@@ -51,14 +52,14 @@ def write(path, lines):
 def unpack(path, workdir):
     """Writes the files of every run in a file of records into ``WORKDIR/NAME``.
 
-    Files that exist there are kept, and a run with checkpoints is left alone: the workdir knows more than the record.
+    Files that exist there are kept, and runs with checkpoints are left alone: they know more than their records.
 
     Raises:
         lwt.errors.DataError: as `load`.
     """
     for name, line in load(path).items():
         folder = pathlib.Path(workdir, name)
-        if (folder / "checkpoints").is_dir():
+        if (folder / checkpoint.FOLDER).is_dir():
             continue
         values = ({CONFIG: line["config"]} if "config" in line else {}) | line["records"]
         texts = {file: json.dumps(value, indent=2, ensure_ascii=False) for file, value in values.items()}

@@ -109,7 +109,7 @@ def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
     assert "base=base-bert_2mb" in card and "predict" not in card and "test:" not in card
     record = study.read_record(base, embbert_study.RECORD)
     study.write_record(str(tmp_path / "base-bert_2mb"), embbert_study.RECORD, record)
-    monkeypatch.setattr(study, "experiment", None)
+    monkeypatch.setattr(study, "train", None)
     base = study.choose(found_in(tmp_path), only="^base")
     assert embbert_study.run(base[0], str(tmp_path)) == record
 
@@ -134,7 +134,7 @@ def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
 
 def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
-    monkeypatch.setattr(study, "experiment", None)
+    monkeypatch.setattr(study, "train", None)
     monkeypatch.setattr(embbert_study, "experiment", None)
     found = found_in(finished / "runs")
     chosen = study.choose(found, only="^snips-bert")
@@ -155,7 +155,7 @@ def test_what_is_done_is_left_alone(finished, data, monkeypatch):
 
 def test_a_base_of_one_s_own(finished, tmp_path, monkeypatch):
     """It keeps its own config, and is not trained again."""
-    monkeypatch.setattr(study, "experiment", None)
+    monkeypatch.setattr(study, "train", None)
     own = tmp_path / "base-bert_2mb"
     shutil.copytree(finished / "runs" / own.name, own)
     (own / embbert_study.RECORD).unlink()

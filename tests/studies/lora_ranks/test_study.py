@@ -131,7 +131,7 @@ def stubbed(monkeypatch):
 
     class Checkpoints:
         def __init__(self, folder):
-            self.folder = folder.removesuffix("/checkpoints")
+            self.folder = str(folder).removesuffix("/checkpoints")
 
         def last_step(self):
             return saved.get(self.folder)
@@ -139,7 +139,7 @@ def stubbed(monkeypatch):
     def measure(entry, folder):
         return record_of(entry.arguments, 0.5)
 
-    monkeypatch.setattr(study, "experiment", types.SimpleNamespace(train=train))
+    monkeypatch.setattr(study, "train", types.SimpleNamespace(run=train))
     monkeypatch.setattr(checkpoint, "Checkpoints", Checkpoints)
     monkeypatch.setattr(rank_study, "measure", measure)
     return asked
