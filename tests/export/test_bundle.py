@@ -1,4 +1,4 @@
-"""A bundle is the run: the same weights, figures and answers, wherever it is read."""
+"""A bundle has the weights, figures and answers of its run, wherever it is opened."""
 
 import json
 import re
@@ -14,9 +14,8 @@ from lwt.export import bundle, quantize
 from lwt.layers import linear
 from lwt.reparam import compose
 from lwt.reparam import quantize as rounding
-from lwt.runs import bundle as bundled
-from lwt.runs import experiment
-from lwt.runs import integer_file as artefact
+from lwt.runs import bundle as bundle_files
+from lwt.runs import experiment, integer_file
 from lwt.training import new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -24,10 +23,10 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 @pytest.fixture(scope="module")
 def run(tiny, untrained, tmp_path_factory):
-    """A translator, evaluated."""
-    found = untrained(tiny(), tmp_path_factory.mktemp("runs") / "run")
-    found.report()
-    return found
+    """An evaluated translator."""
+    run = untrained(tiny(), tmp_path_factory.mktemp("runs") / "run")
+    run.report()
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +47,10 @@ def test_the_same_weights_figures_and_answers(run, folder):
     (wanted,) = json.loads((folder / "metrics.json").read_text())["figures"]
     figures = found.report()
     assert {**figures, "seconds": 0} == {**wanted, "seconds": 0}
-    assert (folder / "eval").is_dir() and lwt.load(folder).step == run.step  # what an evaluation leaves is no damage
+    assert (folder / "eval").is_dir() and lwt.load(folder).step == run.step  # files of an evaluation are no damage
 
 
-def test_the_card(run, folder):
+def test_the_card_has_size_licence_and_figures(run, folder):
     card = (folder / "README.md").read_text()
     size, count = (folder / "model.safetensors").stat().st_size, sum(w.size for w in run.weights.values())
     assert "license: apache-2.0" in card and f"{count:,} weights, {size:,} bytes (float32)" in card
@@ -61,7 +60,7 @@ def test_the_card(run, folder):
 
 
 @pytest.mark.parametrize("precision, error", [("bfloat16", 2**-8), ("float16", 2**-11)])
-def test_half_the_bytes(precision, error, run, folder, tmp_path):
+def test_half_precision_takes_half_the_bytes(precision, error, run, folder, tmp_path):
     size = bundle.write(run, tmp_path / "half", precision=precision)
     assert size < 0.55 * (folder / "model.safetensors").stat().st_size
     found = lwt.load(tmp_path / "half").weights
@@ -74,7 +73,7 @@ def test_half_the_bytes(precision, error, run, folder, tmp_path):
 def test_integers_are_multiplied_as_integers(block, used, run, tmp_path):
     bundle.write(run, tmp_path / "int8", precision="int8", block=block)
     found = lwt.load(tmp_path / "int8")
-    wanted = artefact.as_stored(quantize.weights(run, rounding.Quantize(block=used)), rest="float16")
+    wanted = integer_file.as_stored(quantize.weights(run, rounding.Quantize(block=used)), rest="float16")
     for name, w in wanted.items():
         assert linear.is_node(found.weights[name]) == (w.ndim > 1 if hasattr(w, "ndim") else True)
         np.testing.assert_array_equal(linear.dense(found.weights[name]), linear.dense(w), err_msg=name)
@@ -82,13 +81,13 @@ def test_integers_are_multiplied_as_integers(block, used, run, tmp_path):
         np.testing.assert_array_equal(w, linear.dense(wanted[name]), err_msg=name)
 
 
-def test_blocks_are_of_integers(run, tmp_path):
+def test_blocks_are_for_integers_only(run, tmp_path):
     with pytest.raises(errors.ConfigError, match="--block=0 is for --precision=int8, not float16"):
         bundle.write(run, tmp_path / "half", precision="float16", block=0)
     assert not (tmp_path / "half").exists()
 
 
-def test_integers_come_with_their_own_figures(run, tmp_path, monkeypatch):
+def test_a_bundle_of_integers_has_the_figures_of_integers(run, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "workdir", shutil.copytree(run.workdir, tmp_path / "run"))
     bundle.write(run, tmp_path / "before", precision="int8")
     assert json.loads((tmp_path / "before/metrics.json").read_text()) == {"figures": []}
@@ -101,7 +100,7 @@ def test_integers_come_with_their_own_figures(run, tmp_path, monkeypatch):
     assert lwt.load(tmp_path / "after").report()["loss"] == pytest.approx(own["loss"], rel=1e-6)
 
 
-def test_other_runs_start_from_it(run, folder, tmp_path):
+def test_other_runs_start_from_a_bundle(run, folder, tmp_path):
     arrays = experiment.arrays_of(folder, "best")
     assert all(np.array_equal(arrays[name], w) for name, w in run.weights.items())
     section = {"name": "lora", "rank": 2}
@@ -128,4 +127,4 @@ def test_damage_is_named(run, folder, tmp_path):
     with pytest.raises(errors.CheckpointError, match="info/bundle.json is damaged"):
         lwt.load(tmp_path / "info")
     with pytest.raises(errors.NotFinite, match="'w' is not finite in float16"):
-        bundled.write_weights(tmp_path / "x", {"w": np.float32([1e6])}, "float16")
+        bundle_files.write_weights(tmp_path / "x", {"w": np.float32([1e6])}, "float16")
