@@ -34,9 +34,9 @@ def trainer(config, work, *, vocabulary):
     """
     model, task = assembly.make_model(config, vocabulary), assembly.make_task(config)
     reparametrization = compose.build(config.reparam)
-    trainable, frozen = assembly.initial_params(config, model, reparametrization, None)
+    trainable, frozen = assembly.initial_params(config, model, reparam=reparametrization)
     count = trees.count(trainable)
-    loss = build.make_loss(model, task, reparametrization)
+    loss = build.make_loss(model, task, reparam=reparametrization)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
     work = [(jax.device_put(batch), counts) for batch, counts in work]
     sums = jax.eval_shape(lambda: loss(trainable, frozen, work[0][0], 0, jax.random.key(0))[2])

@@ -58,7 +58,7 @@ def start_of(trained):
     """The weights that a run started from: those of ``init_from``, or the random ones that its seed gives again."""
     config = trained.config
     base = experiment.arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-    params = assembly.initial_params(config, trained.model, compose.build({"name": "none"}), base)
+    params = assembly.initial_params(config, trained.model, reparam=compose.build({"name": "none"}), base=base)
     return trees.subtree(jax.tree.map(jnp.asarray, params[0] | params[1]), "base")
 
 

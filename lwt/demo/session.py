@@ -95,9 +95,11 @@ class Session:
         batches, weights = self.inputs.batches(given), self._runs[adapter].weights
         if self.kind == "translation":
             data = self.inputs.data
-            found = self._evaluator(beams).texts(weights, batches, data.tokenizer, 1, max_length=data.max_length)
+            found = self._evaluator(beams).texts(
+                weights, batches, tokenizer=data.tokenizer, count=1, max_length=data.max_length
+            )
             return found[0]
-        (output,) = self._evaluator(1).predictions(weights, batches, 1)
+        (output,) = self._evaluator(1).predictions(weights, batches, count=1)
         if self.kind == "number":
             return float(np.squeeze(output))
         return dict(zip(self.opened.labels, special.softmax(output).tolist(), strict=True))

@@ -116,7 +116,7 @@ def shapes(config, *, vocabulary=0, outputs=0):
     checks.check(config)
     model = _model(config, vocabulary or vocabulary_of(config), outputs=outputs)
     reparam = compose.build(config.reparam)
-    return jax.eval_shape(lambda: assembly.initial_params(config, model, reparam, None))
+    return jax.eval_shape(lambda: assembly.initial_params(config, model, reparam=reparam))
 
 
 def _model(config, vocabulary, *, outputs=0):
@@ -165,7 +165,7 @@ def _loss(config, *, train, chunk=0):
     if chunk and hasattr(task, "chunk"):
         task = dataclasses.replace(task, chunk=chunk)
 
-    whole = build.make_loss(model, task, compose.build(config.reparam), train=train)
+    whole = build.make_loss(model, task, reparam=compose.build(config.reparam), train=train)
     return lambda trainable, frozen, batch, seed: whole(trainable, frozen, batch, 0, jax.random.wrap_key_data(seed))[0]
 
 

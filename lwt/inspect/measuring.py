@@ -126,7 +126,7 @@ def kept(opened, file=""):
 def size(opened):
     """Bytes of a run's weights, or of what it stores, where that is less."""
     reparam = compose.build(opened.config.reparam)
-    stored = jax.eval_shape(lambda: assembly.initial_params(opened.config, opened.model, reparam, None))
+    stored = jax.eval_shape(lambda: assembly.initial_params(opened.config, opened.model, reparam=reparam))
     return min(trees.nbytes(opened.weights), trees.nbytes(stored))
 
 

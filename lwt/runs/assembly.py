@@ -74,7 +74,7 @@ def init_weights(model, key):
     return trees.flatten(model.init(key, model.example())["params"])
 
 
-def initial_params(config, model, reparam, base):
+def initial_params(config, model, *, reparam, base=None):
     """``(trainable, frozen)``: flat dicts of the leaves ``base/...`` and ``adapter/...``.
 
     Args:
@@ -110,13 +110,13 @@ def initial_params(config, model, reparam, base):
     return trees.split(params, lambda name: name in wanted - constant)
 
 
-def expand(reparam, params, at, *, key=None):
-    """The weights that the model multiplies with, from the leaves ``base/...`` and ``adapter/...`` at step `at`.
+def expand(reparam, params, *, step, key=None):
+    """The weights that the model multiplies with, from the leaves ``base/...`` and ``adapter/...`` at a step.
 
     Args:
         key: randomness for training; None in evaluation.
     """
-    return reparam.expand(trees.subtree(params, "base"), trees.subtree(params, "adapter"), at, key=key)
+    return reparam.expand(trees.subtree(params, "base"), trees.subtree(params, "adapter"), step, key=key)
 
 
 def _without_skipped(patterns, base, fresh):

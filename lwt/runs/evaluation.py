@@ -1,4 +1,4 @@
-"""Evaluation: the same function during training and in eval.py."""
+"""Evaluation: the same code during training and in ``eval.py``."""
 
 import functools
 
@@ -10,42 +10,47 @@ from lwt.machine import devices
 
 
 class Evaluator:
-    """Figures of a model on a set of records, and what it says of each.
+    """Figures of a model on a set of records, and its answer to each record.
 
     Args:
-        task: makes losses from batches, and texts (`generate`) or numbers (`predict`), or neither; see `lwt/tasks/`.
+        task: computes losses from batches, and may answer with texts (`generate`) or numbers (`predict`).
         model: a linen module.
-        mesh: where batches are sharded by rows.
+        mesh: the devices over which the rows of a batch are sharded.
     """
 
     def __init__(self, task, model, mesh):
         self._task = task
         self._rows = devices.by_rows(mesh)
-        apply_of = lambda weights: functools.partial(model.apply, {"params": trees.unflatten(weights)})  # noqa: E731
-        everywhere = devices.replicated(mesh)
-        self._sums = jax.jit(lambda weights, batch: task.evaluate(apply_of(weights), batch), out_shardings=everywhere)
-        self._generate = jax.jit(
-            lambda weights, batch, **static: task.generate(apply_of(weights), batch, **static),
-            static_argnames=("length", "vocabulary"),
-            out_shardings=everywhere,
-        )
-        self._predict = jax.jit(
-            lambda weights, batch: (task.predict(apply_of(weights), batch), batch["example"]), out_shardings=everywhere
-        )
-        self._gather = jax.jit(lambda x: x, out_shardings=everywhere)
+
+        def apply(weights):
+            return functools.partial(model.apply, {"params": trees.unflatten(weights)})
+
+        def sums(weights, batch):
+            return task.evaluate(apply(weights), batch)
+
+        def generate(weights, batch, *, length, vocabulary):
+            return task.generate(apply(weights), batch, length=length, vocabulary=vocabulary)
+
+        def predict(weights, batch):
+            return task.predict(apply(weights), batch), batch["example"]
+
+        compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
+        self._sums, self._predict = compile_(sums), compile_(predict)
+        self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
+        self._gather = compile_(lambda x: x)
 
     def losses(self, weights, batches):
-        """Loss, perplexity and token accuracy over all batches."""
+        """The task's figures from sums over all batches: loss, perplexity, accuracy."""
         totals = None
         for batch in batches:
             sums = self._sums(weights, devices.put_rows(batch, self._rows))
             totals = sums if totals is None else jax.tree.map(lambda x, y: x + y, totals, sums)
         return self._task.finish({name: float(value) for name, value in jax.device_get(totals).items()})
 
-    def texts(self, weights, batches, tokenizer, count, *, max_length):
-        """Decoded texts of `count` records, in the records' order.
+    def texts(self, weights, batches, *, tokenizer, count, max_length):
+        """The decoded texts of `count` records, in the records' order.
 
-        A batch's decode length is bounded by half as much again as its source, plus 16 tokens, and by `max_length`.
+        A batch is decoded up to 1.5 times the length of its source plus 16 tokens, at most `max_length`.
         """
         ids = [[] for _ in range(count)]
         for batch in batches:
@@ -58,8 +63,8 @@ class Evaluator:
                     ids[example] = row
         return tokenizer.decode(ids)
 
-    def predictions(self, weights, batches, count):
-        """What `predict` gives for `count` records, `[count]` or `[count outputs]`, in the records' order."""
+    def predictions(self, weights, batches, *, count):
+        """The predictions for `count` records, `[count]` or `[count outputs]`, in the records' order."""
         found = None
         for batch in batches:
             values, examples = jax.device_get(self._predict(weights, devices.put_rows(batch, self._rows)))
@@ -68,21 +73,23 @@ class Evaluator:
             found[examples[examples >= 0]] = values[examples >= 0]
         return found
 
-    def outputs(self, weights, data, evaluation):
-        """The texts that are decoded, or the predictions, for all records; None for a task that has neither."""
+    def outputs(self, weights, data, *, evaluation):
+        """The decoded texts, or the predictions, for all records; None for a task that has neither."""
         batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
         if hasattr(self._task, "generate"):
             count = len(evaluation.sources)
-            return self.texts(weights, batches, data.tokenizer, count, max_length=data.max_length)
-        return self.predictions(weights, batches, len(evaluation.sources)) if hasattr(self._task, "predict") else None
+            return self.texts(weights, batches, tokenizer=data.tokenizer, count=count, max_length=data.max_length)
+        if hasattr(self._task, "predict"):
+            return self.predictions(weights, batches, count=len(evaluation.sources))
+        return None
 
-    def figures(self, weights, data, evaluation, *, generate=True):
-        """``(figures, outputs or None)`` of an evaluation set of the run's data.
+    def figures(self, weights, data, *, evaluation, generate=True):
+        """``(figures, outputs or None)`` on an evaluation set of the run's data.
 
-        Predictions are scored for all figures at once, the loss too; without `generate`, and for tasks that have none,
-        figures are made from the sums over batches.
+        Predictions are scored for all figures at once, the loss too. Without `generate`, and for tasks that predict
+        nothing, the figures come from sums over batches.
         """
-        outputs = self.outputs(weights, data, evaluation) if generate else None
+        outputs = self.outputs(weights, data, evaluation=evaluation) if generate else None
         predicted = outputs is not None and hasattr(self._task, "predict")
         batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
         figures = {} if predicted else self.losses(weights, batches)

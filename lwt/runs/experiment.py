@@ -93,13 +93,13 @@ class Experiment:
     def _of_checkpoint(self, which):
         """``(weights, step)`` of a checkpoint."""
         trained, frozen, step = self._restore(which)
-        expand = jax.jit(lambda params: linear.merge_floats(assembly.expand(self._reparam, params, step)))
+        expand = jax.jit(lambda params: linear.merge_floats(assembly.expand(self._reparam, params, step=step)))
         return expand({**trained, **frozen}), step
 
     def _restore(self, which):
         """Checkpoint `which`, and the leaves that were never trained: ``(trained, frozen, step)``."""
         base = self.base()
-        make = functools.partial(assembly.initial_params, self.config, self.model, self._reparam, base)
+        make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam, base=base)
         trainable, frozen = jax.eval_shape(make) if base is None else make()
         if base is None and frozen:  # fresh weights that no step has touched: they follow from the seed
             frozen = make()[1]
@@ -220,7 +220,7 @@ class Experiment:
             ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
         """
         found = self.data.evaluation(name or self.data.test, limit=limit)
-        figures, outputs = self._evaluator.figures(self.weights, self.data, found)
+        figures, outputs = self._evaluator.figures(self.weights, self.data, evaluation=found)
         return figures, found.sources, outputs, found.references
 
     def report(self, *, split="", data=""):
@@ -267,7 +267,7 @@ class Experiment:
         if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
             raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
         found = self.data.from_texts(list(texts))
-        outputs = self._evaluator.outputs(self.weights, self.data, found)
+        outputs = self._evaluator.outputs(self.weights, self.data, evaluation=found)
         return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
 
     def predict_file(self, path, *, output=sys.stdout):

@@ -41,24 +41,25 @@ def build(config, workdir, *, base=None, teachers=()):
     model, task = assembly.make_model(config, data.vocabulary, outputs=data.outputs), assembly.make_task(config)
     checks.check_data(config, data, model)
     reparam = compose.build(config.reparam)
-    trainable, frozen = assembly.initial_params(config, model, reparam, base)
+    trainable, frozen = assembly.initial_params(config, model, reparam=reparam, base=base)
     identity = {**data.identity, "base": adapters.fingerprint(base) if base else ""}
     mesh = make_mesh(config)
 
     # ---- What it learns: the task itself, or what a teacher says of it.
     objective, teacher = make_objective(config, task), None
     if teachers:
-        teacher = make_teacher(config, objective, teachers, data, workdir, mesh)
-        params = {**trainable, **frozen}
-        trainable = trainable | make_projections(config, objective, model, reparam, params, teacher, data)
+        teacher = make_teacher(config, objective, teachers=teachers, data=data, workdir=workdir, mesh=mesh)
+        student = {"model": model, "reparam": reparam, "params": {**trainable, **frozen}}
+        trainable = trainable | make_projections(config, objective, teacher=teacher, data=data, **student)
         frozen, identity["teacher"] = frozen | teacher.leaves, teacher.fingerprint
-    loss = make_loss(model, objective, reparam, teacher=teacher)
+    loss = make_loss(model, objective, reparam=reparam, teacher=teacher)
 
     # ---- How it learns: batches, optimizer, step.
     batches = data.training(process=jax.process_index(), processes=jax.process_count())
     config = in_steps(config, batches)
     if "approximate" in assembly.attention_names(config.model):
-        warn_of_approximation(make_loss(model, task, reparam, train=False), trainable, frozen, batches)
+        plain = make_loss(model, task, reparam=reparam, train=False)
+        warn_of_approximation(plain, batches, trainable=trainable, frozen=frozen)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
@@ -67,6 +68,7 @@ def build(config, workdir, *, base=None, teachers=()):
     update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate)
 
     # ---- How it is measured, and what it leaves behind.
+    evaluator = evaluation.Evaluator(task, model, mesh)
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums, validation)
     return loop.Run(
@@ -78,12 +80,14 @@ def build(config, workdir, *, base=None, teachers=()):
         batches=batches,
         positions=data.positions,
         row_sharding=devices.by_rows(mesh),
-        evaluate=make_evaluation(config, evaluation.Evaluator(task, model, mesh), reparam, frozen, data, validation),
+        evaluate=make_evaluation(config, evaluator, reparam=reparam, frozen=frozen, data=data, validation=validation),
         finish=objective.finish,
         rate=rate,
         leaves=tuple(sorted(trainable)),
         identity=identity,
-        save_adapter=make_adapter_writer(config, workdir, trainable, frozen, identity["base"], mesh),
+        save_adapter=make_adapter_writer(
+            config, workdir, trainable=trainable, frozen=frozen, base_fingerprint=identity["base"], mesh=mesh
+        ),
         profile_steps=tuple(config.profile_steps),
         **{key: config[key] for key in CADENCES},
     )
@@ -137,25 +141,27 @@ def make_objective(config, task):
     return registry.TASKS.make(section, key="task", task=task)
 
 
-def make_teacher(config, objective, experiments, data, workdir, mesh):
+def make_teacher(config, objective, *, teachers, data, workdir, mesh):
     """The `teaching.Teacher` that a student learns from; see `teaching.make`.
 
     Raises:
         lwt.errors.ConfigError: also for a teacher that would mix the pairs of a packed row.
     """
-    for experiment in experiments:
-        if config.data.kind == "pairs" and config.data.packed and not experiment.config.data.packed:
+    for teacher in teachers:
+        if config.data.kind == "pairs" and config.data.packed and not teacher.config.data.packed:
             raise errors.ConfigError(
-                f"data.packed=True, but task.teacher={experiment.workdir} reads one pair a row; set data.packed=False"
+                f"data.packed=True, but task.teacher={teacher.workdir} reads one pair a row; set data.packed=False"
             )
-    return teaching.make(experiments, data, workdir, mesh=mesh, cache=objective.cache, layers=objective.matches_layers)
+    return teaching.make(
+        teachers, data, workdir=workdir, mesh=mesh, cache=objective.cache, layers=objective.matches_layers
+    )
 
 
-def make_projections(config, objective, model, reparam, params, teacher, data):
+def make_projections(config, objective, *, model, reparam, params, teacher, data):
     """The leaves ``projection/...`` between layers of student and teacher; empty if no layers are compared."""
 
     def apply(*args, **options):  # called for shapes alone: no weight is made
-        weights = assembly.expand(reparam, params, 0)
+        weights = assembly.expand(reparam, params, step=0)
         return model.apply({"params": trees.unflatten(weights)}, *args, **options)
 
     key = jax.random.fold_in(jax.random.key(config.seed), 3)
@@ -163,7 +169,7 @@ def make_projections(config, objective, model, reparam, params, teacher, data):
     return trees.with_prefix(projections, assembly.PROJECTION)
 
 
-def make_loss(model, objective, reparam, *, train=True, teacher=None):
+def make_loss(model, objective, *, reparam, train=True, teacher=None):
     """``(trainable, frozen, batch, step, key) -> (sum, count, sums)``: what the step differentiates.
 
     Args:
@@ -174,7 +180,7 @@ def make_loss(model, objective, reparam, *, train=True, teacher=None):
 
     def loss(trainable, frozen, batch, at, key):
         dropout, adapter = jax.random.split(key)
-        weights = assembly.expand(reparam, {**trainable, **frozen}, at, key=adapter if train else None)
+        weights = assembly.expand(reparam, {**trainable, **frozen}, step=at, key=adapter if train else None)
         apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
         more = {}
         if teacher:
@@ -185,18 +191,18 @@ def make_loss(model, objective, reparam, *, train=True, teacher=None):
     return loss
 
 
-def make_evaluation(config, evaluator, reparam, frozen, data, validation):
+def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):
     """``(State) -> figures`` on the validation set."""
-    weights_of = jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, at)))
+    weights_of = jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at)))
 
     def evaluate(state):
         weights = weights_of({**state.trainable, **frozen}, state.step)
-        return evaluator.figures(weights, data, validation, generate=config.eval_decode)[0]
+        return evaluator.figures(weights, data, evaluation=validation, generate=config.eval_decode)[0]
 
     return evaluate
 
 
-def make_adapter_writer(config, workdir, trainable, frozen, base_fingerprint, mesh):
+def make_adapter_writer(config, workdir, *, trainable, frozen, base_fingerprint, mesh):
     """``(State) -> None``, writes the adapter alone into ``workdir/adapter``.
 
     None where the adapter alone would not be the model: leaves of the base are trained, or there is no adapter.
@@ -221,7 +227,7 @@ def make_adapter_writer(config, workdir, trainable, frozen, base_fingerprint, me
     return save_adapter
 
 
-def warn_of_approximation(loss, trainable, frozen, batches):
+def warn_of_approximation(loss, batches, *, trainable, frozen):
     """Logs the attentions whose approximate gradient does not hold on the first batch."""
     state, batch = batches.state(), jax.device_put(next(batches))
     batches.restore(state)

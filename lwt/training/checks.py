@@ -1,4 +1,4 @@
-"""What is refused of a config before anything is built or trained."""
+"""Checks of a config, before anything is built or trained."""
 
 from lwt import errors
 from lwt.data.kinds import labelled
@@ -11,7 +11,7 @@ POSITIVE = (
 
 
 def check(config):
-    """Refuses what would only fail later.
+    """Refuses values that would fail only later, during the run.
 
     Raises:
         lwt.errors.ConfigError: names the key.
@@ -27,7 +27,7 @@ def check(config):
             raise errors.ConfigError(f"{key}={config[key]} should not be negative")
     window = tuple(config.profile_steps)
     if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
-        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in order, or () for none")
+        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in ascending order, or ()")
     if config.data.cut not in labelled.CUTS:
         raise errors.ConfigError(f"data.cut={config.data.cut!r}: {errors.suggest(config.data.cut, labelled.CUTS)}")
     if config.precision not in ("float32", "bfloat16"):
@@ -50,7 +50,7 @@ def check_data(config, data, model):
 
 
 def check_labels(task, kind, labels):
-    """Refuses numbers for a task of classes, classes for one of numbers, and texts for one of images, or the reverse.
+    """Refuses a task that does not fit the labels: classes, numbers, or classes of images.
 
     Args:
         task: ``config.task.name``.
@@ -64,18 +64,18 @@ def check_labels(task, kind, labels):
     if task in ("regress", "classify", "classify_images") and task != wanted:
         what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
         of = "images" if kind == "images" else "texts"
-        raise errors.ConfigError(f"task.name={task!r}: the labels are {what} of {of}; it should be {wanted!r}")
+        raise errors.ConfigError(f"task.name={task!r} should be {wanted!r}: the labels are {what} of {of}")
 
 
 def check_pool(model, fields):
-    """Refuses a head that compares two texts for records that have one.
+    """Refuses a head that compares two texts where a record has one.
 
     Args:
         model: the module.
         fields: names of the texts of a record.
 
     Raises:
-        lwt.errors.ConfigError: says what would be right.
+        lwt.errors.ConfigError: names the heads that fit.
     """
     if getattr(model, "pool", "") == "pair" and len(fields) != 2:
         raise errors.ConfigError(
@@ -85,7 +85,7 @@ def check_pool(model, fields):
 
 
 def check_select(config, task, sums, validation):
-    """Refuses a figure to select by that no evaluation will give, before training starts.
+    """Refuses a `select` that no evaluation computes.
 
     Raises:
         lwt.errors.ConfigError: names it.

@@ -23,21 +23,21 @@ class Run:
     """Everything a run consists of; made by `build.build`.
 
     Attributes:
-        workdir: folder of config.json, metrics.jsonl, TensorBoard events and checkpoints/.
+        workdir: folder of config.json, metrics.jsonl, TensorBoard's events and checkpoints/.
         steps: optimizer steps of the whole run.
-        init: ``() -> State``, placed on the devices.
+        init: ``() -> State``, the state of step 0, placed on the devices.
         step: the jitted ``(state, frozen, batch) -> state``; donates the state.
-        frozen: flat dict of weights that are used and not trained.
+        frozen: flat dict of the leaves that are not trained.
         batches: endless training batches of this process's rows, with ``state()`` and ``restore(state)``.
-        positions: token positions of a global batch, both sides (or its images), for the share of real ones.
-        row_sharding: where rows of a batch lie.
+        positions: token positions of a global batch on both sides (or its images), to tell the share of padding.
+        row_sharding: how the rows of a batch are placed on the devices.
         evaluate: ``(State) -> dict`` of figures on the validation set.
-        finish: sums -> figures (the task's).
-        rate: step -> learning rate.
+        finish: ``(sums) -> figures``, the task's.
+        rate: ``(step) -> learning rate``.
         leaves: names of the trainable leaves, sorted.
-        identity: what a checkpoint must agree on to be resumed or loaded, saved with it (fingerprints of tokenizer
-            or set of classes, and base).
-        save_adapter: ``(State) -> None``, writes the adapter-only artefact; or None.
+        identity: fingerprints (of tokenizer or classes, and base) that are saved with a checkpoint and must agree when
+            it is restored.
+        save_adapter: ``(State) -> None``, writes the adapter alone; or None.
     """
 
     workdir: str
@@ -64,13 +64,13 @@ class Run:
 
 
 def train(run):
-    """Trains until ``run.steps``, or a SIGTERM; returns the figures of the last evaluation.
+    """Trains until ``run.steps`` or a SIGTERM; returns the figures of the last evaluation.
 
     Raises:
-        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. The checkpoints hold
-            only good states.
+        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. Checkpoints hold finite
+            states only.
     """
-    # ---- Where to start: always from the newest good checkpoint of the workdir; else from the run's own beginning.
+    # ---- Where to start: the newest good checkpoint of the workdir, else step 0.
     checkpoints = checkpoint.of_run(run.workdir, keep_last=run.keep_last, select=run.select, mode=run.select_mode)
     log = logs.Log(run.workdir, total_steps=run.steps)
     state, figures = run.init(), {}
@@ -82,21 +82,21 @@ def train(run):
     start = int(state.step)
     log.resume(start)
     hardware.record(run.workdir)
-    log.say(f"{'going on after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
+    log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
     batches = packed.Prefetch(run.batches)
-    clock = Clock(start)
+    clock = Clock()
 
     def report():
         nonlocal pending
         if pending:
             step, sums, bad_step = pending
             pending = None
-            write_training(run, log, clock, step, sums)
+            write_training(run, log, clock=clock, step=step, sums=sums)
             if int(bad_step) != step_module.NEVER:
-                refuse_not_finite(run, state, checkpoints)
+                refuse_not_finite(run, state, checkpoints=checkpoints)
 
     def save(step, *, evaluated, wait):
-        refuse_not_finite(run, state, checkpoints)
+        refuse_not_finite(run, state, checkpoints=checkpoints)
         data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
         checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
 
@@ -124,15 +124,15 @@ def train(run):
                 with clock.paused():
                     evaluated = step == run.steps or step % run.eval_every == 0
                     if evaluated:
-                        refuse_not_finite(run, state, checkpoints)
+                        refuse_not_finite(run, state, checkpoints=checkpoints)
                         figures = run.evaluate(state)
                         numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
                         log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
                     save(step, evaluated=evaluated, wait=last)
             if last and step < run.steps:
-                log.say(f"SIGTERM: saved step {step}; the same command goes on from here")
+                log.say(f"SIGTERM: saved step {step}; the same command resumes from here")
                 break
-        if run.save_adapter:  # of the step that an evaluation takes
+        if run.save_adapter:  # of the step that an evaluation uses
             best = checkpoints.best_step() in (None, int(state.step))
             run.save_adapter(state if best else checkpoints.restore("best", _shapes(state))[0])
     return figures
@@ -142,7 +142,7 @@ def _shapes(state):
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
 
 
-def refuse_not_finite(run, state, checkpoints):
+def refuse_not_finite(run, state, *, checkpoints):
     """Raises if any step so far met a loss or gradient that is not finite."""
     bad = int(state.bad_step)
     if bad != step_module.NEVER:
@@ -157,13 +157,13 @@ def refuse_not_finite(run, state, checkpoints):
         )
 
 
-def write_training(run, log, clock, step, sums):
-    """One row of training figures: means over the steps since the last row."""
+def write_training(run, log, *, clock, step, sums):
+    """Writes one row of training figures: means over the steps since the last row."""
     sums = {name: float(value) for name, value in jax.device_get(sums).items()}
     steps = max(sums.pop("steps"), 1.0)
     norm = sums.pop("grad_norm") / steps
     unit = "tokens" if "tokens" in sums else "examples"  # images
-    count, seconds = sums[unit], clock.lap(step)
+    count, seconds = sums[unit], clock.lap()
     row = {f"train/{name}": value for name, value in run.finish(sums).items() if name != "tokens"}
     row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
     row |= {f"train/{unit}_per_second": count / seconds, "train/steps_per_second": steps / seconds}
@@ -172,27 +172,28 @@ def write_training(run, log, clock, step, sums):
 
 
 class Clock:
-    """Time spent training: evaluation and saving do not count towards the rate."""
+    """Measures the time spent training; evaluation and saving do not count."""
 
-    def __init__(self, step):
-        self._start, self._away, self._step = time.perf_counter(), 0.0, step
+    def __init__(self):
+        self._start, self._away = time.perf_counter(), 0.0
 
     @contextlib.contextmanager
     def paused(self):
+        """Stops the clock inside the block."""
         begin = time.perf_counter()
         yield
         self._away += time.perf_counter() - begin
 
-    def lap(self, step):
+    def lap(self):
         """Seconds since the last lap."""
         now = time.perf_counter()
         seconds = now - self._start - self._away
-        self._start, self._away, self._step = now, 0.0, step
+        self._start, self._away = now, 0.0
         return max(seconds, 1e-9)
 
 
 class Terminated:
-    """Tells, after each step, whether the run was asked to stop (SIGTERM, or a preemption of any process)."""
+    """Tells after each step whether the run was asked to stop: by SIGTERM, or by a preemption of any process."""
 
     def __enter__(self):
         self._asked = False
@@ -218,7 +219,7 @@ class Terminated:
 
 
 class Profiler:
-    """Traces the steps of ``profile_steps``, first to last; the trace lies in the workdir, for TensorBoard."""
+    """Traces the steps ``profile_steps``, first to last, into the workdir, for TensorBoard."""
 
     def __init__(self, run):
         self._run, self._tracing = run, False
@@ -227,7 +228,7 @@ class Profiler:
         return self
 
     def __call__(self, step):
-        """To be called ahead of every step."""
+        """Call it before every step."""
         first, last = self._run.profile_steps or (0, 0)
         if self._tracing and step > last:
             self.__exit__()

@@ -10,14 +10,14 @@ NEVER = jnp.iinfo(jnp.int32).max
 
 @flax.struct.dataclass
 class State:
-    """What a run needs to go on exactly where it was.
+    """Everything that a run needs to resume exactly where it was.
 
     Attributes:
         step: int32 scalar, optimizer steps done.
-        trainable: flat dict of the weights that are trained.
-        opt_state: optax state, for those alone.
+        trainable: flat dict of the trained leaves.
+        opt_state: optax state of those leaves.
         key: raw data of the run's one random key; every step folds its number in.
-        sums: figures summed on the device since the last log line; never fetched in between.
+        sums: figures summed on the device since the last log line, fetched only there.
         bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
         bad_leaves: `[leaves]` bool, where the gradient or update of that step was not finite; leaves in sorted order.
     """
@@ -32,7 +32,7 @@ class State:
 
 
 def init_state(trainable, optimizer, *, seed, sums):
-    """The state of a run that has not begun; `sums` names the figures that the step adds up."""
+    """The state at step 0; `sums` names the figures that the step adds up."""
     return State(
         step=jnp.zeros((), jnp.int32),
         trainable=trainable,
@@ -45,13 +45,13 @@ def init_state(trainable, optimizer, *, seed, sums):
 
 
 def make(loss, optimizer, *, accumulate=1):
-    """Builds ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
+    """Makes ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
 
     Args:
         loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count
             of all microbatches and devices together.
         optimizer: an optax transformation over flat dicts.
-        accumulate: microbatches; they take every `accumulate`-th row, so that sharded rows stay where they are.
+        accumulate: number of microbatches; each takes every `accumulate`-th row, so that sharded rows do not move.
     """
 
     def gradient(state, frozen, batch, key):
@@ -88,8 +88,11 @@ def make(loss, optimizer, *, accumulate=1):
         good = ~bad.any() & jnp.isfinite(sums["loss"])
         trainable = optax.apply_updates(state.trainable, updates)
         first_bad = ~good & (state.bad_step == NEVER)
-        keep = lambda new, old: jnp.where(good, new, old)  # noqa: E731
         new_sums = {**sums, "grad_norm": norm, "steps": jnp.ones(())}
+
+        def keep(new, old):
+            return jnp.where(good, new, old)
+
         return State(
             step=state.step + 1,
             trainable=jax.tree.map(keep, trainable, state.trainable),

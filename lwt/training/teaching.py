@@ -1,13 +1,12 @@
-"""The teacher of a run that is distilled, as its training step gets it: weights, or outputs that were computed once.
+"""Distillation's teacher, as the training step gets it: weights, or a table of outputs computed once.
 
-Where a record has one output, there may be several teachers, of which the mean is learnt (of logits, so that the
-student's classes are as likely as in the geometric mean); where it is computed once, each may have a tokenizer of its
-own.
+Where a record has one output, several teachers may teach; the student learns from the mean of their logits, so that
+class probabilities are as in their geometric mean. With a table, each teacher may have a tokenizer of its own.
 """
 
+import collections.abc
 import dataclasses
 import functools
-import hashlib
 import logging
 import os
 
@@ -16,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.layers import linear
 from lwt.reparam import adapters
 from lwt.runs import evaluation
@@ -27,7 +26,7 @@ OUTPUTS = "teacher/outputs"
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
-    """What is asked and not trained: a model, or the mean of several.
+    """A model that a student learns from, or the mean of several; it is not trained.
 
     Attributes:
         models: linen modules.
@@ -40,82 +39,87 @@ class Teacher:
     leaves: dict
     fingerprint: str
 
-    def apply(self, frozen):
-        """Its `apply` with the weights among the step's `frozen` leaves bound; from a table, it looks up the records
-        of a batch by ``example`` `[b]`."""
+    def apply(self, frozen) -> collections.abc.Callable:
+        """A function with the signature of a model's `apply`, its weights taken from the step's `frozen` leaves.
+
+        With a table it looks up the records of a batch by ``example`` `[b]`.
+        """
         if OUTPUTS in frozen:
             return lambda batch, **_: frozen[OUTPUTS][batch["example"]]
-        asked = [
+        applies = [
             functools.partial(model.apply, {"params": trees.unflatten(trees.subtree(frozen, f"teacher/{i}"))})
             for i, model in enumerate(self.models)
         ]
-        if len(asked) == 1:
-            return asked[0]
-        return lambda *args, **options: sum(apply(*args, **options) for apply in asked) / len(asked)
+        if len(applies) == 1:
+            return applies[0]
+        return lambda *args, **options: sum(apply(*args, **options) for apply in applies) / len(applies)
 
 
-def make(found, data, workdir, *, mesh, cache, layers=False):
+def make(teachers, data, *, workdir, mesh, cache, layers=False):
     """The `Teacher` of a run on `data`.
 
     Args:
-        found: the opened runs to learn from, `experiment.Experiment`s.
-        workdir: of the run that learns; tables of outputs are kept there.
-        mesh: where the outputs are computed.
-        cache: whether to make a table, if the data can say what its training records are.
-        layers: whether layers are compared, for which there is no table.
+        teachers: `experiment.Experiment`s.
+        data: the student's data.
+        workdir: the student's; it keeps the tables of outputs.
+        mesh: the devices on which the outputs are computed.
+        cache: compute the outputs once, if the data can number their training records.
+        layers: whether layers are compared, which a table cannot hold.
 
     Raises:
-        lwt.errors.ConfigError: a teacher has other classes; or, without a table, another tokenizer; or it is one of
-            several, and a record has more than one output, or layers are compared.
+        lwt.errors.ConfigError: a teacher has other classes; or, without a table, another tokenizer; or there are
+            several teachers where a record has more than one output, or where layers are compared.
     """
     once = cache and not layers and hasattr(data, "training_set")
-    _check(found, data, once=once, layers=layers)
-    weights = [linear.merge(run.weights) for run in found]
-    prints = [adapters.fingerprint(x) for x in weights]
+    _check(teachers, data, once=once, layers=layers)
+    weights = [linear.merge(teacher.weights) for teacher in teachers]
+    fingerprints = [adapters.fingerprint(w) for w in weights]
     if once:
-        outputs = [_outputs(run, *rest, data, workdir, mesh) for run, *rest in zip(found, weights, prints, strict=True)]
-        leaves = {OUTPUTS: jnp.asarray(np.mean(outputs, axis=0))}
+        tables = [
+            _outputs(teacher, data, weights=w, fingerprint=fingerprint, workdir=workdir, mesh=mesh)
+            for teacher, w, fingerprint in zip(teachers, weights, fingerprints, strict=True)
+        ]
+        leaves = {OUTPUTS: jnp.asarray(np.mean(tables, axis=0))}
     else:
-        leaves = {f"teacher/{i}/{name}": w for i, run in enumerate(weights) for name, w in run.items()}
-    print_ = prints[0] if len(prints) == 1 else hashlib.sha256(" ".join(prints).encode()).hexdigest()
-    return Teacher(tuple(run.model for run in found), leaves, print_)
+        leaves = {f"teacher/{i}/{name}": leaf for i, w in enumerate(weights) for name, leaf in w.items()}
+    joint = fingerprints[0] if len(fingerprints) == 1 else files.sha256(" ".join(fingerprints).encode())
+    return Teacher(tuple(teacher.model for teacher in teachers), leaves, joint)
 
 
-def _check(found, data, *, once, layers):
-    if len(found) > 1 and (layers or not hasattr(data, "labels")):
+def _check(teachers, data, *, once, layers):
+    if len(teachers) > 1 and (layers or not hasattr(data, "labels")):
         raise errors.ConfigError(
-            f"task.teacher names {len(found)} runs; several can teach where a record has one output, a class or a "
-            "number, and no layers are compared (task.hidden, task.attention)"
+            f"task.teacher names {len(teachers)} runs; several can teach only where a record has one output, a class "
+            "or a number, and no layers are compared (task.hidden, task.attention)"
         )
     classes = tuple(data.labels.names) if hasattr(data, "labels") else ()
-    for run in found:
-        mine, theirs = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, run))
-        if mine != theirs and not once:
+    for teacher in teachers:
+        student_print, teacher_print = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, teacher))
+        if student_print != teacher_print and not once:
             raise errors.ConfigError(
-                f"task.teacher={run.workdir} has another tokenizer (fingerprint {theirs:.12}) than this run "
-                f"({mine:.12}); a new run takes it over by data.tokenizer.path={run.workdir}/tokenizer.model, or, of "
-                "labelled texts, lets each have its own by task.cache=True"
+                f"task.teacher={teacher.workdir} has another tokenizer (fingerprint {teacher_print:.12}) than this run "
+                f"({student_print:.12}); start a new run with data.tokenizer.path={teacher.workdir}/tokenizer.model, "
+                "or, for labelled texts, set task.cache=True, with which each may have its own"
             )
-        if classes != tuple(run.labels):
+        if classes != tuple(teacher.labels):
             raise errors.ConfigError(
-                f"task.teacher={run.workdir} tells the classes {', '.join(run.labels) or '(none)'} apart, and not "
-                f"{', '.join(classes) or '(none)'}"
+                f"task.teacher={teacher.workdir} has the classes {', '.join(teacher.labels) or '(none)'}, the run's "
+                f"data have {', '.join(classes) or '(none)'}; they should be the same"
             )
 
 
-def _outputs(found, weights, print_, data, workdir, mesh):
-    """What the teacher says of every training record, `[n ...]` float32; from the workdir, if it is there."""
-    records = data.training_set(found.data)
-    key = hashlib.sha256(f"{print_} {records.examples.fingerprint} {len(records.examples)}".encode()).hexdigest()
-    path = os.path.join(workdir, f"teacher_{key[:16]}.npy")
+def _outputs(teacher, data, *, weights, fingerprint, workdir, mesh):
+    """The teacher's output for every training record, `[n ...]` float32; read from the workdir if it is there."""
+    records = data.training_set(teacher.data)
+    identity = f"{fingerprint} {records.examples.fingerprint} {len(records.examples)}"
+    path = os.path.join(workdir, f"teacher_{files.sha256(identity.encode())[:16]}.npy")
     if os.path.exists(path):
         return np.load(path)
-    LOG.info("asking the teacher %s about %d training records, once", found.workdir, len(records.examples))
-    batches = found.data.batches(records, process=jax.process_index(), processes=jax.process_count())
-    asked = evaluation.Evaluator(found.task, found.model, mesh)
-    outputs = asked.predictions(weights, batches, len(records.examples))
+    LOG.info("computing the outputs of the teacher %s for %d training records", teacher.workdir, len(records.examples))
+    batches = teacher.data.batches(records, process=jax.process_index(), processes=jax.process_count())
+    evaluator = evaluation.Evaluator(teacher.task, teacher.model, mesh)
+    outputs = evaluator.predictions(weights, batches, count=len(records.examples))
     if jax.process_index() == 0:
-        with open(f"{path}.part", "wb") as file:
+        with files.replacing(path) as temporary, open(temporary, "wb") as file:
             np.save(file, outputs)
-        os.replace(f"{path}.part", path)
     return outputs

@@ -90,7 +90,7 @@ def test_embbert_finetune(pretrained, finetuned, labelled):
     body = {
         name: w for name, w in experiment.load(str(pretrained), checkpoint="last").weights.items() if "head" not in name
     }
-    untrained = assembly.initial_params(config, found.model, build.compose.build(config.reparam), body)[0]
+    untrained = assembly.initial_params(config, found.model, reparam=build.compose.build(config.reparam), base=body)[0]
     assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
 
 
@@ -179,9 +179,9 @@ def test_several_teachers_with_tokenizers_of_their_own(finetuned, labelled, tmp_
             ids = jnp.array([[2, *run.tokenizer.encode([record["text"]])[0][:14], 4]])  # [CLS] text [SEP]
             rows += [run.model.apply(params, {"ids": ids, "segments": jnp.ones_like(ids)}, train=False)[0]]
         tables.append(np.array(rows))
-    goal, mesh = build.make_objective(config, assembly.make_task(config)), devices.make_mesh(config.mesh)
-    arguments = (config, goal, train.teachers_of(config), data, str(tmp_path / "student"), mesh)
-    table = build.make_teacher(*arguments).leaves["teacher/outputs"]
+    objective, mesh = build.make_objective(config, assembly.make_task(config)), devices.make_mesh(config.mesh)
+    given = {"teachers": train.teachers_of(config), "data": data, "workdir": str(tmp_path / "student"), "mesh": mesh}
+    table = build.make_teacher(config, objective, **given).leaves["teacher/outputs"]
     np.testing.assert_allclose(table[:5], np.mean(tables, axis=0), rtol=1e-4, atol=1e-5)
     assert len(table) == len(data.splits.train) and np.abs(tables[0] - tables[1]).min() > 1e-5
     assert len([*(tmp_path / "student").glob("teacher_*.npy")]) == 2
@@ -210,7 +210,7 @@ def test_a_comparison_of_single_texts(labelled, tmp_path):
 def test_classes_for_a_task_of_numbers(labelled, tmp_path):
     config = smoke.encoder(f"embbert_finetune.py:data=folder:{labelled},task=stsb")
     config.task = dict(name="regress")
-    with pytest.raises(errors.ConfigError, match="the labels are the 2 classes even, odd.*should be 'classify'"):
+    with pytest.raises(errors.ConfigError, match="should be 'classify': the labels are the 2 classes even, odd"):
         build.build(config, str(tmp_path))
 
 

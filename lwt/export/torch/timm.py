@@ -132,7 +132,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     model = assembly.make_model(config, 0).clone(outputs=len(names))
     weights = load(path, model, resize=resize, new_head=new_head)
     model = model.clone(outputs=len(weights["head/bias"]))
-    trainable, frozen = assembly.initial_params(config, model, compose.build(config.reparam), weights)
+    trainable, frozen = assembly.initial_params(config, model, reparam=compose.build(config.reparam), base=weights)
     if frozen:
         raise errors.ConfigError(
             f"optimizer.trainable={config.optimizer.trainable} should be ('.*',) for the run of a public ViT"
