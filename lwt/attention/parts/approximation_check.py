@@ -11,13 +11,13 @@ import inspect
 import logging
 import math
 
-import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 
 from lwt import trees
 from lwt.attention import approximate
 from lwt.attention.parts import base, masks, polynomial
+from lwt.layers import listen
 
 LOG = logging.getLogger(__name__)
 TOLERANCE = 0.05  # largest relative error of the weights at which the approximation counts as valid
@@ -152,22 +152,22 @@ def check_call(function, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True)
     """
     found, crossing = {}, []
 
-    def listen(call, args, kwargs, context):
-        module, layer = context.module, "/".join(context.module.path)
-        if isinstance(module, base.Base) and context.method_name == "__call__":
-            given = inspect.signature(base.Base.__call__).bind(module, *args, **kwargs).arguments
-            crossing.append(given.get("context") is not None or given.get("cache") is not None)
-            output = call(*args, **kwargs)
-            crossing.pop()
-            return output
-        wanted = isinstance(module, approximate.Attention) or (isinstance(module, base.Base) and degree is not None)
-        if wanted and context.method_name == "mix":
-            logits = _logit_factors(module, *args, degree=degree, crossing=crossing[-1])
-            one = check(**logits, tolerance=tolerance, sample=sample, layer=layer)
-            found[layer] = max(found.get(layer, one), one, key=lambda one: one.error)
+    def attend(layer, module, call, args, kwargs):
+        del layer
+        given = inspect.signature(base.Base.__call__).bind(module, *args, **kwargs).arguments
+        crossing.append(given.get("context") is not None or given.get("cache") is not None)
+        output = call(*args, **kwargs)
+        crossing.pop()
+        return output
+
+    def mix(layer, module, call, args, kwargs):
+        logits = _logit_factors(module, *args, degree=degree, crossing=crossing[-1])
+        one = check(**logits, tolerance=tolerance, sample=sample, layer=layer)
+        found[layer] = max(found.get(layer, one), one, key=lambda one: one.error)
         return call(*args, **kwargs)
 
-    with nn.intercept_methods(listen):
+    checked = approximate.Attention if degree is None else base.Base
+    with listen.intercept(attend, classes=base.Base), listen.intercept(mix, classes=checked, method="mix"):
         function()
     for one in found.values():
         if warn and not one.holds:
