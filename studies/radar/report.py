@@ -2,8 +2,9 @@
 
 from lwt.data import sources
 from lwt.data.radar import maps
+from lwt.inspect import linear_classifier
 from lwt.report import pages, results
-from studies.radar import baseline, plots
+from studies.radar import plots
 
 SETS = {  # what the maps are, the picture's source, and the axes of a map
     "radar_har": (
@@ -21,7 +22,7 @@ EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy on test records that no choice was made by: mean ± standard deviation over the seeds. Of the recording all
 folds of a seed are one figure: every event is tested once, by a network that has not seen it. The linear classifier is
-`studies.radar.baseline`, computed with this page.
+`lwt.inspect.linear_classifier`, computed with this page.
 """
 
 
@@ -57,7 +58,7 @@ def write(out, records, *, missing, command_line):
         own = {model: runs for (of, model), runs in found.items() if of == data}
         if not own:
             continue
-        report.add(f"## {title}", setting(own), table(own, baseline.baseline(name)))
+        report.add(f"## {title}", setting(own), table(own, linear_classifier.of_images(name)))
         source, path = (
             sources.load(name, split=EXAMPLES[data]),
             report.picture(f"maps_{data}.png", "one map of each class"),
@@ -109,7 +110,7 @@ def setting(own):
 
 
 def table(own, linear):
-    """The Markdown table of a set of data; `linear` from `baseline.baseline`."""
+    """The Markdown table of a set of data; `linear` from `linear_classifier.of_images`."""
     body = []
     for model, seeds in own.items():
         quality = results.Cell.of([accuracy(runs) for runs in seeds.values()], scale=100).text(2)

@@ -8,7 +8,7 @@ import pytest
 from lwt import errors
 from lwt.data import sources
 from lwt.data.radar import parrad
-from studies.radar import baseline
+from lwt.inspect import linear_classifier
 
 
 @pytest.fixture
@@ -68,22 +68,13 @@ def test_what_is_wrong_is_named(folder):
         sources.load("folder:recording@all")
 
 
-@pytest.mark.parametrize("rows, features", [(40, 12), (12, 40)])
-def test_the_linear_classifier_is_scikit_learn_s(rows, features):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    rng = np.random.default_rng(0)
-    x, y, of = rng.normal(size=(rows, features)), np.arange(rows) % 3, rng.normal(size=(50, features))
-    wanted = linear_model.RidgeClassifier(alpha=2.0).fit(x, y).predict(of)
-    assert (baseline.ridge(x, y, of, classes=3, alpha=2.0) == wanted).all()
-
-
 @pytest.mark.skipif(not os.environ.get("LWT_DATA"), reason="LWT_DATA, the folder of real data, is not set")
 def test_the_real_recording():
     source = sources.load("folder:radar_parrad@all")
     assert len(source) == 99 and len(source.classes) == 6
     images = np.stack([record["image"] for record in source])
     assert 0 <= images.min() and images.max() == 1 and 0.1 < images.mean() < 0.2 and 0.1 < images.std() < 0.2
-    figures = baseline.baseline("folder:radar_parrad")
+    figures = linear_classifier.of_images("folder:radar_parrad")
     assert (
         figures["test"] == 99 and figures["train"] in (79, 80) and figures["accuracy"] == pytest.approx(0.788, abs=0.03)
     )
