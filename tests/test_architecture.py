@@ -39,6 +39,7 @@ SHARED = {  # what the neighbours of `layers` on its floor may use of it
     "lwt.layers.dropout",
     "lwt.layers.weight_gradient",
     "lwt.layers.conv",
+    "lwt.layers.listen",
 }
 EXCEPTIONS = {  # (module, what it may import): the attentions are listed once, in their study
     ("studies.lighter.architectures", "studies.attention.study"),
