@@ -94,5 +94,5 @@ class Evaluator:
         batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
         figures = {} if predicted else self.losses(weights, batches)
         if outputs is not None:
-            figures |= self._task.score(outputs, evaluation.references, evaluation.groups)
+            figures |= self._task.score(outputs, evaluation.references, groups=evaluation.groups)
         return figures, outputs

@@ -1,4 +1,4 @@
-"""One class for every record (a text, a pair of texts, an image): softmax cross-entropy."""
+"""Classification of records (a text, a pair of texts, an image) by softmax cross-entropy."""
 
 import dataclasses
 
@@ -14,9 +14,9 @@ class Classify:
     """The task's settings; every method is pure.
 
     A batch holds `segments` `[b t]` (all 0 in a filler row), or `weight` `[b]` (0 there), and `label` `[b]`. A label
-    outside of the model's classes (-1) is of a class that training never met: it counts as a wrong answer, and has no
-    part in the loss. Records of two classes have `second` and `share` `[b]` too: the loss is ``share`` of that of
-    `label`, and the rest of that of `second`.
+    outside the model's classes (-1) belongs to a class that training never saw: it counts as a wrong answer and not in
+    the loss. Records mixed from two classes also have `second` and `share` `[b]`: the loss is ``share`` times that of
+    `label` plus ``1 - share`` times that of `second`.
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
@@ -27,8 +27,7 @@ class Classify:
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real records of a batch.
 
-        The sums are few in training (loss and accuracy are what `finish` gets from them); the counts of each class
-        come with `evaluate`.
+        In training, the sums suffice for loss and accuracy; `evaluate` adds the counts of each class.
         """
         logits = apply(batch, train=train, rngs=rngs).astype(jnp.float32)
         sums = self._sums(logits, batch, smoothing=self.label_smoothing if train else 0.0)
@@ -36,30 +35,30 @@ class Classify:
         return sums["loss"], sums["known"], sums
 
     def evaluate(self, apply, batch):
-        """Sums over one batch, without dropout or smoothing: those of `loss`, and three counts of every class."""
+        """Sums over one batch, without dropout or smoothing: those of `loss`, and three counts per class."""
         logits = self.predict(apply, batch)
         weights = real_rows(batch).astype(jnp.float32)
         counts = classification.sums(logits.argmax(-1), batch["label"], classes=logits.shape[-1], weights=weights)
         return self._sums(logits, batch, smoothing=0.0) | counts
 
     def finish(self, sums):
-        """Sums -> ``loss`` (nats a record), ``accuracy``, and of an evaluation all of `lwt/metrics/classification`'s
-        figures; ``unknown_labels`` counts the records of unknown classes, if there are any."""
+        """Sums -> ``loss`` (nats per record), ``accuracy``, and after `evaluate` all figures of
+        `lwt/metrics/classification`; ``unknown_labels`` counts the records of unknown classes, if any."""
         known, examples = float(sums["known"]), float(sums["examples"])
         figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | classification.finish(sums)
         return figures | ({"unknown_labels": int(examples - known)} if known < examples else {})
 
     def predict(self, apply, batch):
-        """Logits `[b c]` in float32, one row a record; what they say of filler rows means nothing."""
+        """Logits `[b c]` in float32, one row per record; those of filler rows are meaningless."""
         return apply(batch, train=False).astype(jnp.float32)
 
-    def score(self, predictions, references, groups=None):
+    def score(self, predictions, references, *, groups=None):
         """The figures of `evaluate` and `finish`, from all predictions at once.
 
         Args:
-            predictions: `[n c]` logits, or `[n]` class ids (there is no ``loss`` then).
+            predictions: `[n c]` logits, or `[n]` class ids (which give no ``loss``).
             references: `[n]` class ids, -1 for an unknown class.
-            groups: the kind of each record, or None; adds ``accuracy/GROUP``.
+            groups: the group of each record, or None; adds ``accuracy/GROUP``.
         """
         predictions, references = np.asarray(predictions), np.asarray(references)
         if predictions.ndim == 1:
@@ -72,7 +71,7 @@ class Classify:
         return figures if known.all() else figures | {"unknown_labels": int((~known).sum())}
 
     def _sums(self, logits, batch, *, smoothing):
-        """What training and evaluation both add up; ``tokens`` is for the loop's figures of speed."""
+        """The sums of both training and evaluation; the loop computes its speed from ``tokens``."""
         real = real_rows(batch)
         known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
         nats = cross_entropy(logits, jnp.where(known, batch["label"], 0), smoothing=smoothing)
@@ -88,7 +87,7 @@ class Classify:
 
 
 def real_rows(batch):
-    """`[b]` bool: the rows that hold a record."""
+    """The rows of a batch that hold a record: `[b]` bool."""
     return batch["weight"] > 0 if "weight" in batch else batch["segments"][:, 0] > 0
 
 

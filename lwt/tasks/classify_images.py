@@ -1,4 +1,4 @@
-"""One class for every image: `classify`, with normalisation, and augmentation on the device in training."""
+"""Classification of images: `classify` with normalisation, and with augmentation on the device in training."""
 
 import dataclasses
 
@@ -15,18 +15,18 @@ class ClassifyImages(classify.Classify):
     """The task's settings; every method is pure.
 
     A batch holds `image` `[b h w c]` uint8 or float32, `weight` `[b]` (0 in a filler row) and `label` `[b]`. The model
-    is given `(image - mean) / std` in float32; a uint8 image is divided by 255 first.
+    reads `(image - mean) / std` in float32; a uint8 image is divided by 255 first.
 
-    In training images are cropped and flipped, then mixed: with both `mixup` and `cutmix`, each image by one of them,
-    with equal chance. An image is mixed with the row ahead of it in the batch. ``accuracy`` in training is that of the
-    class with the greater share.
+    Training crops and flips images, then mixes them: with both `mixup` and `cutmix`, each image by one of them with
+    equal chance. An image is mixed with the previous row of the batch. ``accuracy`` in training is that of the class
+    with the greater share.
 
     Attributes:
-        mean, std: one for each channel, or one for all.
+        mean, std: one per channel, or one for all.
         flip: mirror half of the images, left to right.
-        crop: padding in pixels on each side, of which a random window of the image's size is cut out; 0: none.
-        padding: what it is padded with: "zero" or "reflect".
-        mixup, cutmix: α of the Beta(α, α) that shares are drawn from; 0: none.
+        crop: pixels to pad each side with before a random window of the image's size is cut out; 0 for none.
+        padding: how to pad: "zero" or "reflect".
+        mixup, cutmix: α of the Beta(α, α) distribution of shares; 0 for none.
     """
 
     mean: tuple = (0.0,)
@@ -41,13 +41,13 @@ class ClassifyImages(classify.Classify):
         if self.padding not in augment.PADDINGS:
             raise errors.ConfigError(f"task.padding={self.padding!r}: {errors.suggest(self.padding, augment.PADDINGS)}")
         if min(self.crop, self.mixup, self.cutmix) < 0 or not all(value > 0 for value in self.std):
-            raise errors.ConfigError("task.crop, task.mixup, task.cutmix should not be negative, task.std positive")
+            raise errors.ConfigError("task.crop, task.mixup and task.cutmix must not be negative, task.std positive")
 
     def loss(self, apply, batch, *, train=True, rngs=None):
-        """See `classify.Classify.loss`; without `rngs` there is no augmentation.
+        """See `classify.Classify.loss`; without `rngs` it augments nothing.
 
         Raises:
-            lwt.errors.ConfigError: the images have another number of channels than `mean` and `std`.
+            lwt.errors.ConfigError: `mean` or `std` does not match the number of channels of the images.
         """
         if not train or not rngs:
             return super().loss(apply, self._normalised(batch), train=train, rngs=rngs)
@@ -56,7 +56,7 @@ class ClassifyImages(classify.Classify):
         return super().loss(apply, self._mixed(batch, mixing), train=train, rngs={**rngs, "dropout": dropout})
 
     def predict(self, apply, batch):
-        """Logits `[b c]` in float32, one row an image; what they say of filler rows means nothing."""
+        """Logits `[b c]` in float32, one row per image; those of filler rows are meaningless."""
         return super().predict(apply, self._normalised(batch))
 
     def _normalised(self, batch):
@@ -64,7 +64,7 @@ class ClassifyImages(classify.Classify):
         for name, values in (("mean", mean), ("std", std)):
             if values.shape not in ((1,), image.shape[-1:]):
                 raise errors.ConfigError(
-                    f"task.{name}={getattr(self, name)} should have 1 number or {image.shape[-1]}, one a channel"
+                    f"task.{name}={getattr(self, name)} must have 1 number or {image.shape[-1]}, one per channel"
                 )
         scale = 255.0 if image.dtype == jnp.uint8 else 1.0
         return {**batch, "image": (image.astype(jnp.float32) / scale - mean) / std}
@@ -89,7 +89,7 @@ class ClassifyImages(classify.Classify):
             first = jax.random.bernoulli(choosing, 0.5, share.shape)
             image = jnp.where(first[:, None, None, None], image, made[1][0])
             share = jnp.where(first, share, made[1][1])
-        # What cannot be mixed, for one of the two has no known class, stays as it is.
+        # An image stays unmixed where one of the two has no known class.
         label, second = batch["label"], augment.partner(batch["label"])
         both = (label >= 0) & (second >= 0) & classify.real_rows(batch)
         both &= augment.partner(classify.real_rows(batch))

@@ -2,15 +2,15 @@
 
 ``step(tokens [b], cache) -> (logits [b v], cache)`` is a model's one step of decoding. The cache is
 ``{"self": ..., "cross": ...}``: every array leaf has the batch as its first axis, "self" changes with each step (its
-scalars, such as the index, are shared by the rows) and "cross" stays as it is. The searches are for use inside
-`jax.jit`, together with the encoder. Their loops end when every row has ended, and return tokens and scores: a row of
-tokens ends with `eos` (unless cut off at `length`) and goes on with `pad`; `pad`, `bos` and ids from `vocabulary` on
-(the padding of a table) are never chosen. Arguments that all of them take:
+scalars, such as the index, are shared by the rows) and "cross" stays the same. The searches run inside `jax.jit`,
+together with the encoder. Their loops stop when every row has ended, and return tokens and scores. A row of tokens ends
+with `eos` (unless cut off at `length`) and is filled with `pad`. `pad`, `bos` and ids from `vocabulary` on (the padding
+of a table) are never chosen. Common arguments:
 
     batch: number of rows b.
-    length: most tokens of an answer, end mark included.
-    vocabulary: number of ids that mean something, or None for all of v.
-    done: `[b]` bool, True for filler rows: they come out as `pad` and keep no loop running; or None.
+    length: maximum tokens of an answer, eos included.
+    vocabulary: number of real ids, or None for all of v.
+    done: `[b]` bool, True for filler rows, which come out as `pad` and do not keep the loop running; or None.
     pad, bos, eos: the special ids.
 """
 
@@ -25,11 +25,11 @@ BLOCK = largest.BLOCK
 
 
 def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, pad=0, bos=2, eos=3):
-    """The likeliest token at every step.
+    """Chooses the likeliest token at every step.
 
     Returns:
-        Tokens `[b length]` int32 and, if `with_scores`, the log-probabilities `[b]` of the answers (else None:
-        they cost one more pass over the logits).
+        Tokens `[b length]` int32 and, if `with_scores`, the log-probabilities `[b]` of the answers, else None (scores
+        cost one more pass over the logits).
     """
 
     def choose(logits, i):
@@ -55,14 +55,14 @@ def sample(
     bos=2,
     eos=3,
 ):
-    """Tokens drawn from ``softmax(logits / temperature)``, cut down to its head.
+    """Draws tokens from ``softmax(logits / temperature)``, truncated to its likeliest tokens.
 
     Args:
         key: a random key.
-        temperature: above 0; small values come near greedy search.
+        temperature: above 0; small values approach greedy search.
         top_k: keep the k likeliest tokens; 0 keeps all.
-        top_p: then keep the likeliest that together reach this share of what is left (nucleus sampling, Holtzman et al.
-            2020, section 3.1); tokens as likely as the last one kept are kept too. 1 keeps all.
+        top_p: then keep the likeliest that together reach this share of the rest (nucleus sampling, Holtzman et al.
+            2020, section 3.1), and tokens as likely as the last of these. 1 keeps all.
 
     Returns:
         Tokens `[b length]` and, if `with_scores`, their log-probabilities `[b]` under the model itself, else None.
@@ -71,9 +71,9 @@ def sample(
         lwt.errors.ConfigError: temperature, top_k or top_p is out of range.
     """
     if not temperature > 0:
-        raise errors.ConfigError(f"temperature={temperature}: has to be above 0 (greedy search is the limit at 0)")
+        raise errors.ConfigError(f"temperature={temperature} must be above 0 (greedy search is the limit at 0)")
     if top_k < 0 or not 0 < top_p <= 1:
-        raise errors.ConfigError(f"top_k={top_k}, top_p={top_p}: expected top_k >= 0 and 0 < top_p <= 1")
+        raise errors.ConfigError(f"top_k={top_k}, top_p={top_p}: top_k must be at least 0, top_p in (0, 1]")
 
     def choose(logits, i):
         allowed = _allowed(logits, vocabulary, pad, bos)
@@ -91,32 +91,32 @@ def sample(
 
 
 def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
-    """Beam search with finished answers kept apart, for the largest ``log p(y) / ((5 + |y|) / 6)^α``.
+    """Beam search for the largest ``log p(y) / ((5 + |y|) / 6)^α``, with finished answers kept apart.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
-    which the best `beams` are kept; the best `beams` of the others run on. A row is done when its running beams cannot
-    beat its worst finished answer any more, even at the full length. One beam is greedy search, over at its first end.
+    which the best `beams` are kept; the best `beams` of the others keep running. A row is done when its running beams
+    can no longer beat its worst finished answer, even at the full length. One beam is greedy search.
 
     Args:
         beams: running beams, and finished answers, of a row.
-        alpha: α, the length penalty of Wu et al. 2016, equation 14; |y| counts the end mark. 0 is none.
+        alpha: α, the length penalty of Wu et al. 2016, equation 14; |y| counts eos. 0 for none.
 
     Returns:
-        Tokens `[b length]` int32 of the best answer, an unfinished one only where none has finished, and its penalised
-        score `[b]`.
+        Tokens `[b length]` int32 of the best answer (an unfinished one only if none finished) and its penalised score
+        `[b]`.
 
     Raises:
         lwt.errors.ConfigError: beams < 1 or alpha < 0.
     """
     if beams < 1 or alpha < 0:
-        raise errors.ConfigError(f"beams={beams}, alpha={alpha}: expected beams >= 1 and alpha >= 0")
+        raise errors.ConfigError(f"beams={beams}, alpha={alpha}: beams must be at least 1, alpha at least 0")
     filler = _rows_done(done, batch)
     cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
     start = {
         "i": jnp.zeros((), jnp.int32),
         "done": filler,
         "past": jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["self"]),
-        "running": jnp.full((batch, beams), -jnp.inf).at[:, 0].set(0.0),  # the beams start out equal: one may count
+        "running": jnp.full((batch, beams), -jnp.inf).at[:, 0].set(0.0),  # the beams start equal, so only one counts
         "tokens": jnp.full((batch, beams, length), pad, jnp.int32),
         "last": jnp.full((batch, beams), bos, jnp.int32),
         "finished": jnp.full((batch, beams), -jnp.inf),
@@ -163,7 +163,7 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
 
 
 def _run(step, cache, choose, batch, length, done, with_scores, *, pad, bos, eos):
-    """The loop of greedy search and of sampling: ``choose(logits [b v], i) -> [b]``."""
+    """The loop of greedy search and sampling, with ``choose(logits [b v], i) -> [b]``."""
     cross = cache["cross"]
 
     def body(state):
@@ -207,8 +207,8 @@ def _rows(x, order):
 def _continuations(logits, running, allowed):
     """The best ``2 · beams`` continuations of a row: scores, parent beams and token ids, each `[b 2·beams]`.
 
-    A beam has one continuation that ends, so its best ``beams + 1`` hold all of its others that can count, and at
-    least `beams` of the result do not end.
+    One continuation of a beam ends, so its best ``beams + 1`` hold all the others that can matter, and at least `beams`
+    of the result do not end.
     """
     batch, beams = running.shape
     values, ids = largest.top_k(logits, min(beams + 1, logits.shape[-1]), allowed=allowed)
@@ -221,14 +221,14 @@ def _continuations(logits, running, allowed):
 def _nucleus(shares, top_p):
     """Sets to 0 all but the largest shares `[b n]` that together reach ``top_p`` of a row's sum.
 
-    Bisects for the smallest share kept; non-negative floats are ordered as their bit patterns are, so that 31 halvings
-    are exact. (Sorting 50,000 shares of a row would take thirty times as long.)
+    It bisects for the smallest share kept. Non-negative floats have the order of their bit patterns, so 31 halvings are
+    exact. (Sorting 50,000 shares of a row would take thirty times as long.)
     """
     bits = jax.lax.bitcast_convert_type(shares, jnp.int32)
     enough = top_p * shares.sum(-1)
 
     def halve(_, bounds):
-        low, high = bounds  # shares from `low` on reach the sum, from `high` on they do not
+        low, high = bounds  # shares of at least `low` reach the sum, of at least `high` do not
         middle = low + (high - low) // 2
         reach = jnp.where(bits >= middle[:, None], shares, 0).sum(-1) >= enough
         return jnp.where(reach, middle, low), jnp.where(reach, high, middle)
@@ -238,7 +238,7 @@ def _nucleus(shares, top_p):
 
 
 def _draw(key, shares):
-    """A place of each row, with odds in proportion to shares `[b n]`: first a block of places, then one in it."""
+    """Draws one place per row in proportion to the shares `[b n]`: first a block of places, then one in it."""
     batch, size = shares.shape
     if size % BLOCK:
         return jax.random.categorical(key, jnp.log(shares))

@@ -16,15 +16,15 @@ class MaskedLm:
 
     The objective is the mean over the masked tokens plus the mean over the records,
     ``Σ nll(masked) / masked + Σ nll(next sentence) / records``: two means with two counts, while a training step
-    divides once. So the sum that `loss` returns is ``records · (Σ nll(masked) / masked) + Σ nll(next sentence)``, to be
-    divided by the count of records. This is the objective exactly for a batch on any number of devices; when a step
+    divides once. So `loss` returns the sum ``records · (Σ nll(masked) / masked) + Σ nll(next sentence)``; the step
+    divides it by the number of records. This equals the objective for a batch on any number of devices; when a step
     accumulates microbatches, the first mean becomes the mean of theirs, weighted by records.
 
-    The vocabulary product is formed for the masked positions only.
+    The vocabulary product is computed for the masked positions only.
 
     Attributes:
         dtype: operands of the vocabulary product.
-        chunk: positions whose logits exist at one time.
+        chunk: positions whose logits exist at a time.
     """
 
     dtype: str = "float32"
@@ -53,7 +53,7 @@ class MaskedLm:
         real = batch["segments"][:, 0] > 0
         next_nll = jnp.where(real, classify.cross_entropy(logits, batch["next_sentence"]), 0.0).sum()
         examples = real.sum() * 1.0
-        # "loss" and not "nll": of the vocabulary's sums, it is the differentiable one
+        # "loss", not "nll": only "loss" of the vocabulary's sums is differentiable
         loss = examples * masked["loss"] / jnp.maximum(masked["tokens"], 1.0) + next_nll
         sums = {
             "loss": loss,
@@ -72,14 +72,14 @@ class MaskedLm:
         return self.loss(apply, batch, train=False)[2]
 
     def finish(self, sums):
-        """Sums -> ``loss``, ``mlm_loss`` (nats a masked token), ``mlm_perplexity``, ``mlm_accuracy``, ``nsp_loss``,
+        """Sums -> ``loss``, ``mlm_loss`` (nats per masked token), ``mlm_perplexity``, ``mlm_accuracy``, ``nsp_loss``,
         ``nsp_accuracy``, ``masked``, ``examples``.
 
-        ``loss`` is ``mlm_loss + nsp_loss``, each over all that was summed, so that it does not depend on how the
-        records were put into batches.
+        ``loss`` is ``mlm_loss + nsp_loss``, each over all records summed, so it does not depend on how the records were
+        batched.
 
         Raises:
-            lwt.errors.DataError: no record, or no masked token.
+            lwt.errors.DataError: there is no record or no masked token.
         """
         examples, masked = float(sums["examples"]), float(sums["masked"])
         if not (examples > 0 and masked > 0):

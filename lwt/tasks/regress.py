@@ -1,4 +1,4 @@
-"""One number for every record (a text, a pair of texts): mean squared error, scored by correlation."""
+"""Regression of records (a text, a pair of texts) to one number: mean squared error, scored by correlation."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ class Regress:
         """``(sum, count, sums)`` over the real records of a batch.
 
         Raises:
-            lwt.errors.ConfigError: the model has another number of outputs than one.
+            lwt.errors.ConfigError: the model has more than one output.
         """
         return self._sums(self._values(apply(batch, train=train, rngs=rngs)), batch)
 
@@ -29,7 +29,7 @@ class Regress:
         return self._sums(self.predict(apply, batch), batch)[2]
 
     def finish(self, sums):
-        """Sums -> ``loss`` (mean squared error) and ``examples``. Correlations need all records: `score` has them.
+        """Sums -> ``loss`` (mean squared error) and ``examples``. Correlations need all records: see `score`.
 
         Raises:
             lwt.errors.DataError: there are no examples.
@@ -40,19 +40,19 @@ class Regress:
         return {"loss": float(sums["loss"]) / examples, "examples": int(examples)}
 
     def predict(self, apply, batch):
-        """Values `[b]` in float32, one a record; those of filler rows mean nothing."""
+        """Values `[b]` in float32, one per record; those of filler rows are meaningless."""
         return self._values(apply(batch, train=False))
 
-    def score(self, predictions, references, groups=None):
-        """``loss``, ``pearson``, ``spearman``, ``examples`` of all predictions at once; with `groups` (the kind of each
-        record) also ``spearman/GROUP``. Raises as `lwt/metrics/correlation` does."""
+    def score(self, predictions, references, *, groups=None):
+        """``loss``, ``pearson``, ``spearman``, ``examples`` of all predictions at once; with `groups` (the group of
+        each record) also ``spearman/GROUP``. Raises as `lwt/metrics/correlation` does."""
         figures = correlation.score(predictions, references, groups=groups)
         difference = np.asarray(predictions, np.float64) - np.asarray(references, np.float64)
         return {"loss": float(np.mean(difference**2))} | figures
 
     def _values(self, outputs):
         if outputs.shape[-1] != 1:
-            raise errors.ConfigError(f"model.outputs={outputs.shape[-1]} should be 1: regression predicts one number")
+            raise errors.ConfigError(f"model.outputs={outputs.shape[-1]} must be 1: regression predicts one number")
         return outputs[:, 0].astype(jnp.float32)
 
     def _sums(self, values, batch):

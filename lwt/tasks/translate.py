@@ -1,9 +1,10 @@
-"""Sequence to sequence: cross-entropy on packed pairs, decoding, and text metrics.
+"""Sequence to sequence: cross-entropy on packed pairs, decoding, and metrics of texts.
 
-Also the task of the arithmetic prompts: only the metrics differ.
+Arithmetic prompts are the same task with other metrics.
 """
 
 import dataclasses
+import functools
 
 import jax
 
@@ -21,14 +22,14 @@ class Translate:
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
-        metrics: what decoded text is scored with: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
-        lowercase: whether translations are scored without regard to case, as models of lower-cased text have to be.
+        metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
+        lowercase: whether scores of translations ignore case, as models of lower-cased text require.
         beams: 1 for greedy decoding.
         length_penalty: α of beam search.
-        temperature: above 0, tokens are drawn from the distribution instead (of its `top_k` likeliest, 0 for all, and
-            then of those that make up the share `top_p`).
+        temperature: above 0, decoding samples instead.
+        top_k, top_p: sample from the `top_k` likeliest tokens (0: all), of these from those that reach `top_p`.
         dtype: operands of the vocabulary product.
-        chunk: positions whose logits exist at one time.
+        chunk: positions whose logits exist at a time.
     """
 
     label_smoothing: float = 0.0
@@ -47,7 +48,7 @@ class Translate:
             if name not in METRICS:
                 raise errors.ConfigError(f"task.metrics={name!r}: {errors.suggest(name, METRICS)}")
         if self.beams < 1:
-            raise errors.ConfigError(f"task.beams={self.beams} should be at least 1 (1 is greedy decoding)")
+            raise errors.ConfigError(f"task.beams={self.beams} must be at least 1 (1 is greedy decoding)")
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real target tokens of a batch of packed pairs.
@@ -73,20 +74,20 @@ class Translate:
         return self.loss(apply, batch, train=False)[2]
 
     def finish(self, sums):
-        """Sums -> loss (nats a token), perplexity, accuracy of the next token."""
+        """Sums -> loss (nats per token), perplexity, accuracy of the next token."""
         return token.finish(sums)
 
     def generate(self, apply, batch, *, length, vocabulary=None):
-        """Decodes the sources of an evaluation batch: ids `[rows length]`, ended by eos, filled with pad.
+        """Decodes the sources of an evaluation batch to ids `[rows length]`, ended by eos and filled with pad.
 
         Args:
-            length: most tokens of an output.
-            vocabulary: ids that mean something; those above only pad the table, and are never produced.
+            length: maximum tokens of an output.
+            vocabulary: number of real ids; higher ones only pad the table and are never produced.
         """
         segments = batch["source_segments"]
         memory = apply(batch["source"], segments, batch["source_positions"], method="encode")
         cache = apply(memory, segments, length, method="start")
-        step = lambda tokens, cache: apply(tokens, cache, method="step")  # noqa: E731
+        step = functools.partial(apply, method="step")
         common = dict(batch=segments.shape[0], length=length, vocabulary=vocabulary, done=segments[:, 0] == 0)
         if self.temperature:
             key = jax.random.fold_in(jax.random.key(0), batch["example"][0])
@@ -96,8 +97,8 @@ class Translate:
             return decoding.beam(step, cache, beams=self.beams, alpha=self.length_penalty, **common)[0]
         return decoding.greedy(step, cache, **common)[0]
 
-    def score(self, hypotheses, references, groups=None):
-        """Decoded texts against references -> dict of figures; `groups` names the kind of each record, or is None."""
+    def score(self, hypotheses, references, *, groups=None):
+        """Figures of decoded texts; `groups` is the group of each record, or None."""
         figures = {}
         for name in self.metrics:
             options = {"lowercase": self.lowercase} if name == "translation" else {}
@@ -105,7 +106,7 @@ class Translate:
         return figures
 
     def decoding(self):
-        """How text is decoded, in words."""
+        """A phrase that describes how text is decoded."""
         if self.temperature:
             return f"sampling, temperature {self.temperature:g}, top k {self.top_k}, top p {self.top_p:g}"
         return (

@@ -165,7 +165,7 @@ def make_projections(config, objective, *, model, reparam, params, teacher, data
         return model.apply({"params": trees.unflatten(weights)}, *args, **options)
 
     key = jax.random.fold_in(jax.random.key(config.seed), 3)
-    projections = objective.init(key, apply, teacher.apply(teacher.leaves), data.example())
+    projections = objective.init(key, apply, teacher=teacher.apply(teacher.leaves), batch=data.example())
     return trees.with_prefix(projections, assembly.PROJECTION)
 
 

@@ -92,7 +92,7 @@ def check_select(config, task, sums, validation):
     """
     figures = set(task.finish(dict.fromkeys(sums, 1.0)))
     if config.select not in figures and config.eval_decode and hasattr(task, "score"):
-        figures.update(task.score(validation.references, validation.references, validation.groups))
+        figures.update(task.score(validation.references, validation.references, groups=validation.groups))
     if config.select not in figures:
         raise errors.ConfigError(
             f"select={config.select!r} is not an evaluation figure; {errors.suggest(config.select, figures)}"

@@ -1,4 +1,4 @@
-"""Images to classes: normalisation, filler rows, mixed labels, and that evaluation augments nothing."""
+"""Classification of images: normalisation, filler rows, mixed labels, and no augmentation in evaluation."""
 
 import jax
 import jax.numpy as jnp
@@ -36,17 +36,17 @@ def normalised(image):
     return (image / 255 - np.array(MEAN)) / np.array(STD)
 
 
-def test_the_model_gets_normalised_images():
+def test_the_model_reads_normalised_images():
     batch = batch_of()
     logits = TASK.predict(apply, batch)
     np.testing.assert_allclose(logits, normalised(batch["image"]).reshape(12, -1) @ TABLE, rtol=1e-4, atol=1e-4)
-    maps = classify_images.ClassifyImages(mean=(2.0,), std=(4.0,))  # floats are taken as they are
+    maps = classify_images.ClassifyImages(mean=(2.0,), std=(4.0,))  # floats are not divided by 255
     float_batch = {**batch, "image": batch["image"].astype("f4")}
     wanted = ((batch["image"] - 2.0) / 4.0).reshape(12, -1) @ TABLE
     np.testing.assert_allclose(maps.predict(apply, float_batch), wanted, rtol=1e-4, atol=1e-3)
 
 
-def test_fillers_add_nothing_and_evaluation_is_classify_s():
+def test_fillers_add_nothing_and_evaluation_equals_classify():
     full, batch = batch_of(12, fillers=5), batch_of(12, fillers=5)
     real = {name: array[:12] for name, array in batch.items()}
     for part in (full, real):
@@ -61,18 +61,18 @@ def test_fillers_add_nothing_and_evaluation_is_classify_s():
 
 
 @pytest.mark.parametrize("mixing", [{"mixup": 0.8}, {"cutmix": 1.0}, {"mixup": 0.8, "cutmix": 1.0}])
-def test_mixed_labels_are_optax_s_soft_labels(mixing):
-    """The model sees the images that labels are mixed for: here it hands them back."""
+def test_mixed_labels_equal_soft_labels_of_optax(mixing):
+    """Captures the batch that the model reads to rebuild its soft labels."""
     seen = {}
 
-    def spying(batch, *, train=False, rngs=None):
+    def capturing(batch, *, train=False, rngs=None):
         seen.update(batch)
         return apply(batch)
 
     batch = batch_of(64)
     batch["label"][5] = -1
     task = classify_images.ClassifyImages(mean=MEAN, std=STD, label_smoothing=0.1, **mixing)
-    value, count, sums = task.loss(spying, on_device(batch), train=True, rngs={"dropout": jax.random.key(0)})
+    value, count, sums = task.loss(capturing, on_device(batch), train=True, rngs={"dropout": jax.random.key(0)})
     known = batch["label"] >= 0
     share, label, second = (np.asarray(seen[name]) for name in ("share", "label", "second"))
     assert (share >= 0.5).all() and (share[[5, 6]] == 1).all() and (share < 1).mean() > 0.6
@@ -99,21 +99,24 @@ def test_training_augments_by_key_and_evaluation_does_not():
     assert task.finish(task.evaluate(apply, batch)) == TASK.finish(TASK.evaluate(apply, batch))
 
 
-def test_gradients_flow_through_all_of_it():
+def test_gradients_flow_through_augmentation():
     task = classify_images.ClassifyImages(mean=MEAN, std=STD, flip=True, crop=1, mixup=0.5, cutmix=0.5)
-    model = lambda table: lambda batch, **_: batch["image"].reshape(8, -1) @ table  # noqa: E731
     batch, rngs = on_device(batch_of(8)), {"dropout": jax.random.key(0)}
-    gradient = jax.jit(jax.grad(lambda table: task.loss(model(table), batch, train=True, rngs=rngs)[0]))(TABLE)
+
+    def loss(table):
+        return task.loss(lambda batch, **_: batch["image"].reshape(8, -1) @ table, batch, train=True, rngs=rngs)[0]
+
+    gradient = jax.jit(jax.grad(loss))(TABLE)
     assert np.isfinite(gradient).all() and (np.abs(gradient).sum(1) > 0).all()
 
 
 def test_wrong_settings():
     with pytest.raises(errors.ConfigError, match="task.padding='mirror': choose from reflect, zero"):
         classify_images.ClassifyImages(padding="mirror")
-    with pytest.raises(errors.ConfigError, match="should not be negative, task.std positive"):
+    with pytest.raises(errors.ConfigError, match="must not be negative, task.std positive"):
         classify_images.ClassifyImages(std=(0.0,))
     two = classify_images.ClassifyImages(mean=(0.5, 0.5))
-    with pytest.raises(errors.ConfigError, match=r"task.mean=\(0.5, 0.5\) should have 1 number or 3, one a channel"):
+    with pytest.raises(errors.ConfigError, match=r"task.mean=\(0.5, 0.5\) must have 1 number or 3, one per channel"):
         two.predict(apply, batch_of())
 
 

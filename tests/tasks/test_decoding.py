@@ -1,4 +1,4 @@
-"""Searches against enumeration, Python loops and exact distributions, on a small recurrent function."""
+"""Searches equal enumeration, Python loops and exact distributions on a small recurrent function."""
 
 import functools
 import itertools
@@ -21,7 +21,7 @@ def toy(seed, rows, *, eos=0.0):
     rng = np.random.default_rng(seed)
     embedding, mix = rng.normal(size=(TABLE, WIDTH)), rng.normal(size=(WIDTH, WIDTH))
     out, bias = 2 * rng.normal(size=(WIDTH, TABLE)), rng.normal(size=(rows, TABLE))
-    bias[:, [PAD, BOS, 6, 7]] += 2.0  # tempting, and forbidden
+    bias[:, [PAD, BOS, 6, 7]] += 2.0  # likely, but never allowed
     bias[:, EOS] += eos
     embedding, mix, out, bias = (x.astype(np.float32) for x in (embedding, mix, out, bias))
 
@@ -49,12 +49,12 @@ def log_p(next_log_p, row, tokens):
 
 
 def answers(tokens):
-    """Rows of ids up to and with the end mark."""
+    """Rows of ids up to and including eos."""
     return [row[: row.index(EOS) + 1] if EOS in row else row for row in np.asarray(tokens).tolist()]
 
 
 def counted(step):
-    """The step, and a list that gets an entry whenever it really runs."""
+    """The step, and a list that gets one entry per executed call."""
     calls = []
 
     def counting(tokens, cache):
@@ -64,7 +64,7 @@ def counted(step):
     return counting, calls
 
 
-def test_greedy_is_the_python_loop():
+def test_greedy_equals_a_python_loop():
     step, cache, next_log_p = toy(0, 40)
     run = functools.partial(decoding.greedy, batch=40, length=9, vocabulary=VOCABULARY, with_scores=True)
     tokens, scores = jax.jit(run, static_argnums=0)(step, cache)
@@ -109,7 +109,7 @@ def slow_beam(next_log_p, row, length, beams, alpha):
 
 
 @pytest.mark.parametrize("beams, alpha", [(2, 1.0), (3, 0.6), (4, 0.0)])
-def test_beam_is_the_slow_beam(beams, alpha):
+def test_beam_equals_the_slow_beam(beams, alpha):
     step, cache, next_log_p = toy(2, 20, eos=-1.5)
     tokens, scores = decoding.beam(step, cache, batch=20, length=7, beams=beams, alpha=alpha, vocabulary=VOCABULARY)
     found = answers(tokens)
@@ -123,7 +123,7 @@ def test_beam_is_the_slow_beam(beams, alpha):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_one_beam_is_greedy(alpha):
+def test_one_beam_equals_greedy(alpha):
     step, cache, _ = toy(3, 40)
     settings = {"batch": 40, "length": 9, "vocabulary": VOCABULARY}
     greedy, _ = decoding.greedy(step, cache, **settings)
@@ -132,7 +132,7 @@ def test_one_beam_is_greedy(alpha):
 
 
 @pytest.mark.parametrize("search", ["greedy", "sample", "beam"])
-def test_filler_rows_are_empty_and_keep_no_loop_running(search):
+def test_filler_rows_are_empty_and_do_not_keep_the_loop_running(search):
     step, cache, _ = toy(4, 3, eos=20.0)  # rows end at once ...
     cache["cross"]["bias"] = cache["cross"]["bias"].at[1, EOS].add(-60.0)  # ... and row 1 never would
     arguments = {"greedy": {}, "sample": {"key": jax.random.key(0)}, "beam": {"beams": 2, "alpha": 0.0}}[search]
@@ -141,7 +141,7 @@ def test_filler_rows_are_empty_and_keep_no_loop_running(search):
     done = jnp.asarray([False, True, False])
     tokens, _ = getattr(decoding, search)(counting, cache, done=done, **arguments)
     jax.effects_barrier()
-    assert len(calls) == (2 if search == "beam" else 1)  # two beams: the second answer ends a step later
+    assert len(calls) == (2 if search == "beam" else 1)  # the second beam ends a step later
     assert tokens[:, 0].tolist() == [EOS, PAD, EOS] and not np.asarray(tokens[:, 1:]).any()
 
     calls.clear()
@@ -205,5 +205,5 @@ def test_wrong_sampling_settings(wrong):
 
 @pytest.mark.parametrize("wrong", [{"beams": 0}, {"beams": 2, "alpha": -1.0}])
 def test_wrong_beam_settings(wrong):
-    with pytest.raises(errors.ConfigError, match="expected beams >= 1"):
+    with pytest.raises(errors.ConfigError, match="beams must be at least"):
         decoding.beam(None, None, batch=1, length=1, **wrong)

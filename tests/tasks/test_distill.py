@@ -1,4 +1,4 @@
-"""Distillation, against derivations by hand and the formulas over whole arrays of logits."""
+"""Distillation equals derivations by hand and the formulas over whole arrays of logits."""
 
 import functools
 
@@ -27,8 +27,9 @@ def test_value_and_gradient_by_hand(temperature):
     q, p = (scipy.special.softmax(x / temperature, axis=-1) for x in (z, teacher))
     with jax.enable_x64(True):
         found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), temperature)
-        total = lambda z, teacher: soft_loss.divergence(z, teacher, temperature).sum()  # noqa: E731
-        gradients = jax.grad(total, (0, 1))(jnp.asarray(z), jnp.asarray(teacher))
+        gradients = jax.grad(lambda *logits: soft_loss.divergence(*logits, temperature).sum(), (0, 1))(
+            jnp.asarray(z), jnp.asarray(teacher)
+        )
     np.testing.assert_allclose(found, temperature**2 * scipy.special.kl_div(p, q).sum(-1), atol=1e-12)
     np.testing.assert_allclose(gradients[0], temperature * (q - p), atol=1e-12)
     assert not gradients[1].any()
@@ -45,7 +46,10 @@ def test_hot_targets_are_logits():
 @pytest.mark.parametrize("chunk, length", [(1, 8), (8, 8), (512, 8), (16, 11)])
 def test_chunks_equal_the_whole(chunk, length):
     rng = np.random.default_rng(0)
-    array = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
+
+    def array(*shape):
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
     student = array(4, length, 16), array(40, 16), array(40)
     teacher = array(4, length, 24), array(40, 24), None
     weights = rng.random((4, length)) > 0.3
@@ -54,7 +58,9 @@ def test_chunks_equal_the_whole(chunk, length):
         z = student[0] @ student[1].T + student[2]
         return (weights * soft_loss.divergence(z, teacher[0] @ teacher[1].T, 2.0)).sum()
 
-    ours = lambda student: soft_loss.soft_loss(student, teacher, weights, temperature=2.0, chunk=chunk)  # noqa: E731
+    def ours(student):
+        return soft_loss.soft_loss(student, teacher, weights, temperature=2.0, chunk=chunk)
+
     (mine, gradients), (right, wanted) = (jax.jit(jax.value_and_grad(f))(student) for f in (ours, whole))
     np.testing.assert_allclose(mine, right, rtol=1e-6)
     for mine, right in zip(gradients, wanted, strict=True):
@@ -81,19 +87,19 @@ def bound(model):
     return functools.partial(apply, {"params": params})
 
 
-def test_a_translator_and_its_layers(pairs):
-    """The whole objective, with 2 layers that learn from 4 of another width, from the parts of both models."""
+def test_loss_of_a_translator_and_its_layers(pairs):
+    """The whole objective equals a sum over parts of both models; 2 layers learn from 4 of another width."""
     student, teacher = translator(layers=2, width=8, seed=0), translator(layers=4, width=16, seed=1)
     task = translate.Translate(chunk=6)
-    goal = distill.Distill(task, teacher="there", temperature=1.5, weight=0.25, hidden=2.0, attention=3.0)
-    projections = goal.init(jax.random.key(2), bound(student), bound(teacher), pairs)
+    objective = distill.Distill(task, teacher="there", temperature=1.5, weight=0.25, hidden=2.0, attention=3.0)
+    projections = objective.init(jax.random.key(2), bound(student), teacher=bound(teacher), batch=pairs)
     parts = ("", "/self_attention", "/cross_attention")
     wanted = {f"decoder/layer_{i}{part}/kernel" for i in (0, 1) for part in parts}
     wanted |= {f"encoder/layer_{i}{part}/kernel" for i in (0, 1) for part in parts[:2]}
     assert {name: leaf.shape for name, leaf in projections.items()} == dict.fromkeys(wanted, (8, 16))
 
     def call(x):
-        total, *more = goal.loss(bound(student), pairs, train=False, teacher=bound(teacher), projections=x)
+        total, *more = objective.loss(bound(student), pairs, train=False, teacher=bound(teacher), projections=x)
         return total, more
 
     (total, (count, sums)), gradients = jax.jit(jax.value_and_grad(call, has_aux=True))(projections)
@@ -115,50 +121,50 @@ def test_a_translator_and_its_layers(pairs):
             matched += weight / len(names) * ((x - theirs[f"{other}/__call__"][0]) ** 2)[real].mean()
     assert count == real.sum() == 11
     assert float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft + 11 * matched), rel=1e-5)
-    assert goal.finish(sums) == pytest.approx(
+    assert objective.finish(sums) == pytest.approx(
         task.finish(sums) | {"loss": float(hard) / 11, "soft_loss": float(soft) / 11, "layer_loss": float(matched)},
         rel=1e-5,
     )
     assert all(np.abs(leaf).max() > 0 for leaf in gradients.values())
 
 
-def test_who_knows_it_all_learns_nothing(pairs):
+def test_a_student_equal_to_its_teacher_has_no_gradient(pairs):
     model = translator(layers=2, width=8, seed=0)
-    goal = distill.Distill(translate.Translate(), teacher="there", weight=1.0, hidden=1.0, attention=1.0)
-    assert goal.init(jax.random.key(0), bound(model), bound(model), pairs) == {}
+    objective = distill.Distill(translate.Translate(), teacher="there", weight=1.0, hidden=1.0, attention=1.0)
+    assert objective.init(jax.random.key(0), bound(model), teacher=bound(model), batch=pairs) == {}
 
     def total(params):
         student = functools.partial(model[0], {"params": params})
-        return goal.loss(student, pairs, train=False, teacher=bound(model), projections={})[0]
+        return objective.loss(student, pairs, train=False, teacher=bound(model), projections={})[0]
 
     value, gradient = jax.jit(jax.value_and_grad(total))(model[1])
     assert float(value) == pytest.approx(0, abs=1e-5)
     assert all(np.abs(leaf).max() < 1e-5 for leaf in jax.tree.leaves(gradient))
 
 
-def test_classes_and_numbers():
+def test_loss_of_classes_and_numbers():
     rng = np.random.default_rng(0)
     z, teacher = rng.normal(size=(2, 4, 3)).astype("f4")
     batch = {"weight": np.array([1, 1, 1, 0.0]), "label": np.array([0, 2, -1, 1])}  # one unknown class, one filler
-    goal = distill.Distill(classify.Classify(), teacher="there", temperature=2.0, weight=0.25)
+    objective = distill.Distill(classify.Classify(), teacher="there", temperature=2.0, weight=0.25)
     asked = {"teacher": lambda batch, **_: teacher, "projections": {}}
-    total, count, _ = goal.loss(lambda batch, **_: z, batch, **asked)
+    total, count, _ = objective.loss(lambda batch, **_: z, batch, **asked)
     hard = classify.cross_entropy(z[:2], np.array([0, 2])).sum()
     soft = soft_loss.divergence(z[:2], teacher[:2], 2.0).sum()
     assert count == 2 and float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-6)
-    model = lambda batch, **_: jnp.asarray(z)  # noqa: E731
+    sums = objective.evaluate(lambda batch, **_: jnp.asarray(z), batch)
     alone = classify.Classify().score(z[:3], batch["label"][:3])
-    assert goal.finish(goal.evaluate(model, batch)) == pytest.approx(alone, rel=1e-5)
+    assert objective.finish(sums) == pytest.approx(alone, rel=1e-5)
 
     batch = {"segments": np.array([[1], [1], [0]]), "label": np.array([1.0, 2.0, 9.0])}
-    goal = distill.Distill(regress.Regress(), teacher="there", weight=0.25)
-    for given in (np.array([[3.0], [0.0], [7.0]]), np.array([3.0, 0.0, 7.0])):  # of the model; from a table
+    objective = distill.Distill(regress.Regress(), teacher="there", weight=0.25)
+    for given in (np.array([[3.0], [0.0], [7.0]]), np.array([3.0, 0.0, 7.0])):  # from a model; from a table
         asked = {"teacher": lambda batch, given=given, **_: given, "projections": {}}
-        total, count, _ = goal.loss(lambda batch, **_: jnp.array([[2.0], [4.0], [5.0]]), batch, **asked)
+        total, count, _ = objective.loss(lambda batch, **_: jnp.array([[2.0], [4.0], [5.0]]), batch, **asked)
         assert count == 2 and float(total) == pytest.approx(0.75 * (1 + 4) + 0.25 * (1 + 16))
 
 
-def test_the_teacher_reads_the_words_that_are_left():
+def test_the_teacher_reads_the_words_left_by_word_dropout():
     model = embedder.Embedder(32, max_length=16, width=8, reduced=4, head="classify", outputs=3, word_dropout=0.5)
     ids = jnp.asarray(np.random.default_rng(0).integers(5, 32, (4, 16)))
     batch = {"ids": ids, "segments": jnp.ones_like(ids), "label": jnp.array([0, 1, 2, 0])}
@@ -168,17 +174,17 @@ def test_the_teacher_reads_the_words_that_are_left():
         read.append(batch["ids"])
         return 3 * model.apply(params, batch, **options)
 
-    goal = distill.Distill(classify.Classify(), teacher="there", weight=0.25)
+    objective = distill.Distill(classify.Classify(), teacher="there", weight=0.25)
     student = functools.partial(model.apply, params)
-    total, *_ = goal.loss(student, batch, rngs={"dropout": jax.random.key(1)}, teacher=teacher, projections={})
+    total, *_ = objective.loss(student, batch, rngs={"dropout": jax.random.key(1)}, teacher=teacher, projections={})
     assert 0.3 < (read[0] == text_head.MASK).mean() < 0.7 and jnp.all((read[0] == ids) | (read[0] == text_head.MASK))
-    z = student({**batch, "ids": read[0]})  # so much for what the student has read
+    z = student({**batch, "ids": read[0]})  # the student's outputs on the words it read
     hard, soft = classify.cross_entropy(z, batch["label"]).sum(), soft_loss.divergence(z, 3 * z, 2.0).sum()
     assert float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-5)
 
 
-def test_masked_words():
-    """Of pre-training, the masked words have soft targets; the mean over them counts as much as that of the records."""
+def test_loss_of_masked_words():
+    """Masked words have soft targets; the mean over them counts as much as that over records."""
     rng = np.random.default_rng(0)
     hidden = jnp.asarray(rng.normal(size=(2, 2, 5, 4)), jnp.float32)
     kernels = jnp.asarray(rng.normal(size=(2, 9, 4)), jnp.float32)
@@ -201,8 +207,8 @@ def test_masked_words():
         "masked_weights": np.array([[1.0, 1.0], [1.0, 0.0]]),
     }
     task = masked_lm.MaskedLm()
-    goal = distill.Distill(task, teacher="there", temperature=2.0, weight=0.25)
-    total, count, _ = goal.loss(model(0), batch, teacher=model(1), projections={})
+    objective = distill.Distill(task, teacher="there", temperature=2.0, weight=0.25)
+    total, count, _ = objective.loss(model(0), batch, teacher=model(1), projections={})
     logits = [hidden[i] @ kernels[i].T for i in (0, 1)]
     soft = soft_loss.divergence(*(x[np.array([0, 0, 1]), np.array([1, 3, 4])] for x in logits), 2.0).mean()
     hard = task.loss(model(0), batch)[0]
@@ -222,12 +228,12 @@ def test_which_layer_learns_from_which():
 @pytest.mark.parametrize(
     "mine, theirs", [([], []), (["block_0"], ["encoder/layer_0"]), (["block_0/attention"], ["block_0"])]
 )
-def test_layers_that_have_no_like(mine, theirs):
+def test_layers_without_a_counterpart(mine, theirs):
     with pytest.raises(errors.ConfigError, match="learn from the outputs alone"):
         distill.pairs(mine, theirs)
 
 
 @pytest.mark.parametrize("wrong", [dict(teacher=""), dict(temperature=0.0), dict(weight=1.5), dict(hidden=-1.0)])
-def test_values_out_of_range(wrong):
+def test_settings_out_of_range(wrong):
     with pytest.raises(errors.ConfigError, match=f"task.{next(iter(wrong))}"):
         distill.Distill(translate.Translate(), **({"teacher": "there"} | wrong))

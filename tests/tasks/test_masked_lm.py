@@ -1,4 +1,4 @@
-"""Masked language modelling with next sentences, against the plain formula over all positions."""
+"""Masked language modelling with next sentences equals the plain formula over all positions."""
 
 import operator
 
@@ -15,7 +15,7 @@ B, T, M, D, V = 6, 10, 4, 8, 24
 
 
 def toy_model(params):
-    """`apply` of an encoder with the methods that the task asks for."""
+    """The `apply` of an encoder with the methods that the task calls."""
 
     def apply(*args, method=None, train=False, rngs=None):
         if method == "hidden_states":
@@ -63,7 +63,7 @@ def reference(params, batch):
     }
 
 
-def test_one_division_gives_the_sum_of_the_means():
+def test_loss_divided_once_is_the_sum_of_both_means():
     params, batch = problem()
     task = masked_lm.MaskedLm(chunk=12)
 
@@ -71,13 +71,15 @@ def test_one_division_gives_the_sum_of_the_means():
         value, count, _ = task.loss(toy_model(params), batch)
         return value / count
 
-    theirs = lambda params: sum(reference(params, batch)[name] for name in ("mlm_loss", "nsp_loss"))  # noqa: E731
+    def theirs(params):
+        return sum(reference(params, batch)[name] for name in ("mlm_loss", "nsp_loss"))
+
     assert float(ours(params)) == pytest.approx(float(theirs(params)), rel=1e-6)
     for mine, right in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(params)) for f in (ours, theirs)), strict=True):
         np.testing.assert_allclose(mine, right, atol=1e-6)
 
 
-def test_figures_do_not_depend_on_the_batches():
+def test_figures_do_not_depend_on_batching():
     params, batch = problem()
     task = masked_lm.MaskedLm()
     evaluate = jax.jit(lambda batch: task.evaluate(toy_model(params), batch))
