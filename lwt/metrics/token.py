@@ -1,4 +1,4 @@
-"""Loss, perplexity and accuracy of the next token, from the sums of `layers/vocabulary_loss.py`."""
+"""Loss, perplexity and accuracy of the next token, from the sums of `layers/losses/vocabulary_loss.py`."""
 
 import math
 
