@@ -1,4 +1,4 @@
-"""What holds for every test. It has to be said before jax is imported."""
+"""Settings and fixtures of all tests. The environment must be set before jax is imported."""
 
 import gc
 import json
@@ -9,9 +9,9 @@ import sys
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
-# Most of the time goes into compiling programs that run once or twice on tiny arrays. Unoptimised ones, of XLA's older
-# and simpler kernels, and in one piece, as every core has tests to run, are made in a third of it. `XLA_FLAGS= make
-# test` compiles them as users do.
+# Most of the time goes into compiling programs that run once or twice on tiny arrays. Compiling without optimisation,
+# with XLA's older and simpler kernels, and in one piece (every core has tests to run) takes a third of the time.
+# `XLA_FLAGS= make test` compiles as users do.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
@@ -22,18 +22,21 @@ import jax
 import jaxtyping
 import pytest
 
+from tests import type_checker
+
 gc.set_threshold(100_000, 20, 50)  # tracing makes many objects and little garbage: a twentieth less
 
-# Shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and `layers.quantized_weight`,
-# whose pytree nodes pass through jax.tree.map with leaves that are no arrays (shapes, labels, None).
+# Types and shapes in annotations are checked here and nowhere else. Not hooked: `layers.linear` and
+# `layers.quantized_weight`, whose pytree nodes pass through jax.tree.map with leaves other than arrays (shapes, labels,
+# None).
 LWT = pathlib.Path(__file__).parent.parent / "lwt"
 CHECKED = [
-    f"lwt.{folder.replace('/', '.')}.{path.stem}"
-    for folder in ("attention", "attention/parts", "layers", "models")
-    for path in sorted((LWT / folder).glob("[a-z]*.py"))
-    if path.stem not in ("linear", "quantized_weight")
+    ".".join(("lwt", *path.relative_to(LWT).with_suffix("").parts))
+    for folder in ("attention", "data", "layers", "metrics", "models", "reparam", "tasks")
+    for path in sorted((LWT / folder).rglob("[a-z]*.py"))
+    if path.stem not in ("linear", "quantized_weight") or folder != "layers"
 ]
-jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
+jaxtyping.install_import_hook(CHECKED, f"{type_checker.__name__}.check")
 
 LONG = (
     "notebooks",
@@ -46,9 +49,13 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items):
-    """What takes long begins first, so that no worker is left alone with it at the end."""
-    folder = lambda item: item.path.relative_to(LWT.parent / "tests").parts[0]  # noqa: E731
-    items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
+    """Starts slow folders first, so that no worker is left alone with them at the end."""
+
+    def place(item):
+        folder = item.path.relative_to(LWT.parent / "tests").parts[0]
+        return LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,14 @@
-"""Smoke runs of the configs of translators: from nothing, adapted, and made lighter."""
+"""Smoke runs of the configs of translators: trained from scratch, adapted, and made lighter."""
 
+import re
+
+import numpy as np
 import pytest
 
 from configs import lightweight
-from lwt.runs import experiment
-from lwt.training import build, loop, train
+from lwt import trees
+from lwt.runs import checkpoint, experiment
+from lwt.training import build, loop
 from tests.configs import smoke
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -12,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
-    """Workdir of a translator, for the adapters to start from."""
+    """Workdir of a translator that adapters start from."""
     workdir = tmp_path_factory.mktemp("base") / "pool"
     smoke.cycle(smoke.small("translation.py:data=pool"), workdir)
     return workdir
@@ -41,13 +45,51 @@ def test_lora_ranks(translator, tmp_path):
     assert figures["exact_match"] == pytest.approx(sum(figures[f"exact_match/{task}"] for task in tasks) / 4)
 
 
-@pytest.mark.parametrize("method", ["lora_plus", "pissa", "singlora", "dora", "full", "bitfit"])
-def test_other_methods(method, translator, weights, tmp_path):
-    """The other methods share lora's way through saving and resuming: here they are built, stepped and evaluated."""
+def leaves_that_move(config, workdir, base):
+    """Takes three steps from the weights `base`; returns ``{leaf: whether it moved}``.
+
+    Three, because the first has a rate of 0 in a warmup, and a LoRA's `a` has no gradient before its `b` has moved. The
+    leaves after training are those of the last checkpoint, and the frozen ones that the run holds.
+    """
+    config.steps, config.keep_last = 3, 3
+    run = build.build(config, str(workdir), base=base)
+    before = {name: np.asarray(leaf) for name, leaf in {**run.init().trainable, **run.frozen}.items()}
+    assert loop.train(run)["loss"] > 0 and smoke.steps_of(workdir) == ([1, 2, 3], [1, 2, 3], [1, 2, 3])
+    saved = trees.subtree(checkpoint.Checkpoints(f"{workdir}/checkpoints").restore()[0], "trainable")
+    assert set(saved) == set(run.leaves) and not set(saved) & set(run.frozen)
+    after = {**saved, **run.frozen}
+    assert set(after) == set(before)
+    return {name: not np.array_equal(leaf, after[name]) for name, leaf in before.items()}
+
+
+QKV = "adapter/.*attention/(query|key|value)/kernel"
+ADAPTED = {  # method: what moves, what does not
+    "lora_plus": (f"{QKV}/[ab]", "base/.*"),
+    "pissa": (f"{QKV}/[ab]", f"base/.*|{QKV}/[ab]0"),
+    "singlora": (f"{QKV}/a", "base/.*"),
+    "dora": (f"{QKV}/(a|b|magnitude)", "base/.*"),
+    "full": ("base/.*", ""),
+    "bitfit": ("base/.*/bias", "base/.*/(kernel|scale|embedding)"),
+}
+
+
+@pytest.mark.parametrize("method", ADAPTED)
+def test_other_methods_train_their_leaves_alone(method, translator, weights, tmp_path):
+    """They share lora's saving and resuming: this builds, steps and evaluates them."""
     config = smoke.small(f"lora_ranks.py:base={translator},method={method},rank=4")
     config.eval_decode, config.select, config.select_mode = False, "loss", "min"
-    figures = loop.train(build.build(config, str(tmp_path), base=weights))
-    assert figures["loss"] > 0 and smoke.steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
+    moved = leaves_that_move(config, tmp_path, weights)
+    patterns = ADAPTED[method]
+    assert moved == {name: re.fullmatch(patterns[0], name) is not None for name in moved}
+    assert all(re.fullmatch(patterns[1], name) for name in moved if not moved[name])
+    assert {name.split("/")[-1] for name in moved if name.startswith("base/")} == {
+        "bias",
+        "kernel",
+        "scale",
+        "embedding",
+    }
+    attentions, adapted = 12, [name for name in moved if name.startswith("adapter/") and moved[name]]
+    assert len(adapted) == 3 * attentions * {"singlora": 1, "dora": 3, "full": 0, "bitfit": 0}.get(method, 2)
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +107,31 @@ def test_lightweight(student, translator):
     assert found.tokenizer.fingerprint == experiment.load(str(translator)).tokenizer.fingerprint
 
 
-@pytest.mark.parametrize("method", sorted({*lightweight.METHODS} - {"distill"}))
-def test_other_ways_on(method, student, tmp_path):
+KERNEL = "(encoder|decoder)/.*/kernel"
+LIGHTER = {  # method: what moves, what does not
+    "finetune": ("base/.*", ""),
+    "lora_plus": (f"{QKV}/[ab]", "base/.*"),
+    "prune": ("base/.*", f"adapter/{KERNEL}/mask"),
+    "qat": ("base/.*", ""),
+    "qlora": (f"adapter/1_lora/{KERNEL}/[ab]", "base/.*"),
+    "svd": (f"adapter/{KERNEL}/[ab]|base/.*/(bias|scale|embedding)", ""),
+}
+
+
+def test_every_method_is_tested():
+    assert {*LIGHTER, "distill"} == {*lightweight.METHODS}
+
+
+@pytest.mark.parametrize("method", LIGHTER)
+def test_other_ways_from_a_base_train_their_leaves_alone(method, student, tmp_path):
     config = smoke.small(f"lightweight.py:base={student},method={method}")
     config.eval_decode = False
-    assert train.run(config, str(tmp_path))["loss"] > 0
-    assert smoke.steps_of(tmp_path) == ([1, 2], [1, 2], [1, 2])
+    moved = leaves_that_move(config, tmp_path, experiment.arrays_of(student, "best"))
+    patterns = LIGHTER[method]
+    assert moved == {name: re.fullmatch(patterns[0], name) is not None for name in moved}
+    assert all(re.fullmatch(patterns[1], name) for name in moved if not moved[name])
+    kernels = {name.partition("/")[2] for name in moved if name.startswith("base/") and name.endswith("/kernel")}
+    assert len(kernels) == (0 if method == "svd" else 16), "factors take the place of the 16 kernels"
 
 
 def test_quickstart(tmp_path):

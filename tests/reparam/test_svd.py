@@ -77,6 +77,6 @@ def test_what_is_refused():
     with pytest.raises(errors.ConfigError, match="reparam.rank is 0"):
         svd.SVD(rank=0)
     with pytest.raises(errors.ConfigError, match=r"rank_pattern\['x.*'\] is 0.5"):
-        svd.SVD(rank_pattern=[["x.*", 0.5]])
+        svd.SVD(rank_pattern=(("x.*", 0.5),))
     with pytest.raises(errors.ConfigError, match="rank_pattern .* matches no weight"):
-        svd.SVD(targets=".*w", rank_pattern=[["v", 2]]).init(jax.random.key(0), {"w": jnp.ones((2, 2))})
+        svd.SVD(targets=".*w", rank_pattern=(("v", 2),)).init(jax.random.key(0), {"w": jnp.ones((2, 2))})

@@ -55,20 +55,20 @@ class Pose:
         breath: of the torso's middle, forward.
     """
 
-    hip: np.ndarray = 0.0
-    knee: np.ndarray = 0.0
-    ankle: np.ndarray = 0.0
-    shoulder: np.ndarray = 0.0
-    elbow: np.ndarray = 0.0
-    lean: np.ndarray = 0.0
-    pelvis_torsion: np.ndarray = 0.0
-    pelvis_tilt: np.ndarray = 0.0
-    thorax_torsion: np.ndarray = 0.0
-    forward: np.ndarray = 0.0
-    lateral: np.ndarray = 0.0
-    turn: np.ndarray = 0.0
-    lift: np.ndarray = 0.0
-    breath: np.ndarray = 0.0
+    hip: np.ndarray | float = 0.0
+    knee: np.ndarray | float = 0.0
+    ankle: np.ndarray | float = 0.0
+    shoulder: np.ndarray | float = 0.0
+    elbow: np.ndarray | float = 0.0
+    lean: np.ndarray | float = 0.0
+    pelvis_torsion: np.ndarray | float = 0.0
+    pelvis_tilt: np.ndarray | float = 0.0
+    thorax_torsion: np.ndarray | float = 0.0
+    forward: np.ndarray | float = 0.0
+    lateral: np.ndarray | float = 0.0
+    turn: np.ndarray | float = 0.0
+    lift: np.ndarray | float = 0.0
+    breath: np.ndarray | float = 0.0
 
 
 def segments(pose, height, instants):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
+from lwt.data.batches import bucketed
 from lwt.data.images import randaugment
 from lwt.data.kinds import images
 
@@ -57,7 +58,7 @@ def test_batches_do_not_depend_on_the_processes(torchvision):
     given = images.Examples(pixels(20), np.arange(20), np.arange(20, dtype="i4"), randaugment.RandAugment(2, 9), "x")
 
     def batches(**share):
-        return images.rows.Bucketed(given, rows=6, lengths=images.LENGTHS, **share)
+        return bucketed.Bucketed(given, rows=6, lengths=images.LENGTHS, **share)
 
     whole = batches()
     next(whole)
