@@ -1,4 +1,4 @@
-"""What a user gives, one text or one image, as a batch of one of few shapes: the next one compiles nothing new."""
+"""Makes a batch of one text or image. Batches have few shapes, so that the next input compiles nothing new."""
 
 import jax
 
@@ -8,40 +8,36 @@ from lwt.data.batches import bucketed, packed, tokenized
 from lwt.data.kinds import images, labelled
 from lwt.runs import assembly
 
-LENGTHS = (32, 64, 128, 256, 512)  # tokens that a row is padded to, and the longest that the run has
+LENGTHS = (32, 64, 128, 256, 512)  # lengths of padded rows, besides the run's longest
 
 
 def lengths(longest):
-    """The lengths of rows, ascending: `LENGTHS` below that of the longest row, and that one."""
+    """The lengths of rows, ascending: the `LENGTHS` below `longest`, and `longest`."""
     return (*(length for length in LENGTHS if length < longest), longest)
 
 
-def of(opened):
-    """The inputs of a run, by the kind of its data.
-
-    Args:
-        opened: an `experiment.Experiment`.
-    """
+def of(experiment):
+    """The `Inputs` of a run, by the kind of its data."""
     kinds = {"pairs": Pairs, "labelled": Texts, "masked": Unlabelled, "images": Images}
-    return kinds[opened.config.data.kind](opened)
+    return kinds[experiment.config.data.kind](experiment)
 
 
 class Inputs:
-    """The base of the kinds: a batch has one record, and filler rows where there are more devices than one.
+    """The base class: a batch has one record, and filler rows if there are several devices.
 
     Attributes:
         data: of the run; see `assembly.make_data`.
-        fields: what the user is asked for, one or two texts, or an image.
+        fields: labels of what the user gives: one or two texts, or an image.
     """
 
     fields = ("Text",)
 
-    def __init__(self, opened):
-        self.data = assembly.make_data(opened.config, opened.workdir, make=False)
+    def __init__(self, experiment):
+        self.data = assembly.make_data(experiment.config, experiment.workdir, make=False)
         self._rows = jax.device_count()
 
     def examples(self, count):
-        """Some inputs to try, of the run's validation set, as tuples of texts; none where its data are not here."""
+        """Inputs of the validation set to try, as tuples of texts; none if the data are not on this machine."""
         try:
             found = self.data.evaluation(self.data.named("validation"), limit=count).sources
         except errors.LwtError:
@@ -49,11 +45,11 @@ class Inputs:
         return [tuple(source.split("\t", len(self.fields) - 1)) for source in found]
 
     def _check(self, tokens, most):
-        """Refuses what the model would not read, or not read to its end."""
+        """Refuses an empty text, and one that the model cannot read to its end."""
         if not tokens:
-            raise errors.DataError("There is no text yet: type some words.")
+            raise errors.DataError("The text is empty: type some words.")
         if tokens > most:
-            raise errors.DataError(f"The text has {tokens} tokens, and this model reads up to {most}: shorten it.")
+            raise errors.DataError(f"The text has {tokens} tokens, but this model reads at most {most}: shorten it.")
 
 
 class Pairs(Inputs):
@@ -64,10 +60,10 @@ class Pairs(Inputs):
 
         Args:
             given: a tuple of one text.
-            target: what the decoder reads, a text; None to decode.
+            target: a text for the decoder to read; None to decode.
 
         Raises:
-            lwt.errors.DataError: an empty text, or one that is too long.
+            lwt.errors.DataError: the text is empty or too long.
         """
         longest, source = self.data.max_length, self.data.from_texts(list(given)).source_ids
         self._check(int(source.lengths[0]), longest - 1)
@@ -79,17 +75,17 @@ class Pairs(Inputs):
 
 
 class Texts(Inputs):
-    """Texts, or pairs of texts, of a run with labels."""
+    """Texts or pairs of texts of a run with labels."""
 
-    def __init__(self, opened):
-        super().__init__(opened)
+    def __init__(self, experiment):
+        super().__init__(experiment)
         self.fields = tuple(field.capitalize() for field in self.data.fields)
 
     def batches(self, given):
         """The batch of one text or pair, in a list.
 
         Raises:
-            lwt.errors.DataError: an empty text, or one that is too long.
+            lwt.errors.DataError: a text is empty, or the record is too long.
         """
         examples = self._examples([" ".join(side.split()) for side in given])
         counts = [int(side.lengths[0]) for side in examples.sides]
@@ -101,24 +97,24 @@ class Texts(Inputs):
 
 
 class Unlabelled(Texts):
-    """Texts for a run of pre-training, which can be looked into, but gives no answers."""
+    """Texts for a pre-training run, which gives no answers but can be looked into."""
 
-    def __init__(self, opened):
-        Inputs.__init__(self, opened)
-        self._cleaner = text.Cleaner(**opened.config.data.clean)
+    def __init__(self, experiment):
+        Inputs.__init__(self, experiment)
+        self._cleaner = text.Cleaner(**experiment.config.data.clean)
 
     def _examples(self, given):
         ids = self.data.tokenizer.encode([self._cleaner.clean(side) for side in given])
         return labelled.Examples((tokenized.Ragged.of(ids),), None, self.data.max_length)
 
     def examples(self, count):
-        """None: a record is a stretch of running text."""
+        """No examples: a record is a stretch of running text."""
         del count
         return []
 
 
 class Images(Inputs):
-    """Images of a run that classifies them."""
+    """Images of a run that classifies images."""
 
     fields = ("Image",)
 
@@ -129,14 +125,14 @@ class Images(Inputs):
             given: a tuple of the path of its file.
 
         Raises:
-            lwt.errors.DataError: no image, or one that is not of the training's shape.
+            lwt.errors.DataError: there is no image, or its shape does not match the training's.
         """
         if not given[0]:
-            raise errors.DataError("There is no image yet: drop one here, or choose a file.")
+            raise errors.DataError("There is no image: drop one here or choose a file.")
         examples = self.data.from_texts(list(given)).examples
         return list(bucketed.Padded(examples, rows=self._rows, lengths=images.LENGTHS))
 
     def examples(self, count):
-        """None: the records of many sets of images are no files."""
+        """No examples: many image data sets do not store their records as files."""
         del count
         return []

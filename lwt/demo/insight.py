@@ -1,7 +1,7 @@
-"""What happens inside of a model while it reads one input: the weights of attention heads, the memories that answer.
+"""Looks into a model while it reads one input: weights of attention heads, and the memories that respond.
 
-Both come out of the ordinary code of the model, in one compiled pass. A memory is a key and a value of a feed-forward
-layer; see `lwt/inspect/ffn_memories.py`.
+One compiled pass of the model's own code records both. A memory is a key and a value of a feed-forward layer; see
+`lwt/inspect/ffn_memories.py`.
 """
 
 import dataclasses
@@ -18,17 +18,17 @@ from lwt.attention.parts import base
 from lwt.inspect import ffn_memories, memory_report
 from lwt.layers import listen
 
-WORDS = 6  # of a value
-KEYS = 12  # of a layer
+WORDS = 6  # shown per value
+KEYS = 12  # shown per layer
 
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """One attention's weights.
+    """The weights of one attention module.
 
     Attributes:
         weights: `[h t s]`; rows of softmax attention sum to 1.
-        queries, keys: what stands at the positions, texts; of an image, empty.
+        queries, keys: the tokens at the positions; empty for an image.
     """
 
     weights: np.ndarray
@@ -38,13 +38,13 @@ class Attention:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """A key that answers, at the position where it answers most.
+    """A key of a feed-forward layer, at the position where it responds most.
 
     Attributes:
-        key: its number.
-        coefficient: what its value is multiplied with there.
-        context: the text before, the token there, and the text behind it that the layer can see.
-        value: the tokens that the value by itself makes likeliest: ``(token, how many times likelier than by chance)``.
+        key: its index.
+        coefficient: the factor of its value there.
+        context: the text before the token, the token, and the text after it that the layer can see.
+        value: the tokens that the value alone makes likeliest: ``(token, how many times likelier than by chance)``.
     """
 
     key: int
@@ -55,12 +55,12 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Insight:
-    """What was found of one input.
+    """What a `Reader` found in one input.
 
     Attributes:
         attentions: ``{module: Attention}``.
         memories: ``{layer: [Memory]}``, the strongest first.
-        through: what the values are seen through, in words.
+        through: the table that maps values to tokens, in words.
     """
 
     attentions: dict
@@ -69,38 +69,38 @@ class Insight:
 
 
 class Reader:
-    """Reads inputs with a run's model.
-
-    Args:
-        opened: an `experiment.Experiment`.
+    """Reads inputs with a run's model and returns what happens inside.
 
     Attributes:
-        heads: ``{module: its heads}`` of the attentions that there are, the encoder's first.
-        layers: feed-forward layers with memories, alike.
+        heads: ``{attention: number of heads}``, the encoder's first.
+        layers: feed-forward layers with memories, the encoder's first.
     """
 
-    def __init__(self, opened):
-        self._model, self._task, self._tokenizer = opened.model, opened.task, opened.tokenizer
-        self._names = _memory_layers(opened)
+    def __init__(self, experiment):
+        self._model, self._task, self._tokenizer = experiment.model, experiment.task, experiment.tokenizer
+        self._names = _memory_layers(experiment)
         self._pass = jax.jit(self._apply)
-        weights, coefficients = jax.eval_shape(self._apply, opened.weights, opened.model.example())
+        weights, coefficients = jax.eval_shape(self._apply, experiment.weights, experiment.model.example())
         self.heads = {name: weights[name].shape[1] for name in sorted(weights, key=_place)}
         self.layers = tuple(name.removesuffix("/kernel") for name in self._names if name in coefficients)
 
-    def __call__(self, run, batch):
-        """An `Insight`.
+    def __call__(self, experiment, batch):
+        """Reads the first row of a batch.
 
         Args:
-            run: the run that was opened, or one `with_weights`.
-            batch: of numpy arrays, its first row the input, from `inputs`.
+            experiment: the run of the constructor, or the same `with_weights`.
+            batch: from `inputs`, of numpy arrays.
+
+        Returns:
+            An `Insight`.
         """
-        weights, coefficients = jax.device_get(self._pass(run.weights, batch))
+        weights, coefficients = jax.device_get(self._pass(experiment.weights, batch))
         attentions = {name: self._attention(name, weights[name][0], batch) for name in self.heads}
-        table, through = ffn_memories.output_table(run) if self.layers else (None, "")
+        table, through = ffn_memories.output_table(experiment) if self.layers else (None, "")
         memories = {}
         for layer in self.layers:
             name = f"{layer}/kernel"
-            values = ffn_memories.value_rows(run.weights, name)
+            values = ffn_memories.value_rows(experiment.weights, name)
             memories[layer] = self._memories(values, table, name, coefficients[name][0], batch)
         return Insight(attentions, memories, through)
 
@@ -118,11 +118,11 @@ class Reader:
         if self._tokenizer is None:
             return Attention(weights, (), ())
         queries, keys = (self._tokens(f"{name}/{part}/kernel", batch, part) for part in ("query", "key"))
-        queries = queries[: weights.shape[1]]  # fewer, where one position alone is read on
+        queries = queries[: weights.shape[1]]  # fewer where later layers read only one position
         return Attention(weights[:, : len(queries), : len(keys)], queries, keys)
 
     def _tokens(self, name, batch, part):
-        """What stands at the positions of the side that a weight reads. A decoder's query is the token it writes."""
+        """The tokens at the positions that a weight reads. A decoder's query is the token that it writes."""
         ids, segments = listen.side(name, batch)
         ids = "targets" if ids == "inputs" and part == "query" else ids
         real = batch[ids][0][batch[segments][0] > 0]
@@ -132,7 +132,8 @@ class Reader:
         """The keys of a layer with the largest coefficients `[t f]` at the positions of the input.
 
         Args:
-            values: `[f d]`; table: `[v d]`, what they are seen through.
+            values: `[f d]`.
+            table: `[v d]`, maps values to tokens.
             name: of the layer's kernel.
         """
         side, segments = listen.side(name, batch)
@@ -153,25 +154,25 @@ class Reader:
         return before, memory_report.piece(self._tokenizer, ids[place]), after
 
     def _words(self, values, table):
-        """The likeliest tokens of some values, and how much likelier than by chance: a list for each."""
+        """The likeliest tokens of each value, and how much likelier than by chance: a list per value."""
         tokens, shares, _ = ffn_memories.value_tokens(values, table, np.zeros(len(values), int), count=WORDS)
         name_of = functools.partial(memory_report.piece, self._tokenizer)
         times = shares * len(table)
         return [[(name_of(int(i)), float(x)) for i, x in zip(*row, strict=True)] for row in zip(tokens, times)]
 
 
-def _memory_layers(opened):
-    """The kernels that hold the values of a run on texts; none where the model has no such layers."""
-    if opened.tokenizer is None:
+def _memory_layers(experiment):
+    """The kernels that hold a run's values; none for images and for models without such layers."""
+    if experiment.tokenizer is None:
         return []
     try:
-        return ffn_memories.layers(opened.weights)
+        return ffn_memories.layers(experiment.weights)
     except errors.ConfigError:
         return []
 
 
 def _place(name):
-    """The place of an attention in the model: for sorting."""
+    """The sort key of an attention: its place in the model."""
     return name.startswith("decoder"), [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]
 
 
@@ -189,10 +190,10 @@ def attention_weights(found):
 
 
 def _weights(mix, q, cache, mask, *, dtype):
-    """How much of every position `[b h t s]` an attention mixes into its output: what it makes of unit vectors.
+    """How much of every position an attention mixes into its output, `[b h t s]`: its output for unit vectors.
 
-    They take the place of the values, as many at a time as these are wide, so that this holds for every attention that
-    mixes values by what queries and keys say alone: with its sparse pattern, its landmarks, or its normalisation.
+    Unit vectors replace the values, as many at a time as the values are wide. This holds for every attention whose
+    mixture depends on queries and keys alone, with its sparse pattern, its landmarks, or its normalisation.
     """
     values = cache.get("value", cache["key"])  # no values: see `lwt/attention/efficient.py`
     s, k = values.shape[2:]
@@ -205,11 +206,11 @@ def _weights(mix, q, cache, mask, *, dtype):
 
 
 def _whole(found, rows):
-    """Those attentions that see an input as one row of the batch, and not cut into several."""
+    """The attentions that read an input as one row of the batch, not cut into several."""
     return {name: weights for name, weights in found.items() if len(weights) == len(rows)}
 
 
 def _is_map(weights):
-    """Whether the keys are those of a square map, with or without a class token ahead, and so the queries, or one."""
+    """Whether the keys form a square map, with or without a class token, and the queries do too or are just one."""
     t, s = weights.shape[2:]
     return t in (1, s) and math.isqrt(s) ** 2 in (s, s - 1)

@@ -1,4 +1,4 @@
-"""The page: what is asked on the left, the answer on the right, and below what happened inside of the model."""
+"""The page: the input on the left, the answer on the right, and below what happened inside the model."""
 
 import html
 
@@ -10,7 +10,7 @@ from lwt.demo import pictures, session
 ALL = "all heads"
 DECODING = {"greedy": 1, f"beam search, {session.BEAMS} beams": session.BEAMS}
 DO = {"translation": "Translate", "class": "Classify", "number": "Rate", "": "Look inside"}
-CLASSES = 8  # that are shown
+CLASSES = 8  # shown
 EXAMPLES = 4
 CSS = """\
 #about h1 { margin: 0; font-size: 1.5em; }
@@ -30,26 +30,27 @@ table.memories td:nth-child(2) { min-width: 6em; }
 .memories small { opacity: .55; }
 """
 ABOUT_ATTENTION = {
-    False: "Rows: the tokens that look, in a decoder those being written. Columns: what they look at. Darker is more.",
-    True: "Where the class token looks, or without one all patches in the mean. Brighter is more.",
+    False: "Rows: the tokens that attend (in a decoder, the tokens being written). Columns: the tokens they attend to. "
+    "Darker is more.",
+    True: "Where the class token attends, or without one the mean over all patches. Brighter is more.",
 }
 ABOUT_MEMORIES = (
-    "A feed-forward layer as memories: a key answers to what stands at a position (marked), and its value is added "
-    "there. What a value says are the tokens that it makes likeliest by itself: how many times likelier than chance."
+    "A feed-forward layer as memories: a key responds to the text at a position (marked) and adds its value there. "
+    "The tokens that a value alone makes likeliest are shown with how many times likelier than chance they become."
 )
 
 
 class Page:
-    """The components of the page of a `session.Session`, and what happens when they are used.
+    """The page of a `session.Session`: its components and their events.
 
     Attributes:
-        blocks: of Gradio, to be launched.
+        blocks: of Gradio, to launch.
     """
 
-    def __init__(self, opened):
-        self._session = opened
-        self._images = opened.inputs.fields == ("Image",)
-        name = opened.opened.workdir.rstrip("/").rpartition("/")[2]
+    def __init__(self, served):
+        self._session = served
+        self._images = served.inputs.fields == ("Image",)
+        name = served.experiment.workdir.rstrip("/").rpartition("/")[2]
         with gradio.Blocks(title=f"lwt: {name}", analytics_enabled=False) as self.blocks:
             gradio.HTML(self._about(name), elem_id="about")
             with gradio.Row():
@@ -57,14 +58,14 @@ class Page:
                     self._ask()
                 with gradio.Column():
                     self._reply()
-            with gradio.Tabs(visible=bool(opened.heads or opened.layers)):
+            with gradio.Tabs(visible=bool(served.heads or served.layers)):
                 self._attention_tab()
                 self._memory_tab()
             self._seen = gradio.State(None)
             self._connect()
 
     def run(self, *values):
-        """What the button does: the answer first, then what there is to see; or a message."""
+        """Handles the button: yields the answer first, then what happened inside; or an error message."""
         count = len(self._given)
         given, (adapter, decoding, name, head, layer) = values[:count], values[count:]
         answer = None
@@ -84,13 +85,13 @@ class Page:
             yield {self._message: message, self._answer: None, self._seen: None, self._plot: None, self._table: ""}
 
     def draw(self, seen, name, head):
-        """The picture of an attention, of one head or all; None if nothing was seen yet."""
+        """The picture of an attention, of one head or all; None before the first run."""
         if not seen or not self._session.heads:
             return None
         found, given = seen
         head = None if head == ALL else int(head)
         if self._images:
-            return pictures.attention_to_image(found.attentions[name], given[0], head)
+            return pictures.attention_to_image(found.attentions[name], given[0], head=head)
         return pictures.attention(found.attentions[name], head)
 
     def tell(self, seen, layer):
@@ -98,12 +99,12 @@ class Page:
         return pictures.memories(seen[0].memories[layer], seen[0].through) if seen and self._session.layers else ""
 
     def _about(self, name):
-        opened = self._session.opened
-        facts = f"{opened.config.model.name}, {trees.count(opened.weights):,} weights, step {opened.step:,}"
+        experiment = self._session.experiment
+        facts = f"{experiment.config.model.name}, {trees.count(experiment.weights):,} weights, step {experiment.step:,}"
         return f"<h1>{html.escape(name)}</h1><p>{html.escape(facts)}</p>"
 
     def _ask(self):
-        """The inputs, and how to answer."""
+        """Lays out the inputs and the choices of adapter and decoding."""
         fields, names = self._session.inputs.fields, self._session.names
         if self._images:
             self._given = [gradio.Image(type="filepath", image_mode=None, label=fields[0], height=260)]
@@ -153,7 +154,7 @@ class Page:
         found = [self._message, self._answer, self._seen, self._plot, self._table]
         events = [self._button.click, self._adapter.input, self._decoding.input]
         events += [] if self._images else [box.submit for box in self._given]
-        last = {"trigger_mode": "always_last"}  # what is clicked while the page is busy is not lost
+        last = {"trigger_mode": "always_last"}  # clicks while the page is busy are not lost
         gradio.on(events, self.run, asked, found, show_progress="minimal", **last)
         chosen = [self._seen, self._name, self._head]
         self._name.input(self._renew_heads, [self._seen, self._name], [self._head, self._plot], **last)
@@ -170,19 +171,19 @@ class Page:
         return f"{answer:.4g}" if self._session.kind == "number" else answer
 
 
-def launch(opened, *, host, port):
-    """Serves the page of a session; returns its address, while threads go on.
+def launch(served, *, host, port):
+    """Serves the page of a session in background threads; returns its address.
 
     Raises:
-        lwt.errors.ConfigError: nothing can be served there.
+        lwt.errors.ConfigError: the page cannot be served at this host and port.
     """
-    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # nothing is fetched
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # no downloads
     try:
-        _, address, _ = Page(opened).blocks.launch(
+        _, address, _ = Page(served).blocks.launch(
             server_name=host, server_port=port, share=False, quiet=True, prevent_thread_lock=True, css=CSS,
             theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,
             enable_monitoring=False, ssr_mode=False,
         )  # fmt: skip
     except OSError as error:
-        raise errors.ConfigError(f"--host={host} --port={port}: nothing can be served there: {error}") from error
+        raise errors.ConfigError(f"--host={host} --port={port}: cannot serve the page there: {error}") from error
     return address

@@ -1,4 +1,4 @@
-"""What was seen inside of a model, as figures and tables: attention to tokens and to images, memories."""
+"""Draws what happened inside a model: figures of attention to tokens and images, tables of memories."""
 
 import html
 import math
@@ -11,27 +11,28 @@ from matplotlib import figure as figures
 from lwt.report import plots
 
 ACROSS = 4  # heads side by side
-NAMED = 28  # tokens whose names fit beside a small picture
-COUNTED = 20  # tokens up to which weights are written into a large one
+NAMED = 28  # most tokens whose names fit beside a small picture
+COUNTED = 20  # most tokens for which a large picture shows the weights as numbers
 COLORS = "Blues"
-BLACK, SHADE = colors.ListedColormap(["black"]), 0.85  # over what of an image is not looked at
-BLANK = "␣"  # a token of white space alone
+BLACK, SHADE = colors.ListedColormap(["black"]), 0.85  # covers the parts of an image without attention
+BLANK = "␣"  # shown for a token of white space
 
 
 def attention(found, head=None):
-    """A heatmap of one head, or one for each: a `matplotlib.figure.Figure`.
+    """Draws a heatmap of one head, or one per head: a `matplotlib.figure.Figure`.
 
     Args:
         found: an `insight.Attention` of tokens.
-        head: its number; None for all.
+        head: its index; None for all.
     """
     heads = range(len(found.weights)) if head is None else [head]
     queries, keys = ([token or BLANK for token in side] for side in (found.queries, found.keys))
     if len(heads) == 1:
         size = 1.8 + 0.27 * max(len(keys), 8), 1.5 + 0.25 * max(len(queries), 3)
         written = max(len(queries), len(keys)) <= COUNTED
-        draw = lambda axes, i: _heatmap(axes, found.weights[i], queries, keys, written=written)  # noqa: E731
-        return _grid(heads, size, draw, across=1)
+        return _grid(
+            heads, size, lambda axes, i: _heatmap(axes, found.weights[i], queries, keys, written=written), across=1
+        )
     named = max(len(queries), len(keys)) <= NAMED
     each = 0.9 + 0.13 * max(len(keys), 12), 0.9 + 0.13 * max(len(queries), 4)
     across = min(ACROSS, len(heads))
@@ -40,19 +41,21 @@ def attention(found, head=None):
     return _grid(heads, size, lambda axes, i: _heatmap(axes, found.weights[i], *labels, size=6.5), across=across)
 
 
-def attention_to_image(found, path, head=None):
-    """An image, the darker the less one head looks there, or each: the class token, or else all positions in the mean.
+def attention_to_image(found, path, *, head=None):
+    """Draws the image once per head, darker where the head attends less.
+
+    It shows the attention of the class token, or without one the mean over all positions.
 
     Args:
         found: an `insight.Attention` of an image.
         path: of the image's file.
-        head: its number; None for all.
+        head: its index; None for all.
     """
-    import PIL.Image  # imported here: texts need none
+    import PIL.Image  # imported here: texts do not need it
     import PIL.ImageOps
 
-    with PIL.Image.open(path) as opened:
-        image = opened.convert("RGB")
+    with PIL.Image.open(path) as file:
+        image = file.convert("RGB")
     image = PIL.ImageOps.fit(image, (min(image.size),) * 2)
     side = math.isqrt(found.weights.shape[-1])
     has_token = side**2 < found.weights.shape[-1]
@@ -73,18 +76,18 @@ def attention_to_image(found, path, head=None):
 
 
 def memories(found, through):
-    """A table of the keys that answered, as HTML with all text escaped.
+    """An HTML table of the keys that responded, with all text escaped.
 
     Args:
         found: list of `insight.Memory`, the strongest first.
-        through: what the values were seen through.
+        through: the table that maps values to tokens, in words.
     """
     if not found:
-        return "<p>No key of this layer answers to this text.</p>"
+        return "<p>No key of this layer responds to this text.</p>"
     largest = found[0].coefficient
     rows = "\n".join(_memory(memory, memory.coefficient / largest) for memory in found)
     head = "".join(
-        f"<th>{name}</th>" for name in ("key", "answers", "most at", f"its value says, through the {through}")
+        f"<th>{name}</th>" for name in ("key", "response", "most at", f"tokens of its value, through the {through}")
     )
     return f'<table class="memories">\n<tr>{head}</tr>\n{rows}\n</table>'
 
@@ -101,7 +104,7 @@ def _memory(memory, share):
 
 
 def _grid(heads, size, draw, *, across):
-    """A figure of a picture for each head, drawn by ``draw(axes, head)``."""
+    """A figure with one picture per head, drawn by ``draw(axes, head)``."""
     with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
         drawn = figures.Figure(figsize=size, layout="constrained")
         places = drawn.subplots(-(-len(heads) // across), across, squeeze=False, sharex=True, sharey=True)
@@ -114,7 +117,12 @@ def _grid(heads, size, draw, *, across):
 
 
 def _heatmap(axes, weights, queries, keys, *, size=9, written=False):
-    """Weights `[t s]` as an image; names of tokens on the axes, or None; the larger weights in figures if `written`."""
+    """Draws weights `[t s]` as an image.
+
+    Args:
+        queries, keys: names of the tokens for the axes, or None.
+        written: whether the larger weights are shown as numbers.
+    """
     most = max(float(np.max(weights)), 1e-9)
     axes.imshow(weights, cmap=COLORS, vmin=0, vmax=most, aspect="auto")
     for t, s in np.argwhere(weights >= 0.1) if written else ():

@@ -1,4 +1,4 @@
-"""A run, and adapters on it, to be asked about one input after another. The page is one use of it."""
+"""A run and adapters on it, which answer one input after another. The page is one use of it."""
 
 import dataclasses
 import pathlib
@@ -18,66 +18,69 @@ BEAMS = 4  # of beam search
 
 
 class Session:
-    """An opened run and its adapters: `answer`, and `look` inside.
+    """A run and its adapters: `answer` an input, or `look` inside.
 
-    Switching changes arrays only. Adapters are merged into their base when they are opened, so that all of them run the
+    Switching adapters changes arrays only. They are merged into their base at the start, so that all of them run the
     same compiled programs, whatever their kind and rank.
 
     Args:
-        workdir: of a run, or a bundle.
+        workdir: of a run or bundle.
         checkpoint: "best", "last" or a step.
-        given: ``{name: folder}`` of adapters: workdirs of runs that trained one on this base, or their ``adapter``.
+        adapters: ``{name: folder}``; a folder is the workdir of a run that trained an adapter on this base, or its
+            ``adapter``.
 
     Attributes:
-        opened: the run, an `experiment.Experiment`.
-        inputs: what the run reads, from `inputs.of`.
+        experiment: the run.
+        inputs: makes its batches, from `inputs.of`.
         names: `BASE` and the adapters.
-        kind: of an answer: "translation", "class", "number", or "" for a run of pre-training.
+        kind: of an answer: "translation", "class", "number", or "" for a pre-training run.
 
     Raises:
-        lwt.errors.CheckpointError: there is no run, or no adapter, or one that was trained on another base.
-        lwt.errors.ConfigError: an adapter may not be called that.
+        lwt.errors.CheckpointError: there is no run or no adapter, or the adapter was trained on another base.
+        lwt.errors.ConfigError: the name of an adapter is reserved.
     """
 
-    def __init__(self, workdir, *, checkpoint="best", given=None):
-        self.opened = experiment.load(workdir, checkpoint=checkpoint)
-        self.inputs = inputs.of(self.opened)
+    def __init__(self, workdir, *, checkpoint="best", adapters=None):
+        self.experiment = experiment.load(workdir, checkpoint=checkpoint)
+        self.inputs = inputs.of(self.experiment)
         self._mesh = devices.make_mesh({"data": -1})
-        self._runs = {BASE: self._placed(self.opened.weights, BASE)}
-        if given:
-            dense = linear.merge(self.opened.weights)
-            for name, folder in given.items():
+        self._runs = {BASE: self._placed(self.experiment.weights, BASE)}
+        if adapters:
+            dense = linear.merge(self.experiment.weights)
+            for name, folder in adapters.items():
                 if name == BASE or not name:
-                    raise errors.ConfigError(f"--adapter={name}={folder}: give it another name than {name!r}")
+                    raise errors.ConfigError(
+                        f"--adapter={name}={folder}: the name {name!r} is reserved; choose another"
+                    )
                 self._runs[name] = self._placed(_merged(dense, folder), name)
         self.names = tuple(self._runs)
-        self._reader = insight.Reader(self.opened)
+        self._reader = insight.Reader(self.experiment)
         self._evaluators = {}
 
     @property
     def kind(self):
-        """See the class."""
-        if hasattr(self.opened.task, "generate"):
+        """The kind of an answer; see the class."""
+        if hasattr(self.experiment.task, "generate"):
             return "translation"
-        if not hasattr(self.opened.task, "predict"):
+        if not hasattr(self.experiment.task, "predict"):
             return ""
-        return "class" if self.opened.labels else "number"
+        return "class" if self.experiment.labels else "number"
 
     @property
     def heads(self):
-        """``{attention: its heads}`` of the attentions that can be looked at."""
+        """``{attention: number of heads}`` of the attentions that `look` shows."""
         return self._reader.heads
 
     @property
     def layers(self):
-        """The feed-forward layers whose memories can be looked at."""
+        """The feed-forward layers whose memories `look` shows."""
         return self._reader.layers
 
     def answer(self, given, *, adapter=BASE, beams=1):
-        """What the model makes of an input.
+        """The model's answer to an input.
 
         Args:
-            given: a tuple of texts, or of the path of an image: as many as ``inputs.fields``.
+            given: a tuple of texts or of the path of an image, one per field of ``inputs.fields``.
             adapter: one of `names`.
             beams: of a translation; 1 is greedy.
 
@@ -85,12 +88,12 @@ class Session:
             A translation; ``{class: probability}``; or a number.
 
         Raises:
-            lwt.errors.DataError: nothing is given, or too much, or no image.
-            lwt.errors.ConfigError: a run of pre-training gives no answers.
+            lwt.errors.DataError: the input is empty, too long, or not an image.
+            lwt.errors.ConfigError: a pre-training run gives no answers.
         """
         if not self.kind:
             raise errors.ConfigError(
-                f"{self.opened.workdir}: task.name={self.opened.config.task.name!r} has no answers"
+                f"{self.experiment.workdir}: task.name={self.experiment.config.task.name!r} gives no answers"
             )
         batches, weights = self.inputs.batches(given), self._runs[adapter].weights
         if self.kind == "translation":
@@ -102,34 +105,36 @@ class Session:
         (output,) = self._evaluator(1).predictions(weights, batches, count=1)
         if self.kind == "number":
             return float(np.squeeze(output))
-        return dict(zip(self.opened.labels, special.softmax(output).tolist(), strict=True))
+        return dict(zip(self.experiment.labels, special.softmax(output).tolist(), strict=True))
 
     def look(self, given, *, adapter=BASE, answer=None):
-        """An `insight.Insight` of an input; of a translation, with what was answered as the target.
+        """Looks into the model while it reads an input; returns an `insight.Insight`.
 
-        Args: see `answer`; its result.
+        Args:
+            given, adapter: see `answer`.
+            answer: the result of `answer`; the decoder of a translator reads it.
         """
         more = (answer or "",) if self.kind == "translation" else ()
         (batch,) = self.inputs.batches(given, *more)
         return self._reader(self._runs[adapter], batch)
 
     def _evaluator(self, beams):
-        """The evaluator that decodes with so many beams, and whatever else the task has."""
+        """The evaluator of the task with this number of beams."""
         if beams not in self._evaluators:
-            task = self.opened.task
+            task = self.experiment.task
             if self.kind == "translation":
                 task = dataclasses.replace(task, beams=beams, temperature=0.0)
-            self._evaluators[beams] = evaluation.Evaluator(task, self.opened.model, self._mesh)
+            self._evaluators[beams] = evaluation.Evaluator(task, self.experiment.model, self._mesh)
         return self._evaluators[beams]
 
     def _placed(self, weights, name):
         """The run with these weights, on all devices."""
         placed = devices.put(weights, devices.replicated(self._mesh))
-        return self.opened.with_weights(placed, name=name, step=self.opened.step)
+        return self.experiment.with_weights(placed, name=name, step=self.experiment.step)
 
 
 def _merged(base, folder):
-    """The weights of a base with the adapter in a folder."""
+    """The weights of a base with the adapter in a folder merged in."""
     beside = pathlib.Path(folder, "adapter")
     found = adapters.load(beside if beside.is_dir() else folder, base_fingerprint=adapters.fingerprint(base))
     return adapters.merge(base, found.expand(base))

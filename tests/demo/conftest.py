@@ -1,4 +1,4 @@
-"""A translator and a classifier that were never trained, and adapters on the latter."""
+"""An untrained translator and classifier, and adapters on the classifier."""
 
 import json
 
@@ -23,17 +23,17 @@ def _compiled_once(compiled_once):
 
 @pytest.fixture(scope="session")
 def translator(tiny, untrained, tmp_path_factory):
-    """The opened bundle of a run on arithmetic's prompts, which seldom comes to an end."""
+    """The bundle of a run on arithmetic prompts, which rarely produces eos."""
     folder = tmp_path_factory.mktemp("translator")
-    opened = untrained(tiny(), folder / "run")
-    table = opened.weights["embed/embedding"].at[tokenizer.EOS].set(0)
-    bundle.write(opened.with_weights(opened.weights | {"embed/embedding": table}, name="", step=0), folder / "bundle")
+    run = untrained(tiny(), folder / "run")
+    table = run.weights["embed/embedding"].at[tokenizer.EOS].set(0)
+    bundle.write(run.with_weights(run.weights | {"embed/embedding": table}, name="", step=0), folder / "bundle")
     return experiment.load(str(folder / "bundle"))
 
 
 @pytest.fixture(scope="session")
 def classifier(untrained, tmp_path_factory):
-    """An opened BERT of two classes, whose rows have up to 48 tokens."""
+    """A BERT of two classes, whose rows have up to 48 tokens."""
     folder = tmp_path_factory.mktemp("labelled")
     rows = [
         {"text": f"the {w} year {i} was {w}er", "label": "even" if i % 2 else "odd"} for i, w in enumerate(WORDS * 9)
@@ -46,10 +46,10 @@ def classifier(untrained, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def adapter():
-    """``adapter(opened, folder, **reparam) -> folder`` of an adapter that changes a lot, as a run leaves it."""
+    """``adapter(run, folder, **reparam) -> folder`` writes an adapter with large changes, as a run does."""
 
-    def adapter(opened, folder, **section):
-        base, reparam = linear.merge(opened.weights), compose.build(section)
+    def adapter(run, folder, **section):
+        base, reparam = linear.merge(run.weights), compose.build(section)
         generator = np.random.default_rng(1)
         leaves = {
             name: leaf + generator.normal(0, 0.3, leaf.shape).astype(leaf.dtype)
@@ -64,7 +64,7 @@ def adapter():
 
 @pytest.fixture(scope="session")
 def adapted(classifier, adapter, tmp_path_factory):
-    """``{name: workdir}`` of two adapters on the classifier, of unlike kinds and ranks."""
+    """``{name: workdir}`` of two adapters on the classifier, of different kinds and ranks."""
     folder = tmp_path_factory.mktemp("adapters")
     return {
         "lora": str(adapter(classifier, folder / "lora", name="lora", rank=2)),

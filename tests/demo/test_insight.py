@@ -1,4 +1,4 @@
-"""What is seen inside of a model is what its own code mixes and multiplies."""
+"""Insights equal what the model's own code mixes and multiplies."""
 
 import functools
 import types
@@ -13,7 +13,7 @@ from scipy import special
 
 from lwt import registry, trees
 from lwt.attention.parts import masks
-from lwt.demo import inputs, insight, pictures, session
+from lwt.demo import insight, pictures, session
 from lwt.inspect import ffn_memories, memory_triggers
 from lwt.layers import listen
 from lwt.models import embedder, vit
@@ -29,7 +29,6 @@ ATTENTIONS = [(name, {}) for name in CLASSES] + [
     ("linear", {"features": "random", "count": 6}),
     ("nystrom", {"landmarks": 2, "kernel_size": 3}),
 ]
-TEXT = ("the cold year was bolder",)
 
 
 def weights_of(model):
@@ -37,7 +36,7 @@ def weights_of(model):
 
 
 @pytest.mark.parametrize(("name", "settings"), ATTENTIONS)
-def test_weights_are_what_an_attention_mixes_with(name, settings):
+def test_weights_equal_what_an_attention_mixes_with(name, settings):
     attention = CLASSES[name](width=16, heads=4, **settings)
     x, mask = jax.random.normal(jax.random.key(0), (1, 7, 16)), masks.Mask(jnp.array([[1] * 5 + [0] * 2]))
 
@@ -60,16 +59,15 @@ def test_weights_are_what_an_attention_mixes_with(name, settings):
     np.testing.assert_allclose(weights[:, :, :5, 5:], 0, atol=1e-6)
 
 
-def test_a_translation_is_seen_from_both_sides(translator):
-    opened = session.Session(translator.workdir)
+def test_attentions_of_a_translation(translator):
+    served = session.Session(translator.workdir)
     source, target = "sort ascending: 8 13 2 5", "2 5 8 13"
-    found = opened.look((source,), answer=target)
-    encode = lambda text: translator.tokenizer.encode([text])[0]  # noqa: E731
+    found = served.look((source,), answer=target)
     side, seen = "encoder/layer_0/self_attention", "decoder/layer_0/cross_attention"
     own = "decoder/layer_0/self_attention"
-    assert list(found.attentions) == [side, seen, own] and opened.heads[side] == 2
+    assert list(found.attentions) == [side, seen, own] and served.heads[side] == 2
     sizes = {name: a.weights.shape[1:] for name, a in found.attentions.items()}
-    m, n = len(encode(source)) + 1, len(encode(target)) + 1
+    m, n = (len(ids) + 1 for ids in translator.tokenizer.encode([source, target]))
     assert sizes == {side: (m, m), seen: (n, m), own: (n, n)}
     for attention in found.attentions.values():
         assert (len(attention.queries), len(attention.keys)) == attention.weights.shape[1:]
@@ -80,10 +78,10 @@ def test_a_translation_is_seen_from_both_sides(translator):
 
 
 def test_memories_are_the_strongest_triggers(translator):
-    opened = session.Session(translator.workdir)
+    served = session.Session(translator.workdir)
     given = ("sort ascending: 8 13 2 5",)
-    found = opened.look(given, answer="2 5 8")
-    (batch,) = opened.inputs.batches(given, "2 5 8")
+    found = served.look(given, answer="2 5 8")
+    (batch,) = served.inputs.batches(given, "2 5 8")
     names = ffn_memories.layers(translator.weights)
     triggers = memory_triggers.strongest(translator.model, translator.weights, [batch], names, top=1)
     table = np.asarray(translator.weights["embed/embedding"])[: translator.tokenizer.pieces]
@@ -102,25 +100,22 @@ def test_memories_are_the_strongest_triggers(translator):
 
 def test_a_model_without_heads_or_memories_has_none():
     model = embedder.Embedder(vocabulary=32, width=8, reduced=4)
-    opened = types.SimpleNamespace(model=model, weights=weights_of(model), task=None)
-    opened.tokenizer = types.SimpleNamespace(pieces=32, first=5)
-    reader = insight.Reader(opened)
+    experiment = types.SimpleNamespace(model=model, weights=weights_of(model), task=None)
+    experiment.tokenizer = types.SimpleNamespace(pieces=32, first=5)
+    reader = insight.Reader(experiment)
     assert (reader.heads, reader.layers) == ({}, ())
 
 
 @pytest.mark.parametrize("pool", ["token", "mean"])
 def test_an_image(pool, tmp_path):
     model = vit.ViT(image_size=8, patch=2, width=16, heads=2, hidden=8, layers=1, pool=pool, outputs=3)
-    weights, task = (
-        weights_of(model),
-        classify_images.ClassifyImages(mean=(0.5,), std=(0.5,)),
-    )
-    opened = types.SimpleNamespace(model=model, weights=weights, task=task, tokenizer=None)
-    reader = insight.Reader(opened)
+    weights, task = weights_of(model), classify_images.ClassifyImages(mean=(0.5,), std=(0.5,))
+    experiment = types.SimpleNamespace(model=model, weights=weights, task=task, tokenizer=None)
+    reader = insight.Reader(experiment)
     image = np.random.default_rng(0).integers(0, 256, (1, 8, 8, 3), dtype=np.uint8)
-    found = reader(opened, {"image": image, "weight": np.ones(1), "example": np.zeros(1, int)})
+    found = reader(experiment, {"image": image, "weight": np.ones(1), "example": np.zeros(1, int)})
     (attention,) = found.attentions.values()
-    queries, keys = (1, 17) if pool == "token" else (16, 16)  # the last block works for the class token alone
+    queries, keys = (1, 17) if pool == "token" else (16, 16)  # the last block computes the class token alone
     assert reader.heads == {"block_0/attention": 2} and attention.weights.shape == (2, queries, keys)
     x = model.bind({"params": trees.unflatten(weights)}).embed(jnp.asarray(image / 127.5 - 1, jnp.float32))
     block = {name: np.asarray(w) for name, w in trees.subtree(weights, "block_0").items()}
@@ -133,27 +128,3 @@ def test_an_image(pool, tmp_path):
     drawn = pictures.attention_to_image(attention, path)
     shown = attention.weights[1, 0, 1:] if pool == "token" else attention.weights[1].mean(0)
     np.testing.assert_allclose(drawn.axes[1].images[1].get_array(), shown.reshape(4, 4))
-
-
-def test_lengths():
-    assert (
-        inputs.lengths(256) == (32, 64, 128, 256) and inputs.lengths(65) == (32, 64, 65) and inputs.lengths(16) == (16,)
-    )
-
-
-def test_pictures_of_tokens(classifier):
-    found = session.Session(classifier.workdir).look(TEXT)
-    attention = next(iter(found.attentions.values()))
-    drawn = pictures.attention(attention)
-    assert [axes.get_title("left") for axes in drawn.axes] == ["head 0", "head 1"]
-    (axes,) = pictures.attention(attention, 1).axes
-    np.testing.assert_array_equal(axes.images[0].get_array(), attention.weights[1])
-    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["[CLS]", "the"]
-
-
-def test_the_table_escapes_what_it_shows():
-    memory = insight.Memory(3, 1.5, ("a <b>", "&", ""), [("<i>", 2.5), ("", 1.1)])
-    table = pictures.memories([memory], "output embedding")
-    assert "<i>" not in table and "<b>" not in table
-    assert "a &lt;b&gt; <mark>&amp;</mark>" in table and "&lt;i&gt; <small>2.5</small>" in table and "␣" in table
-    assert "No key" in pictures.memories([], "output embedding")

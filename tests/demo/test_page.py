@@ -1,4 +1,4 @@
-"""The page as a user has it: the program in a process of its own, and Chromium."""
+"""The page as a user sees it: the program in its own process, opened in Chromium."""
 
 import os
 import pathlib
@@ -14,13 +14,13 @@ import pytest
 from lwt.demo import page, pictures, session
 
 ROOT = pathlib.Path(__file__).parents[2]
-SECONDS = 90  # until a program is compiled, on a busy machine
+SECONDS = 90  # for compilation on a busy machine
 TEXT = "the cold year was bolder"
 
 
 @pytest.fixture(scope="module")
 def start(cache):
-    """``start(*arguments) -> Popen`` of the program."""
+    """``start(*arguments) -> Popen`` starts the program."""
     started = []
 
     def start(*arguments):
@@ -44,7 +44,7 @@ def start(cache):
 
 @pytest.fixture
 def browser():
-    """Headless Chromium: the one on the path."""
+    """The headless Chromium on the path."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no chromium on the path")
@@ -63,12 +63,12 @@ def free_port():
 
 
 def address_of(process):
-    """What the program says that is to be opened."""
+    """The address that the program prints."""
     lines = []
     for line in process.stdout:
         lines.append(line)
         if found := re.match(r"open (http\S+)", line):
-            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that it never has to wait
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that the program never blocks
             return found[1]
     raise AssertionError("".join(lines))
 
@@ -76,7 +76,7 @@ def address_of(process):
 def test_in_a_browser(browser, start, classifier, adapted):
     given = [f"--adapter={name}={folder}" for name, folder in adapted.items()]
     address = address_of(start(f"--workdir={classifier.workdir}", f"--port={free_port()}", *given))
-    wanted = session.Session(classifier.workdir, given=adapted)
+    wanted = session.Session(classifier.workdir, adapters=adapted)
     tab = browser.new_page()
     tab.set_default_timeout(SECONDS * 1000)
     asked = []
@@ -84,7 +84,7 @@ def test_in_a_browser(browser, start, classifier, adapted):
     tab.goto(address)
 
     tab.click("#run")
-    assert "no text yet" in tab.text_content("[role=alert]")
+    assert "text is empty" in tab.text_content("[role=alert]")
     tab.fill("#given-0 textarea", TEXT)
     for name in wanted.names:
         if name == "base":
@@ -106,30 +106,30 @@ def test_in_a_browser(browser, start, classifier, adapted):
     rows.nth(1).wait_for()
     strongest = wanted.look((TEXT,), adapter="dora").memories[wanted.layers[-1]][0]
     assert f"{strongest.key}{strongest.coefficient:.2f}" in rows.nth(1).text_content()
-    assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # nothing from other machines
+    assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # no requests to other machines
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--workdir=nowhere"], "error: nowhere is not the workdir of a run"),
-        (["--workdir={run}", "--adapter=lora"], "error: --adapter=lora should be NAME=FOLDER"),
+        (["--workdir={run}", "--adapter=lora"], "error: --adapter=lora must be NAME=FOLDER"),
     ],
 )
-def test_what_cannot_be_started_is_said_in_a_line(start, classifier, flags, message):
+def test_a_wrong_start_is_one_line(start, classifier, flags, message):
     process = start(*(flag.format(run=classifier.workdir) for flag in flags))
     output, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 2 and output.startswith(message) and output.count("\n") == 1
 
 
 def test_a_translation_without_a_browser(translator):
-    opened = session.Session(translator.workdir)
-    made = page.Page(opened)
-    attention, layer = next(iter(opened.heads)), opened.layers[0]
+    served = session.Session(translator.workdir)
+    made = page.Page(served)
+    attention, layer = next(iter(served.heads)), served.layers[0]
     answered, seen = made.run("add 2: 8 13 2 5", "base", "greedy", attention, page.ALL, layer)
-    answer = opened.answer(("add 2: 8 13 2 5",))
+    answer = served.answer(("add 2: 8 13 2 5",))
     assert answer in answered.values()
-    found = opened.look(("add 2: 8 13 2 5",), answer=answer)
+    found = served.look(("add 2: 8 13 2 5",), answer=answer)
     assert pictures.memories(found.memories[layer], found.through) in seen.values()
     (refused,) = made.run("7 " * 80, "base", "greedy", attention, page.ALL, layer)
-    assert any("this model reads up to 64" in str(value) for value in refused.values())
+    assert any("this model reads at most 64" in str(value) for value in refused.values())
