@@ -22,13 +22,11 @@ from absl import flags
 
 import lwt
 from lwt import errors, files, trees
-from lwt.data.kinds import pairs, supervised
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
 from lwt.runs import bundle, experiment, run_config
 
-FILES = (pairs.TOKENIZER, supervised.LABELS, supervised.SPLITS)
 CARD = """\
 ---
 library_name: lwt
@@ -103,7 +101,7 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
         size = weights.stat().st_size
         files.write_json(new / run_config.NAME, _config(source))
         files.write_json(new / bundle.METRICS, {"figures": figures})
-        for name in FILES:
+        for name in run_config.DATA_FILES:
             if os.path.exists(os.path.join(source.workdir, name)):
                 shutil.copyfile(os.path.join(source.workdir, name), new / name)
         about = {"precision": precision, "license": license, "size": size, "figures": figures}
@@ -125,8 +123,8 @@ def _figures(source, integers=None):
     """The figures of ``eval.py``, a list of dicts: for the checkpoint, or for a file with the same `integers`."""
     same = {None}
     if integers:
-        files = pathlib.Path(source.workdir, "export").glob("*.safetensors")
-        same = {file.name for file in files if _arrays(file) == _arrays(integers)}
+        paths = pathlib.Path(source.workdir, "export").glob("*.safetensors")
+        same = {path.name for path in paths if _arrays(path) == _arrays(integers)}
     rows = []
     for path in sorted(pathlib.Path(source.workdir, "eval").glob("*.json")):
         figures = folders.read_json(path)

@@ -45,8 +45,8 @@ def export(experiment, out, *, activations="fp16", budget=None):
         The report, as in the folder's ``report.json``.
 
     Raises:
-        lwt.errors.ConfigError: the engine does not support the model; or it exceeds the budget; or no compiler is there
-            to check the budget; or the folder holds something else.
+        lwt.errors.ConfigError: the engine does not support the model; or it exceeds the budget; or no compiler is
+            installed to check the budget; or the folder holds something else.
     """
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")

@@ -52,10 +52,13 @@ def make(folder, target, **variables):
         variables: of the Makefile.
 
     Raises:
-        lwt.errors.ConfigError: the target fails; has the end of the compiler's output.
+        lwt.errors.ConfigError: make is missing, or the target fails; has the end of the compiler's output.
     """
-    given = [f"{key}={value}" for key, value in variables.items()]
-    done = subprocess.run(["make", "-s", "-C", str(folder), target, *given], capture_output=True, text=True)
+    command = ["make", "-s", "-C", str(folder), target, *(f"{key}={value}" for key, value in variables.items())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise errors.ConfigError("make is not installed; it builds the exported folder") from error
     if done.returncode:
         raise errors.ConfigError(f"make {target} fails in {folder}: {(done.stderr + done.stdout).strip()[-2000:]}")
     return done.stdout

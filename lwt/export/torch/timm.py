@@ -142,7 +142,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     run_config.keep(config, workdir)
     shape = (model.image_size, model.image_size, model.channels, "uint8")
     kept = {"names": [*names] or [*map(str, range(model.outputs))], "image": shape}
-    pathlib.Path(workdir, supervised.LABELS).write_text(json.dumps(kept), encoding="utf-8")
+    files.write_text(pathlib.Path(workdir, supervised.LABELS), json.dumps(kept))
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": ""}
     checkpoint.save_initial(workdir, config, jax.device_put(trainable), identity=identity)
     return weights
