@@ -100,18 +100,18 @@ def copy(given, path, *, specials=SEQ2SEQ):
 
 
 def of_run(path, base="", *, specials=SEQ2SEQ):
-    """The `Tokenizer` of a run; it has to be that of the run which it starts from.
+    """The `Tokenizer` of a run, which must be that of the run it starts from.
 
     Args:
         path: of the run's own model.
-        base: path of the other run's model, or "".
+        base: path of the other run's model, or ""; a missing file is not compared, since the base may have moved.
         specials: `SEQ2SEQ` or `ENCODER`.
 
     Raises:
         lwt.errors.DataError: no tokenizer, a damaged one, or another one than the base has.
     """
     own = Tokenizer(path, specials=specials)
-    if base and Tokenizer(base, specials=specials).fingerprint != own.fingerprint:
+    if os.path.exists(base) and Tokenizer(base, specials=specials).fingerprint != own.fingerprint:
         raise errors.DataError(
             f"{path} is not the tokenizer of {os.path.dirname(base)}, whose weights mean nothing with another one; "
             "remove it (and data.tokenizer.path), to use that of init_from"

@@ -1,0 +1,58 @@
+"""Figures do not depend on how records are batched, and answers come in the order of the records."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt.machine import devices
+from lwt.runs import evaluation
+
+X = np.linspace(-1, 1, 7, dtype=np.float32)
+
+
+class Scale(nn.Module):
+    """A model of one weight."""
+
+    @nn.compact
+    def __call__(self, batch):
+        return batch["x"] * self.param("scale", nn.initializers.ones_init(), ())
+
+
+class Squares:
+    """A task: the mean square of the model's output, and the output itself as the prediction."""
+
+    def evaluate(self, apply, batch):
+        real = batch["example"] >= 0
+        return {"squares": (real * apply(batch) ** 2).sum(), "count": real.sum()}
+
+    def finish(self, sums):
+        return {"loss": sums["squares"] / sums["count"]}
+
+    def predict(self, apply, batch):
+        return apply(batch)
+
+
+def batches(order, *, rows):
+    """Batches of the records `order`, the last one padded."""
+    order = [*order, *[-1] * (-len(order) % rows)]
+    for begin in range(0, len(order), rows):
+        example = np.array(order[begin : begin + rows], np.int32)
+        yield {"example": example, "x": np.where(example < 0, 9, X[example]).astype(np.float32)}
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    return evaluation.Evaluator(Squares(), Scale(), devices.make_mesh({"data": -1}))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8])
+def test_losses_are_those_of_all_records(evaluator, rows):
+    found = evaluator.losses({"scale": jnp.float32(2)}, batches(range(7), rows=rows))
+    assert found["loss"] == pytest.approx(np.mean((2 * X) ** 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [range(7), [3, 1, 6, 0, 5, 2, 4]])
+def test_predictions_are_in_the_order_of_the_records(evaluator, order):
+    found = evaluator.predictions({"scale": jnp.float32(3)}, batches(order, rows=3), count=7)
+    np.testing.assert_allclose(found, 3 * X, rtol=1e-6)

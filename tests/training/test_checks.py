@@ -1,0 +1,52 @@
+"""A wrong value is refused before anything is built, and the message names its key."""
+
+import types
+
+import pytest
+
+from lwt import errors
+from lwt.data import labels
+from lwt.training import checks
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"steps": 0}, "steps=0 should be at least 1"),
+        ({"data.rows": 0}, "data.rows=0 should be at least 1"),
+        ({"optimizer.accumulate": -1}, "optimizer.accumulate=-1"),
+        ({"epochs": -0.5}, "epochs=-0.5 should not be negative"),
+        ({"save_every": -1}, "save_every=-1"),
+        ({"profile_steps": (3, 2)}, r"profile_steps=\(3, 2\)"),
+        ({"data.cut": "midle"}, "data.cut='midle': did you mean 'middle'"),
+        ({"precision": "float16"}, "precision='float16'"),
+        ({"data.rows": 16, "optimizer.accumulate": 3}, "data.rows=16 is not divisible by optimizer.accumulate=3"),
+    ],
+)
+def test_a_wrong_value_is_named(tiny, changes, words):
+    with pytest.raises(errors.ConfigError, match=words):
+        checks.check(tiny(changes))
+
+
+def test_right_values_pass(tiny):
+    checks.check(tiny())
+    checks.check(tiny({"epochs": 0.5, "profile_steps": (1, 2), "optimizer.accumulate": 4, "precision": "bfloat16"}))
+
+
+def test_the_task_has_to_fit_the_labels():
+    classes, numbers = labels.Labels(("a", "b", "c")), labels.Labels(())
+    for task, kind, given, wanted in (
+        ("regress", "labelled", classes, "'classify': the labels are the 3 classes a, b, c"),
+        ("classify", "labelled", numbers, "'regress': the labels are numbers of texts"),
+        ("classify", "images", classes, "'classify_images'"),
+    ):
+        with pytest.raises(errors.ConfigError, match=wanted):
+            checks.check_labels(task, kind, given)
+    checks.check_labels("classify", "labelled", classes)
+
+
+def test_a_head_for_pairs_needs_two_texts():
+    model = types.SimpleNamespace(pool="pair")
+    checks.check_pool(model, ("premise", "hypothesis"))
+    with pytest.raises(errors.ConfigError, match="model.pool='pair' compares two texts, and a record has 1"):
+        checks.check_pool(model, ("text",))

@@ -1,0 +1,73 @@
+"""One step on a loss by hand: gradients by count, microbatches, randomness by step, and a state that stays finite."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lwt.training import step
+
+BATCH = {"x": jnp.arange(12.0).reshape(6, 2) / 10, "weight": jnp.array([1.0, 1, 0, 1, 1, 0])}
+
+
+def loss(trainable, frozen, batch, at, key):
+    """The squared error of ``x · w + offset + c`` over the rows of weight 1; a batch may ask for noise."""
+    del at
+    predicted = batch["x"] @ trainable["w"] + trainable["offset"] + frozen["c"]
+    noise = jax.random.normal(key, predicted.shape) * batch.get("noise", 0.0)
+    total = (batch["weight"] * (predicted + noise - 1) ** 2).sum()
+    return total, batch["weight"].sum(), {"loss": total, "count": batch["weight"].sum()}
+
+
+def started(optimizer, **values):
+    trainable = {"w": jnp.array([0.5, -0.25]), "offset": jnp.zeros(())} | values
+    return step.init_state(trainable, optimizer, seed=0, sums=("loss", "count", "grad_norm", "steps"))
+
+
+def moved(batch, *, accumulate=1, optimizer=None, state=None):
+    """The state after one step of gradient descent at rate 0.1."""
+    optimizer = optimizer or optax.sgd(0.1)
+    update = jax.jit(step.make(loss, optimizer, accumulate=accumulate))
+    return update(state or started(optimizer), {"c": jnp.float32(0.5)}, batch)
+
+
+def test_the_gradient_is_divided_once_by_the_count():
+    state = moved(BATCH)
+    x, weight = np.asarray(BATCH["x"]), np.asarray(BATCH["weight"])
+    error = weight * (x @ [0.5, -0.25] + 0.5 - 1)
+    np.testing.assert_allclose(state.trainable["w"], [0.5, -0.25] - 0.1 * 2 * error @ x / 4, rtol=1e-6)
+    np.testing.assert_allclose(state.trainable["offset"], -0.1 * 2 * error.sum() / 4, rtol=1e-6)
+    assert int(state.step) == 1 and float(state.sums["count"]) == 4 and float(state.sums["steps"]) == 1
+
+
+@pytest.mark.parametrize("accumulate", [2, 3, 6])
+def test_microbatches_give_the_step_of_the_whole_batch(accumulate):
+    whole, parts = moved(BATCH), moved(BATCH, accumulate=accumulate)
+    for name, value in whole.trainable.items():
+        np.testing.assert_allclose(parts.trainable[name], value, rtol=1e-6)
+    for name, value in whole.sums.items():
+        np.testing.assert_allclose(parts.sums[name], value, rtol=1e-6)
+
+
+def test_every_step_has_its_own_randomness_and_repeats_it():
+    noisy = BATCH | {"noise": jnp.ones(6)}
+    optimizer = optax.sgd(0.0)
+    first = moved(noisy, optimizer=optimizer)
+    again, second = moved(noisy, optimizer=optimizer), moved(noisy, optimizer=optimizer, state=first)
+    assert float(first.sums["loss"]) == float(again.sums["loss"])
+    assert float(second.sums["loss"]) != pytest.approx(2 * float(first.sums["loss"]))
+
+
+def test_a_step_that_is_not_finite_changes_nothing_and_is_remembered():
+    optimizer = optax.adam(0.1)
+    good = moved(BATCH, optimizer=optimizer)
+    bad = moved(BATCH | {"x": BATCH["x"].at[0, 1].set(jnp.nan)}, optimizer=optimizer, state=good)
+    later = moved(BATCH, optimizer=optimizer, state=bad)
+    assert int(good.bad_step) == step.NEVER and int(bad.bad_step) == int(later.bad_step) == 2
+    assert bad.bad_leaves.tolist() == later.bad_leaves.tolist() == [True, True]  # offset, w
+    for kept, before in zip(
+        jax.tree.leaves((bad.trainable, bad.opt_state)), jax.tree.leaves((good.trainable, good.opt_state))
+    ):
+        np.testing.assert_array_equal(kept, before)
+    assert not np.array_equal(later.trainable["w"], bad.trainable["w"])
