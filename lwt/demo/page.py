@@ -77,14 +77,14 @@ class Page:
             yield {
                 self._message: "",
                 self._seen: seen,
-                self._plot: self.draw(seen, name, head),
-                self._table: self.tell(seen, layer),
+                self._plot: self._draw(seen, name, head),
+                self._table: self._tell(seen, layer),
             }
         except errors.LwtError as error:
             message = f'<p role="alert">{html.escape(str(error))}</p>'
             yield {self._message: message, self._answer: None, self._seen: None, self._plot: None, self._table: ""}
 
-    def draw(self, seen, name, head):
+    def _draw(self, seen, name, head):
         """The picture of an attention, of one head or all; None before the first run."""
         if not seen or not self._session.heads:
             return None
@@ -94,7 +94,7 @@ class Page:
             return pictures.attention_to_image(found.attentions[name], given[0], head=head)
         return pictures.attention(found.attentions[name], head)
 
-    def tell(self, seen, layer):
+    def _tell(self, seen, layer):
         """The table of a layer's memories."""
         return pictures.memories(seen[0].memories[layer], seen[0].through) if seen and self._session.layers else ""
 
@@ -158,11 +158,11 @@ class Page:
         gradio.on(events, self.run, asked, found, show_progress="minimal", **last)
         chosen = [self._seen, self._name, self._head]
         self._name.input(self._renew_heads, [self._seen, self._name], [self._head, self._plot], **last)
-        self._head.input(self.draw, chosen, self._plot, **last)
-        self._layer.input(self.tell, [self._seen, self._layer], self._table, **last)
+        self._head.input(self._draw, chosen, self._plot, **last)
+        self._layer.input(self._tell, [self._seen, self._layer], self._table, **last)
 
     def _renew_heads(self, seen, name):
-        return gradio.Dropdown(self._heads_of(name), value=ALL), self.draw(seen, name, ALL)
+        return gradio.Dropdown(self._heads_of(name), value=ALL), self._draw(seen, name, ALL)
 
     def _heads_of(self, name):
         return [ALL, *map(str, range(self._session.heads.get(name, 0)))]

@@ -1,4 +1,4 @@
-"""Scores against finite differences and by hand, the allocation against the best there is, and a run of its own."""
+"""Scores equal finite differences and hand-computed ones; the allocation is the best of its size."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ QUERY, FC1 = "encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/mlp
 
 @pytest.fixture(scope="module")
 def runs(tiny, tmp_path_factory):
-    """A run, and one whose weights differ from its by an update of rank 3 and one of rank 2."""
+    """A run, and one that differs from it by updates of rank 3 and 2 in two weights."""
     root = tmp_path_factory.mktemp("runs")
     train.run(tiny({"steps": 1}), str(root / "base"))
     base = experiment.load(root / "base")
@@ -32,7 +32,7 @@ def runs(tiny, tmp_path_factory):
     return base, new_run.write(base, str(root / "moved"), weights=weights)
 
 
-def test_the_update_comes_apart(runs):
+def test_updates_are_decomposed(runs):
     base, moved = runs
     found = allocate_ranks.updates(moved.weights, base.weights)
     assert {name: len(own.values) for name, own in found.items()} == {QUERY: 3, FC1: 2}
@@ -44,7 +44,7 @@ def test_the_update_comes_apart(runs):
         allocate_ranks.updates(base.weights, base.weights)
 
 
-def test_sensitivity_is_a_finite_difference(runs):
+def test_sensitivity_equals_a_finite_difference(runs):
     base, moved = runs
     found = allocate_ranks.updates(moved.weights, base.weights)
     (batch,) = map(jax.device_put, moved.batches(limit=4))
@@ -62,7 +62,7 @@ def test_sensitivity_is_a_finite_difference(runs):
             part = share * own.values[i] * jnp.outer(own.p[:, i], own.q[i])
             ends = [float(loss(moved.weights | {name: moved.weights[name] + sign * part})) for sign in (1, -1)]
             assert products[name][1][i] == pytest.approx(abs(ends[0] - ends[1]) / (2 * share), rel=0.01, abs=3e-4)
-        # both sides of a product have its singular value: the entries of p and q add up to no less than it
+        # p and q each carry the singular value: the absolute entries of each add up to at least the value's
         for side, axis in ((products[name][0], 0), (products[name][2], 1)):
             assert (side.sum(axis=axis) >= products[name][1] - 1e-6).all()
 
@@ -96,12 +96,14 @@ def test_allocation_is_the_best_of_its_size():
         kept = allocate_ranks.allocate(scores, dict.fromkeys(scores, 10), budget=10 * count + 9)
         best = max(itertools.combinations(every, count), key=lambda chosen: sum(scores[n][i] for n, i in chosen))
         assert {(name, i) for name, own in kept.items() for i in own.tolist()} == set(best)
-    kept = allocate_ranks.allocate(scores, {"a": 7, "b": 3, "c": 1}, budget=11)  # what does not fit is passed over
+    kept = allocate_ranks.allocate(
+        scores, {"a": 7, "b": 3, "c": 1}, budget=11
+    )  # a direction that does not fit is skipped
     assert {name: own.tolist() for name, own in kept.items()} == {"a": [0], "b": [1], "c": [0]}
 
 
 @pytest.mark.parametrize("which", allocate_ranks.SCORES)
-def test_a_run_within_the_budget(runs, tmp_path, which):
+def test_a_run_keeps_the_budget(runs, tmp_path, which):
     base, moved = runs
     whole, done = allocate_ranks.reallocate(moved, str(tmp_path / "all"), base=base.weights, budget=1.0, which=which)
     assert done["ranks"] == {QUERY: 3, FC1: 2} and done["score_kept"] == 1
@@ -112,7 +114,7 @@ def test_a_run_within_the_budget(runs, tmp_path, which):
     for name in (QUERY, FC1):
         change = np.asarray(small.weights[name] - base.weights[name])
         assert np.linalg.matrix_rank(change, tol=1e-4) == done["ranks"].get(name, 0)
-    if which == "energy":  # the two largest of all, so the change that is missing is the smallest possible
+    if which == "energy":  # the two largest of all are kept, so the missing change is the smallest possible
         values = {name: own.values for name, own in allocate_ranks.updates(moved.weights, base.weights).items()}
         left = np.sort(np.concatenate([*values.values()]))[:3]
         missing = [np.linalg.norm(small.weights[name] - moved.weights[name]) for name in values]

@@ -1,4 +1,4 @@
-"""Factorised runs: the error that is least, bytes as promised, and a run like any other that is trained on."""
+"""Factorised runs have the smallest error and the promised bytes, and can be trained further."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from configs import common
 from lwt import errors, trees
 from lwt.compress import factorise
 from lwt.layers import linear, listen
-from lwt.reparam import svd
+from lwt.reparam import compose
 from lwt.runs import assembly, experiment
 from lwt.training import train
 
@@ -26,33 +26,33 @@ def run(tiny, tmp_path_factory):
 
 @pytest.fixture
 def weight():
-    """A weight, and inputs of it that are far from equally large in all directions."""
+    """A weight, and inputs that differ in size between directions."""
     generator = np.random.default_rng(0)
     w, mixing = generator.normal(size=(12, 20)), np.exp(generator.normal(size=(12, 12)))
     return w, generator.normal(size=(300, 12)) @ mixing
 
 
-def test_whitened_factors_are_the_best_of_their_rank_in_the_outputs(weight):
+def test_calibrated_factors_are_the_best_of_their_rank_in_the_outputs(weight):
     w, x = weight
     plain, whitened = factorise.decompose(w), factorise.decompose(w, x.T @ x)
     for rank in (1, 4, 11):
         products = [np.linalg.multi_dot(own.factors(rank)) for own in (plain, whitened)]
         in_weights, in_outputs = ([np.linalg.norm(m @ (w - p)) for p in products] for m in (np.eye(12), x))
         assert in_weights[0] < in_weights[1] and in_outputs[0] > in_outputs[1]
-        # reduced-rank regression: of all matrices of this rank, XW projected on its own leading directions is nearest
+        # reduced-rank regression: the nearest matrix of this rank is XW projected on its leading directions
         right = scipy.linalg.svd(x @ w)[2][:rank]
         np.testing.assert_allclose(products[1], w @ right.T @ right, atol=1e-3)
         np.testing.assert_allclose(in_outputs[1] ** 2, (1 - whitened.kept(rank)) * np.square(x @ w).sum(), rtol=1e-2)
 
 
-def test_inputs_that_never_move_do_no_harm(weight):
+def test_constant_inputs_are_harmless(weight):
     w, x = weight
     x[:, :3] = 0
     a, b = factorise.decompose(w, x.T @ x).factors(9)
     np.testing.assert_allclose(x @ np.asarray(a @ b), x @ w, atol=1e-2)
 
 
-def test_moments_that_rounding_made_indefinite():
+def test_moments_may_be_indefinite_by_rounding():
     generator = np.random.default_rng(0)
     x, w = generator.normal(30, 0.01, (256, 128)).astype(np.float32), generator.normal(size=(128, 20))
     moment = (x.T @ x).astype(np.float64)
@@ -75,15 +75,17 @@ def test_ranks_by_energy_are_the_smallest():
 SPECTRA = {"flat": [1.0, 1.0, 1.0, 1.0], "steep": [9.0, 2.0, 0.5, 0.1]}
 
 
-def test_the_budget_goes_where_energy_is():
-    wide = lambda s: factorise.Decomposition(np.eye(10, 4), np.array(s), np.eye(4, 10))  # noqa: E731
-    found = {name: wide(s) for name, s in SPECTRA.items()}
+def test_the_budget_goes_where_the_energy_is():
+    sides = np.eye(10, 4), np.eye(4, 10)
+    found = {name: factorise.Decomposition(sides[0], np.array(s), sides[1]) for name, s in SPECTRA.items()}
     direction = factorise.BYTES * 20
     assert factorise.by_budget(found, 2 * direction) == {"flat": 1, "steep": 1}
     assert factorise.by_budget(found, 3 * direction) == {"flat": 2, "steep": 1}, "shares, not squares"
     assert factorise.by_budget(found, 6 * direction - 1) == {"flat": 4, "steep": 1}
     assert factorise.by_budget(found, 6 * direction) == {"flat": 4, "steep": 2}
-    large = factorise.Decomposition(np.eye(10, 4), np.ones(4), np.eye(4, 30))  # thrice the entries for twice the bytes
+    large = factorise.Decomposition(
+        np.eye(10, 4), np.ones(4), np.eye(4, 30)
+    )  # three times the entries for twice the bytes
     assert factorise.by_budget({"small": found["flat"], "large": large}, 5 * direction) == {"small": 1, "large": 2}
     with pytest.raises(errors.ConfigError, match="rank 1 takes 160"):
         factorise.by_budget(found, 159)
@@ -92,8 +94,8 @@ def test_the_budget_goes_where_energy_is():
     assert factorise.by_budget(square, factorise.BYTES * 63) == {"w": 3}
 
 
-def test_moments_are_of_tokens_alone(run):
-    """Of what both sides read, against embeddings and memory made by hand, record by record and without padding."""
+def test_moments_ignore_padding(run):
+    """Moments of both sides equal those of embeddings and memory computed record by record without padding."""
     names = ["encoder/layer_0/self_attention/query/kernel", "decoder/layer_0/self_attention/query/kernel"]
     names += ["decoder/layer_0/cross_attention/key/kernel"]
     found = factorise.moments(run, names, records=5)
@@ -149,12 +151,10 @@ def test_the_budget_is_kept(run, tmp_path):
         factorise.factorise(run, tmp_path / "both", rank=2, energy=0.5)
 
 
-def test_the_run_is_what_the_reparametrization_makes_of_the_weights(run, tmp_path):
-    """Without calibration, the factors written are those that a run would start with."""
+def test_the_run_equals_the_start_of_the_reparametrization(run, tmp_path):
+    """Without calibration, the factors equal those that a run with reparam.name="svd" starts with."""
     made, done = factorise.factorise(run, tmp_path / "made", energy=0.8)
-    config = made.config.reparam
-    reparam = svd.SVD(targets=config.targets, rank_pattern=config.rank_pattern)
-    started = reparam.init(jax.random.key(0), run.weights)
+    started = compose.build(made.config.reparam).init(jax.random.key(0), run.weights)
     for name, rank in done["ranks"].items():
         assert made.weights[name].a.shape[1] == rank
         np.testing.assert_allclose(started[f"{name}/a"] @ started[f"{name}/b"], made.weights[name].dense(), atol=1e-5)

@@ -1,4 +1,4 @@
-"""Rewinding: the first weights of a run under the mask of its last ones, and training that keeps the mask."""
+"""Rewinding combines the first weights of a run with its last mask, and training keeps the mask."""
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ def test_a_ticket_starts_from_the_first_weights_and_keeps_its_zeros(tiny, tmp_pa
     for name, w in made.weights.items():
         kept = pruned.weights[name] != 0 if name.endswith("kernel") else True
         np.testing.assert_allclose(w, start[name] * kept, rtol=1e-6)
-    assert np.abs(pruned.weights[NAME] - made.weights[NAME]).max() > 0.01  # it had learned something
+    assert np.abs(pruned.weights[NAME] - made.weights[NAME]).max() > 0.01  # the pruned run had learned something
 
     config = common.of_run(tmp_path / "ticket")
     config.steps, config.reparam = 1, dict(name="prune", mask="zeros")

@@ -1,4 +1,4 @@
-"""Pruning at once: which weights are 0, that all others are as they were, and what is refused."""
+"""One-shot pruning sets the smallest weights to 0 and leaves the others."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
         (dict(sparsity=0.5, names=r".*fc1/kernel"), 0.5),
     ],
 )
-def test_the_smallest_weights_go(untrained, tiny, tmp_path, given, left):
+def test_the_smallest_weights_become_zero(untrained, tiny, tmp_path, given, left):
     opened = untrained(tiny(), tmp_path / "dense")
     made, done = sparsify.sparsify(opened, tmp_path / "sparse", **given)
     before, after = linear.merge(opened.weights), linear.merge(made.weights)
@@ -38,18 +38,18 @@ def test_the_smallest_weights_go(untrained, tiny, tmp_path, given, left):
             assert np.all(np.asarray(kept).reshape(-1, 4, kept.shape[1]).sum(1) == 1)
     assert done["kept"] / done["of"] == pytest.approx(left, abs=0.01)
     same = np.allclose(shares, left, atol=0.02)
-    assert same != ("scope" in given)  # one threshold leaves some arrays more than others
+    assert same != ("scope" in given)  # one threshold keeps more of some arrays than of others
 
 
 @pytest.mark.parametrize("given", [{}, dict(sparsity=0.5, pattern=(2, 4))])
-def test_one_of_two_is_asked_for(untrained, tiny, tmp_path, given):
+def test_exactly_one_setting_is_required(untrained, tiny, tmp_path, given):
     opened = untrained(tiny(), tmp_path / "dense")
     with pytest.raises(errors.ConfigError, match="give either --sparsity or --pattern"):
         sparsify.sparsify(opened, tmp_path / "sparse", **given)
     assert not (tmp_path / "sparse").exists()
 
 
-def test_patterns():
+def test_patterns_are_parsed():
     assert sparsify.pattern_of("2:4") == (2, 4) and sparsify.pattern_of("") == ()
     with pytest.raises(errors.ConfigError, match="--pattern=half must be N:M, such as 2:4"):
         sparsify.pattern_of("half")

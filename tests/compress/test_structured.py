@@ -1,4 +1,4 @@
-"""Structured pruning: the smaller model is the masked one, and a run like any other."""
+"""Structured pruning: the smaller model equals the masked one, and is an ordinary run."""
 
 import copy
 
@@ -25,7 +25,7 @@ MODELS = {
     "bert": bert.Bert(vocabulary=40, layers=2, head="classify", outputs=3, **SMALL),
     "vit": vit.ViT(image_size=4, layers=2, **SMALL),
 }
-KEEP = {  # of the heads and units, what is left: some, none, all
+KEEP = {  # heads and units kept per module: some, none, all
     "heads": [[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 0, 0]],
     "units": [[1, 0] * 6, [0] * 12, [1] * 11 + [0], [1] * 12],
 }
@@ -54,7 +54,7 @@ def weights_of(model, seed=0):
 
 
 def cut(model):
-    """The weights with gates of zero, and the smaller model with its own."""
+    """The masked weights, and the smaller weights with their model."""
     weights = weights_of(model)
     masked, smaller, sizes = weights, weights, {}
     for kind, choices in KEEP.items():
@@ -67,7 +67,7 @@ def cut(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_removed_equals_what_is_masked(name):
+def test_the_smaller_model_equals_the_masked_one(name):
     model, batch = MODELS[name], batch_of(name)
     masked, smaller, small = cut(model)
     wanted = jax.eval_shape(lambda: small.init(jax.random.key(0), small.example()))["params"]
@@ -79,7 +79,7 @@ def test_what_is_removed_equals_what_is_masked(name):
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "pre_norm"])
-def test_a_step_of_decoding_too(name):
+def test_a_step_of_decoding_equals_the_masked_one(name):
     batch, logits = batch_of(name), []
     masked, smaller, small = cut(MODELS[name])
     for model, weights in ((MODELS[name], masked), (small, smaller)):
@@ -98,7 +98,7 @@ def test_a_step_of_decoding_too(name):
     )
 
 
-def test_layers_that_do_nothing_can_go():
+def test_layers_without_effect_can_be_removed():
     model, batch = MODELS["pre_norm"], batch_of("pre_norm")
     weights = weights_of(model)
     idle = {
@@ -126,7 +126,7 @@ def run(tiny, tmp_path_factory):
     return experiment.load(workdir)
 
 
-def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
+def test_a_run_is_pruned_twice_and_trained(run, tmp_path):
     made, done = structured.prune(run, tmp_path / "heads", heads=0.5, units=0.25, examples=4)
     assert done["heads"] == {"left": 4, "before": 8} and done["units"] == {"left": 72, "before": 96}
     assert done["parameters"] == trees.count(made.weights) < done["parameters_before"]
@@ -148,7 +148,7 @@ def test_a_run_is_cut_cut_again_and_trained_on(run, tmp_path):
     assert train.run(config, tmp_path / "tuned")["loss"] > 0
 
 
-def test_what_cannot_be_cut(run, tmp_path):
+def test_wrong_settings(run, tmp_path):
     for options, message in (
         ({}, "nothing to remove"),
         ({"heads": 1.5}, "--heads=1.5 must be in"),

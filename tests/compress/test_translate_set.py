@@ -1,4 +1,4 @@
-"""A translated training set: the teacher's own words, in order, whole after an interruption."""
+"""A translated training set holds the teacher's translations in order, also after an interruption."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def read(path):
         return [json.loads(line) for line in file]
 
 
-def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
+def test_an_interrupted_set_is_completed_and_trained_on(teacher, tmp_path, monkeypatch):
     monkeypatch.setattr(translate_set, "PART", 16)
     asked = []
 
@@ -44,7 +44,7 @@ def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         translate_set.write(teacher, tmp_path / "set", records=40)
     made = translate_set.write(teacher, tmp_path / "set", records=40)
-    assert asked == [16, 16, 8, 8]  # the third part once more, and nothing else
+    assert asked == [16, 16, 8, 8]  # only the third part is repeated
 
     source = sources.load(teacher.config.data.train, fields=("source", "target")).subset(40)
     texts = [record["source"] for record in source.read(0, 40)]
@@ -59,7 +59,7 @@ def test_a_set_to_train_on(teacher, tmp_path, monkeypatch):
     assert train.run(config, tmp_path / "student")["loss"] > 0
 
 
-def test_the_teachers_words(teacher, tmp_path):
+def test_targets_are_the_teachers_translations(teacher, tmp_path):
     made = translate_set.write(teacher, tmp_path / "set", data=teacher.config.data.validation)
     source = sources.load(teacher.config.data.validation)
     texts = [record["source"] for record in source.read(0, len(source))]

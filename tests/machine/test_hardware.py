@@ -1,3 +1,5 @@
+"""Descriptions of machines, their record in a run, and processors with slow bfloat16."""
+
 import re
 import socket
 
@@ -6,12 +8,12 @@ import pytest
 from lwt.machine import hardware
 
 
-def test_a_machine_is_named_but_not_its_host():
+def test_the_description_leaves_out_the_host_name():
     assert re.fullmatch(r"\S.*, \d+ cores?.*", hardware.describe())
     assert socket.gethostname() not in hardware.describe()
 
 
-def test_a_run_tells_the_machines_that_it_was_on(tmp_path, monkeypatch):
+def test_a_run_records_its_machines(tmp_path, monkeypatch):
     assert hardware.of_run(tmp_path) == "a machine not recorded"
     for _ in range(2):
         hardware.record(tmp_path)
@@ -34,7 +36,7 @@ def test_a_run_tells_the_machines_that_it_was_on(tmp_path, monkeypatch):
         ("", False),
     ],
 )
-def test_float32_is_advised_only_where_bfloat16_is_known_to_be_slow(monkeypatch, processor, slow):
+def test_bfloat16_is_slow_only_on_known_processors(monkeypatch, processor, slow):
     monkeypatch.setattr(hardware, "_cpuinfo", lambda: processor)
     assert hardware.slow_in_bfloat16() == slow
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")

@@ -1,3 +1,5 @@
+"""The allocator: one restart with its tunables, and freed memory that stays in the process."""
+
 import os
 import platform
 import subprocess
@@ -7,13 +9,13 @@ import pytest
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator is not glibc's")
 
-STARTED_AGAIN = """
+RESTARTED = """
 import os, sys
 from lwt.machine import memory
 memory.tune_allocator()
 print(os.environ.get("GLIBC_TUNABLES"), *sys.argv[1:])
 """
-TAKEN_AGAIN = """
+REALLOCATED = """
 import ctypes, resource
 from lwt.machine import memory
 memory.tune_allocator()
@@ -38,14 +40,14 @@ def run(tmp_path, program, *arguments, **environment):
     return subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_program_starts_again_once_with_its_arguments(tmp_path):
-    asked = run(tmp_path, STARTED_AGAIN, "a b", "--c=1")
+def test_the_program_restarts_once_with_its_arguments(tmp_path):
+    asked = run(tmp_path, RESTARTED, "a b", "--c=1")
     assert asked == "glibc.malloc.hugetlb=1 a b --c=1\n"
-    asked = run(tmp_path, STARTED_AGAIN, "a b", "--c=1", GLIBC_TUNABLES="glibc.malloc.check=0")
+    asked = run(tmp_path, RESTARTED, "a b", "--c=1", GLIBC_TUNABLES="glibc.malloc.check=0")
     assert asked == "glibc.malloc.check=0 a b --c=1\n"
 
 
 def test_buffers_of_any_size_stay_in_the_process(tmp_path):
-    # 2.5 GB: what glibc's own options can give as an int ends at 2
-    first, second = map(int, run(tmp_path, TAKEN_AGAIN).split())
+    # 2.5 GB: glibc's own options, as ints, end at 2 GB
+    first, second = map(int, run(tmp_path, REALLOCATED).split())
     assert first > 1_000 > 20 > second
