@@ -28,7 +28,7 @@ class Board:
         outputs: number of logits.
 
     Raises:
-        lwt.errors.ConfigError: Unicorn is not installed, or the firmware does not fit.
+        lwt.errors.ConfigError: Unicorn is not installed.
     """
 
     def __init__(self, elf, *, outputs):
