@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
+from lwt.export import bundle
 from lwt.export.phone import classify, translate
 from lwt.runs import experiment
 
@@ -46,6 +47,12 @@ def test_answers_equal_those_of_jax(trained, tmp_path, runtime):
     assert report["exact_match"] == report["jax_exact_match"]
     sizes = {path.stem: path.stat().st_size for path in (tmp_path / "phone").iterdir()}
     assert sizes == report["bytes"]
+
+
+def test_a_bundle_of_integers_is_exported(trained, tmp_path):
+    bundle.write(trained, tmp_path / "bundle", precision="int8")
+    report = translate.export(experiment.load(tmp_path / "bundle"), tmp_path / "phone", runtime="onnx")
+    assert report["agreement"] == 1 and report["records"] == 8
 
 
 def test_wrong_arguments_are_refused(trained, tmp_path):
