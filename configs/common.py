@@ -77,7 +77,8 @@ def base():
         (r".*/(bias|scale|position\w*|class_token|difference/\w+|a_log|skip|time_bias)", 0.0),
         (r".*", 1.0),
     )
-    config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate; LoRA+ and embeddings; first match wins
+    config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate, first match wins
+    config.optimizer.lora_plus = 0.0  # LoRA+: ratio of the rate of an adapter's b to that of its a; 0: none
     config.optimizer.trainable = (r".*",)  # regexes; the other weights are frozen
     config.optimizer.clip_norm = 0.0  # 0: none
     config.optimizer.accumulate = 1  # microbatches of a step
@@ -161,7 +162,8 @@ def of_run(workdir):
     if kept["reparam"]["name"] in LASTING:
         config.reparam = kept["reparam"]
     config.data.update(kept.pop("data"))
-    config.optimizer = {**config.optimizer, **kept.pop("optimizer"), "trainable": (".*",)}
+    of_adapter = {key: config.optimizer[key] for key in ("trainable", "rate_rules", "lora_plus")}  # it is merged now
+    config.optimizer = {**config.optimizer, **kept.pop("optimizer"), **of_adapter}
     kept["task"] = kept["task"].get("task", kept["task"])  # what was distilled, without its teacher
     for key in kept.keys() - {"init_skip", "init_checkpoint", "reparam"}:
         config[key] = kept[key]

@@ -155,7 +155,7 @@ def lora_plus(config, args):
         config.reparam["targets"] = embbert_finetune.LINEAR
     if args["ranks"]:
         config.reparam = common.kept_by(args["ranks"], "ranks")["reparam"]
-    config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
+    config.optimizer.lora_plus = 16.0
     config.optimizer.learning_rate = lora_ranks.RATES_OVER_RANK["lora_plus"] / args["rank"]
     config.optimizer.trainable = ("adapter/.*",) if config.data.kind == "pairs" else ("adapter/.*", "base/head/.*")
     if args["data"] and config.data.kind != "pairs":

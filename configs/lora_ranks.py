@@ -46,7 +46,7 @@ def get_config(arg=""):
     config.reparam = reparam(method, rank, args["scaling"])
     config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}.get(method, ("adapter/.*",))
     if method == "lora_plus":
-        config.optimizer.rate_rules = ((".*/b", 16.0), (".*", 1.0))
+        config.optimizer.lora_plus = 16.0
     rate = RATES.get(method) or RATES_OVER_RANK.get(method, 0.08) / rank
     config.optimizer.learning_rate = args["rate"] or rate
     config.optimizer.schedule = dict(name="cosine", warmup=100)

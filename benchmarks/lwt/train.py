@@ -37,7 +37,9 @@ def trainer(config, work, *, vocabulary):
     trainable, frozen = assembly.initial_params(config, model, reparam=reparametrization)
     count = trees.count(trainable)
     loss = build.make_loss(model, task, reparam=reparametrization)
-    optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
+    optimizer, _ = optim.build(
+        config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparametrization
+    )
     work = [(jax.device_put(batch), counts) for batch, counts in work]
     sums = jax.eval_shape(lambda: loss(trainable, frozen, work[0][0], 0, jax.random.key(0))[2])
     state = step.init_state(trainable, optimizer, seed=0, sums=(*sums, "grad_norm", "steps"))

@@ -102,8 +102,9 @@ def measure(config, *, rows=0, row_length=0):
 
 def optimizer_bytes(config, *, vocabulary=0, outputs=0):
     """Bytes of the optimizer's state: the moments of the trainable leaves, and a few counters."""
-    trainable, _ = shapes(config, vocabulary=vocabulary, outputs=outputs)
-    optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps)
+    trainable, frozen = shapes(config, vocabulary=vocabulary, outputs=outputs)
+    reparam = compose.build(config.reparam)
+    optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     return trees.nbytes(jax.eval_shape(optimizer.init, trainable))
 
 

@@ -28,11 +28,12 @@ SECTIONS = {  # every key that a config must have: those of configs/common.py
     "max_malformed min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment packed",
     "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
     "data.tokenizer.": "vocabulary split_digits path",
-    "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules trainable clip_norm accumulate",
+    "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules lora_plus trainable clip_norm "
+    "accumulate",
     "optimizer.schedule.": "name",
 }
 # Defaults for keys added later, so that older config.json files still load.
-ADDED = {"data": {"packed": True, "cut": "end", "max_eval_records": 0}}
+ADDED = {"data": {"packed": True, "cut": "end", "max_eval_records": 0}, "optimizer": {"lora_plus": 0.0}}
 KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 

@@ -60,7 +60,7 @@ def build(config, workdir, *, base=None, teachers=()):
     if "approximate" in assembly.attention_names(config.model):
         plain = make_loss(model, task, reparam=reparam, train=False)
         warn_of_approximation(plain, batches, trainable=trainable, frozen=frozen)
-    optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps)
+    optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)

@@ -6,8 +6,9 @@ import numpy as np
 import optax
 import pytest
 
-from configs import embbert_pretrain
+from configs import common, embbert_pretrain, lightweight, lora_ranks
 from lwt import errors, trees
+from lwt.reparam import dora, lora, singlora
 from lwt.runs import assembly
 from lwt.training import optim
 
@@ -80,16 +81,114 @@ def test_each_leaf_moves_with_the_rate_and_decay_of_its_first_matching_rules(sec
         assert_close({name: found[name]}, moved(optax.adamw(rate, b1=0.9, b2=0.98, weight_decay=decay), alone))
 
 
-def test_lora_plus_multiplies_the_update_itself(section):
-    params = flat(0)
-    steps = []
-    for rules in (((".*", 1.0),), ((".*/b", 16.0), (".*", 1.0))):
-        optimizer, _ = optim.build(section(rate_rules=rules), params, steps=1)
-        steps.append(optimizer.update(flat(1), optimizer.init(params), params)[0])
-    ratios = {name: np.asarray(steps[1][name] / steps[0][name]) for name in NAMES}
-    assert {name: round(float(ratio.mean()), 3) for name, ratio in ratios.items()} == {
-        name: 16.0 if name.endswith("/b") else 1.0 for name in NAMES
+BASE = {"query/kernel": (4, 4), "query/bias": (4,), "embed/embedding": (6, 4), "norm/scale": (4,)}
+
+
+def adapted(reparam):
+    """``(trainable, frozen)`` of a small base whose adapter is trained."""
+    base = {name: jnp.ones(shape) for name, shape in BASE.items()}
+    adapter = reparam.init(jax.random.key(0), base)
+    constant = {name for name, label in reparam.labels(adapter).items() if label == "constant"}
+    trainable = {f"adapter/{name}": w for name, w in adapter.items() if name not in constant}
+    frozen = trees.with_prefix(base, "base") | {f"adapter/{name}": adapter[name] for name in constant}
+    return trainable, frozen
+
+
+def step_sizes(section, reparam):
+    """The mean size of Adam's first step of each leaf, in learning rates, and the names of the leaves with state."""
+    trainable, frozen = adapted(reparam)
+    whole = trainable | frozen
+    optimizer, rate = optim.build(section, trainable, steps=100, frozen=frozen, reparam=reparam)
+    state = optimizer.init(whole)
+    updates, _ = optimizer.update(jax.tree.map(jnp.ones_like, whole), state, whole)
+    moments = {path[-1].key for path, leaf in jax.tree.leaves_with_path(state) if leaf.ndim}
+    return {name: float(jnp.abs(u).mean() / rate(0)) for name, u in updates.items()}, moments
+
+
+@pytest.mark.parametrize("start", ["lora", "pissa"])
+def test_step_sizes_of_lora_plus(section, start):
+    reparam = dora.DoRA(rank=2, start=start, targets=".*(query/kernel|embedding)")
+    sizes, moments = step_sizes(section(lora_plus=16.0, arguments={}), reparam)
+    expected = {
+        "adapter/query/kernel/a": 1.0,
+        "adapter/query/kernel/b": 16.0,
+        "adapter/query/kernel/magnitude": 16.0,
+        "adapter/embed/embedding/a": 0.08,  # of a table a is the matrix that starts at zero
+        "adapter/embed/embedding/b": 0.005,
+        "adapter/embed/embedding/magnitude": 16.0,
     }
+    assert sizes == pytest.approx(dict.fromkeys(sizes, 0.0) | expected, rel=1e-4)
+    assert len(sizes) > len(expected) and moments == set(expected), "frozen leaves have no state"
+
+
+def test_lora_plus_is_plain_lora_without_a_ratio_and_of_ratio_one(section):
+    reparam = lora.LoRA(rank=2, targets=".*query/kernel")
+    for ratio in (0.0, 1.0):
+        sizes, moments = step_sizes(section(lora_plus=ratio, arguments={}), reparam)
+        assert [sizes[name] for name in moments] == pytest.approx([1.0, 1.0], rel=1e-4)
+
+
+def test_rate_rules_multiply_the_factor_of_lora_plus(section):
+    rules = ((".*embedding/b", 2.0), (".*", 0.5))
+    reparam = lora.LoRA(rank=2, targets=".*(kernel|embedding)")
+    sizes, _ = step_sizes(section(lora_plus=4.0, rate_rules=rules, arguments={}), reparam)
+    found = [sizes[f"adapter/{name}"] for name in ("query/kernel/a", "query/kernel/b", "embed/embedding/b")]
+    assert found == pytest.approx([0.5, 2.0, 0.01], rel=1e-4)
+
+
+def test_the_configs_of_lora_plus_give_these_rates(tmp_path):
+    experiment = lora_ranks.get_config("method=lora")
+    (tmp_path / "config.json").write_text(experiment.to_json())
+    reparam = lora.LoRA(rank=2, targets=".*(query/kernel|embedding)")
+    configs = lora_ranks.get_config("method=lora_plus"), lightweight.get_config(f"base={tmp_path},method=lora_plus")
+    for config in configs:
+        trainable, frozen = adapted(reparam)
+        found, factors = optim.labels(config.optimizer, trainable, frozen=frozen, reparam=reparam)
+        rates = {leaf: factors[found[leaf]][0] for leaf in trainable}
+        assert sorted(rates.values()) == pytest.approx([0.005, 0.08, 1.0, 16.0])
+        assert {found[leaf] for leaf in frozen} == {optim.FROZEN}
+
+
+def test_a_run_from_a_run_of_lora_plus_has_plain_rates(tmp_path):
+    (tmp_path / "config.json").write_text(lora_ranks.get_config("method=lora_plus").to_json())
+    config = common.of_run(tmp_path)
+    assert config.optimizer.lora_plus == 0 and config.optimizer.clip_norm == 1.0
+
+
+@pytest.mark.parametrize(
+    "changes, reparam, parts",
+    [
+        (dict(lora_plus=16.0), None, ("optimizer.lora_plus=16.0", "no trainable leaf is the matrix b")),
+        (dict(lora_plus=16.0), singlora.SingLoRA(targets="query/kernel"), ("optimizer.lora_plus=16.0",)),
+        (dict(lora_plus=-1.0), None, ("optimizer.lora_plus=-1.0", "above 0")),
+        (dict(rate_rules=((".*/c", 2.0), (".*", 1.0))), None, ("optimizer.rate_rules '.*/c' matches no weight",)),
+        (dict(decay_rules=((".*/c", 0.0), (".*", 1.0))), None, ("optimizer.decay_rules '.*/c' matches no weight",)),
+    ],
+)
+def test_rules_without_effect_are_refused(section, changes, reparam, parts):
+    trainable, frozen = adapted(reparam) if reparam else (flat(0), {})
+    with pytest.raises(errors.ConfigError) as caught:
+        optim.build(section(**changes), trainable, steps=1, frozen=frozen, reparam=reparam)
+    assert all(part in str(caught.value) for part in parts), caught.value
+
+
+def test_a_rule_may_match_frozen_leaves_only(section):
+    reparam = lora.LoRA(rank=2, targets="query/kernel")
+    trainable, frozen = adapted(reparam)
+    optim.build(section(rate_rules=(("base/norm/.*", 2.0), (".*", 1.0))), trainable, steps=1, frozen=frozen)
+
+
+def test_accepted_optimizers_are_the_suggested_ones(section):
+    assert {"adam", "adamw", "adamw_8bit", "nadamw", "sgd", "lion", "adafactor"} <= set(optim.names())
+    assert not {"polyak_sgd", "lbfgs", "sm3", "scale_by_learning_rate", "apply_updates"} & set(optim.names())
+    for name in optim.names():
+        optimizer, _ = optim.build(
+            section(name=name, arguments=dict(key=0) if name == "noisy_sgd" else {}), flat(0), steps=1
+        )
+        assert moved(optimizer, flat(0), steps=1).keys() == flat(0).keys(), name
+    with pytest.raises(errors.ConfigError) as caught:
+        optim.build(section(name="polyak_sgd"), flat(0), steps=1)
+    assert "polyak_sgd'?" not in str(caught.value)
 
 
 def test_default_rules_decay_no_bias_and_no_norm(section):
@@ -119,7 +218,7 @@ def test_the_clip_comes_before_the_groups_and_sees_the_trainable_leaves_only(sec
     """With SGD the update shows the clipped gradient: one norm over all trained leaves, then the leaf's own rate."""
     params = {name: leaf for name, leaf in flat(0).items() if name.startswith("adapter")}
     rules = dict(name="sgd", arguments={}, clip_norm=0.5, rate_rules=((".*/b", 16.0), (".*", 1.0)))
-    optimizer, _ = optim.build(section(**rules), params, steps=1)
+    optimizer, _ = optim.build(section(**rules), params, steps=1, frozen=flat(0).keys() - params.keys())
     gradient = {name: flat(1)[name] for name in params}
     updates, _ = optimizer.update(gradient, optimizer.init(params), params)
     norm = np.sqrt(sum(float((leaf**2).sum()) for leaf in gradient.values()))
@@ -142,6 +241,7 @@ DECAYS = {"adamw": dict(weight_decay=0.0), "lion": dict(weight_decay=0.0), "lamb
     "changes, parts",
     [
         (dict(name="adamm"), ("optimizer.name='adamm'", "'adam'")),
+        (dict(name="polyak_sgd"), ("optimizer.name='polyak_sgd'",)),
         (dict(name="chain"), ("optimizer.name='chain'",)),
         (dict(name="sgd", weight_decay=0.1, arguments={}), ("optimizer.weight_decay=0.1", "adamw")),
         (dict(arguments=dict(beta=0.9)), ("optimizer.arguments", "beta")),
