@@ -173,7 +173,10 @@ def main():
     if flags.list:
         print("\n".join(names))
         return
-    report = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
+
+    def report(text):
+        return print(text, file=sys.stderr, flush=True)
+
     known, failed = {}, False
     for length in () if flags.report_only else lengths:
         start = time.perf_counter()

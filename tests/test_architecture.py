@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -199,4 +200,69 @@ def test_rooms_have_two_to_twenty_files():
 def test_files_stay_small():
     paths = [*ROOT.glob("*.py"), *FILES.values(), *(ROOT / "tests").rglob("*.py")]
     lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
-    assert {path: count for path, count in lines.items() if count > 400} == {}
+    assert {path: count for path, count in lines.items() if count > KNOWN_LONG.get(path, LINES)} == {}
+
+
+def positional(name):
+    """Public functions and methods of a module that take more than two arguments by position."""
+    found = []
+    for node in public(ast.parse(FILES[name].read_text(encoding="utf-8"))):
+        methods = isinstance(node, ast.ClassDef)
+        for function in node.body if methods else [node]:
+            if not isinstance(function, ast.FunctionDef) or function.name.startswith("_") or function.name in CONTRACTS:
+                continue
+            static = any(getattr(decorator, "id", "") == "staticmethod" for decorator in function.decorator_list)
+            count = len(function.args.posonlyargs + function.args.args) - (methods and not static)
+            if count > 2:
+                found.append(f"{node.name}.{function.name}" if methods else function.name)
+    return found
+
+
+@pytest.mark.parametrize("name", LWT)
+def test_arguments_after_the_second_are_keyword_only(name):
+    found = positional(name)
+    assert len(found) <= KNOWN_POSITIONAL.get(name, 0), found
+
+
+def test_functions_are_not_lambdas_with_a_name():
+    marked = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("noqa: " + "E731")
+        for path in [
+            *ROOT.glob("*.py"),
+            *FILES.values(),
+            *(ROOT / "tests").rglob("*.py"),
+            *(ROOT / "docs").rglob("*.py"),
+        ]
+    }
+    assert {path: count for path, count in marked.items() if count > KNOWN_LAMBDAS.get(path, 0)} == {}
+
+
+def mirror(name):
+    """The test of a module: ``tests/reparam/test_lora.py`` of ``lwt.reparam.lora``."""
+    *room, module = name.removeprefix("lwt.").split(".")
+    return ROOT.joinpath("tests", *room, f"test_{module.strip('_')}.py")
+
+
+def room_of(name):
+    return name.rpartition(".")[0]
+
+
+def test_tests_mirror_the_modules():
+    """A module that only its neighbours import may be tested through one of them: it is a part of that module."""
+    missing = []
+    for name in FILES:
+        if name.split(".")[0] not in ("lwt", "studies") or name in ELSEWHERE:
+            continue
+        users = {user for user, imported in GRAPH.items() if name in imported}
+        own_part = {room_of(user) for user in users} == {room_of(name)} and any(mirror(user).exists() for user in users)
+        has_parts = public(ast.parse(FILES[name].read_text(encoding="utf-8")))
+        if has_parts and not mirror(name).exists() and not own_part:
+            missing.append(name)
+    assert missing == []
+
+
+def test_modules_tested_elsewhere_are_named_there():
+    for name, test in ELSEWHERE.items():
+        word = name.rpartition(".")[2]
+        assert not mirror(name).exists(), f"{name} has its own test; remove it from ELSEWHERE"
+        assert re.search(rf"\b{word}\b", (ROOT / "tests" / test).read_text(encoding="utf-8")), (name, test)

@@ -93,7 +93,9 @@ class Block(nn.Module):
         return self.self_attention["out"](mixed.view(b, self.heads, t, -1).transpose(1, 2).reshape(b, t, d))
 
     def forward(self, x, mask):
-        drop = lambda y: F.dropout(y, DROPOUT, self.training)  # noqa: E731
+        def drop(y):
+            return F.dropout(y, DROPOUT, self.training)
+
         x = self.self_attention_norm(x + drop(self.attention(x, mask)))
         return self.mlp_norm(x + drop(self.mlp["fc2"](F.relu(self.mlp["fc1"](x)))))
 

@@ -89,7 +89,10 @@ def make(form, sizes):
 
 def prepare(batches):
     """``(images [b c s s] normalised, labels [b])`` of every batch."""
-    scale = lambda image: (torch.from_numpy(image).permute(0, 3, 1, 2).float() / 255 - MEAN) / STD  # noqa: E731
+
+    def scale(image):
+        return (torch.from_numpy(image).permute(0, 3, 1, 2).float() / 255 - MEAN) / STD
+
     return [(scale(batch["image"]).contiguous(), torch.from_numpy(batch["label"]).long()) for batch in batches]
 
 
@@ -100,7 +103,10 @@ def trainer(form, options, size, batches):
     logits = torch.compile(model) if "compiled" in options else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.05, fused=True)
     work = [*zip(prepare(batches), map(image_samples.counts, batches), strict=True)]
-    loss = lambda item: F.cross_entropy(logits(item[0]), item[1])  # noqa: E731
+
+    def loss(item):
+        return F.cross_entropy(logits(item[0]), item[1])
+
     run = train.runner(loss, optimizer, work, bf16="bf16" in options)
     return run, sum(weight.numel() for weight in model.parameters())
 

@@ -67,13 +67,19 @@ def layers(weights):
     found = [name for name in weights if re.fullmatch(VALUES, name)]
     if not found:
         raise errors.ConfigError("the model has neither mlp/fc2 nor contract kernels, whose rows would be the values")
-    numbered = lambda name: [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]  # noqa: E731
+
+    def numbered(name):
+        return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]
+
     return sorted(found, key=lambda name: (name.startswith("decoder"), numbered(name)))
 
 
 def output_table(opened):
     """``(E [v d], what it is)``: the output embedding of a run, or the input's where there is none."""
-    apply = lambda method: opened.model.apply({"params": trees.unflatten(opened.weights)}, method=method)  # noqa: E731
+
+    def apply(method):
+        return opened.model.apply({"params": trees.unflatten(opened.weights)}, method=method)
+
     if hasattr(opened.model, "output_table"):
         return apply("output_table"), "output embedding"
     if opened.model.head == "pretrain":
@@ -128,7 +134,10 @@ def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
     names = layers(opened.weights)
     made = assembly.make_data(opened.config, opened.workdir, make=False)
     used = made.evaluation(data or opened.config.data.validation, limit=limit)
-    again = lambda: made.batches(used)  # noqa: E731
+
+    def again():
+        return made.batches(used)
+
     triggers = memory_triggers.strongest(opened.model, opened.weights, again(), names, top=top)
     removed = memory_triggers.removals(opened.model, opened.weights, again(), triggers, keys=sampled)
     table, through = output_table(opened)

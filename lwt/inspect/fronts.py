@@ -66,7 +66,10 @@ def groups(points):
 def table(points):
     """The points of one task as Markdown; ▪ marks those on a front."""
     best = {cost: front(points, cost) for cost in COSTS}
-    mark = lambda p, cost: " ▪" if p in best[cost] else ""  # noqa: E731
+
+    def mark(p, cost):
+        return " ▪" if p in best[cost] else ""
+
     header = ["model", "made by", points[0].metric, "runs", "bytes", "ms alone", "records a second in batches"]
     body = [
         [p.name, p.made, f"{p.quality:.4g}", str(p.seeds), f"{p.bytes:,}{mark(p, 'bytes')}",

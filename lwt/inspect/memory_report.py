@@ -123,7 +123,10 @@ def write(out, layers, texts, tokenizer, facts):
 
 def table(found):
     """The Markdown table of ``{layer: statistics}``."""
-    show = lambda value, factor, digits: "–" if value is None else f"{factor * value:,.{digits}f}"  # noqa: E731
+
+    def show(value, factor, digits):
+        return "–" if value is None else f"{factor * value:,.{digits}f}"
+
     body = [[name, *(show(own[key], *FIGURES[key][1:]) for key in FIGURES)] for name, own in found.items()]
     return results.markdown(["layer", *(header for header, *_ in FIGURES.values())], body)
 
@@ -150,7 +153,10 @@ def draw(path, found):
 
 def _page_layer(layer, texts, tokenizer):
     """What `memory_page.page` takes of a layer."""
-    tokens = lambda ids: [piece(tokenizer, int(i)) for i in ids]  # noqa: E731
+
+    def tokens(ids):
+        return [piece(tokenizer, int(i)) for i in ids]
+
     keys = {}
     for (name, key, place), (before, here, after) in texts.items():
         if name != layer.name:

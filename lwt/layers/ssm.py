@@ -118,7 +118,10 @@ class Mixer(nn.Module):
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
         width, inner, state = x.shape[-1], self.inner, self.state
         rank = self.time_rank or math.ceil(width / 16)
-        plain = lambda features, name: linear.Linear(features, use_bias=False, dtype=self.dtype, name=name)  # noqa: E731
+
+        def plain(features, name):
+            return linear.Linear(features, use_bias=False, dtype=self.dtype, name=name)
+
         u, z = jnp.split(plain(2 * inner, "in")(x), 2, axis=-1)
         u = nn.silu(conv.DepthwiseConv(self.kernel_size, name="conv")(u))
         time, b, c = jnp.split(plain(rank + 2 * state, "select")(u), [rank, rank + state], axis=-1)

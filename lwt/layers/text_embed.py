@@ -96,7 +96,10 @@ class NanoEmbed(nn.Module):
         token = linear.weight(self, "token", table, (self.vocabulary, self.reduced))
         position = self.param("position", places, (self.max_length, self.reduced))
         segment = self.param("segment", places, (self.segments, self.width))
-        expand = lambda name: linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)  # noqa: E731
+
+        def expand(name):
+            return linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)
+
         tokens = expand("token_expander")(linear.take(token, ids))
         positions = expand("position_expander")(linear.take(position, jnp.arange(ids.shape[1])))
         return tokens + positions[None] + _segment_rows(segment, segments)

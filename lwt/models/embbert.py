@@ -37,7 +37,10 @@ class Difference(nn.Module):
         if self.collapsed:
             weight = {path: self.param(path, nn.initializers.ones_init(), ()) for path in PATHS}
         else:
-            vector = lambda name: self.param(name, nn.initializers.normal(0.1), a.shape[-1:])  # noqa: E731
+
+            def vector(name):
+                return self.param(name, nn.initializers.normal(0.1), a.shape[-1:])
+
             weight = {path: _weight(vector(f"{path}_query"), vector(f"{path}_key")) for path in PATHS}
         return weight["attention"] * a - weight["conv"] * c
 

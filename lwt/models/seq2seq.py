@@ -58,7 +58,10 @@ class Block(nn.Module):
             x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train
         )
         if self.cross:
-            attend = lambda y: self.cross_attention(y, memory, memory_mask, train=train)  # noqa: E731
+
+            def attend(y):
+                return self.cross_attention(y, memory, memory_mask, train=train)
+
             x = self._add(x, attend, self.cross_attention_norm, train=train)
         return self._add(x, self.mlp, self.mlp_norm, train=train)
 
@@ -72,7 +75,10 @@ class Block(nn.Module):
 
         x = self._add(x, attend, self.self_attention_norm, train=False)
         if self.cross:
-            attend_memory = lambda y: self.cross_attention(y, None, memory_mask, cache=memory)  # noqa: E731
+
+            def attend_memory(y):
+                return self.cross_attention(y, None, memory_mask, cache=memory)
+
             x = self._add(x, attend_memory, self.cross_attention_norm, train=False)
         return self._add(x, self.mlp, self.mlp_norm, train=False), cache
 
@@ -180,7 +186,9 @@ class Seq2Seq(nn.Module):
 
     @nn.nowrap
     def _stack(self, layers, parts):
-        attend = lambda name: parts[name].make(dropout=self.attention_dropout, dtype=self.dtype)  # noqa: E731
+        def attend(name):
+            return parts[name].make(dropout=self.attention_dropout, dtype=self.dtype)
+
         blocks = [
             functools.partial(
                 Block,

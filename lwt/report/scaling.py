@@ -73,7 +73,10 @@ def against_cost(panels, path, *, cost_label):
         path: of the PNG.
         cost_label: of the horizontal axes, with the unit.
     """
-    spread = lambda values: statistics.stdev(values) if len(values) > 1 else 0.0  # noqa: E731
+
+    def spread(values):
+        return statistics.stdev(values) if len(values) > 1 else 0.0
+
     names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
     width = 6.4 + 4.0 * (len(panels) - 1)
     with plots.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):

@@ -55,9 +55,15 @@ def scale_by_adam_8bit(b1=0.9, b2=0.999, eps=1e-8):
     """`optax.scale_by_adam` with moments of a byte."""
 
     def init(params):
-        tree = lambda make: jax.tree.map(lambda p: make(p, p.size < SMALL), params)  # noqa: E731
-        moment = lambda byte: tree(lambda p, small: jnp.zeros(p.shape, jnp.float32 if small else byte))  # noqa: E731
-        scales = lambda: tree(lambda p, small: jnp.zeros(() if small else (-(-p.size // BLOCK),)))  # noqa: E731
+        def tree(make):
+            return jax.tree.map(lambda p: make(p, p.size < SMALL), params)
+
+        def moment(byte):
+            return tree(lambda p, small: jnp.zeros(p.shape, jnp.float32 if small else byte))
+
+        def scales():
+            return tree(lambda p, small: jnp.zeros(() if small else (-(-p.size // BLOCK),)))
+
         return State(jnp.zeros((), jnp.int32), moment(jnp.int8), scales(), moment(jnp.uint8), scales())
 
     def update(gradients, state, params=None):

@@ -135,7 +135,10 @@ def llm_int8(flat):
 def quantized_bytes(model, *, vector=4, reparam=None):
     """Bytes of the integers, the scales, and all else at `vector` bytes a value: an artefact without its header."""
     weights = trees.unflatten(shapes(model))
-    expand = lambda base: (reparam or quantize.Quantize()).expand(trees.flatten(base), {}, 0)  # noqa: E731
+
+    def expand(base):
+        return (reparam or quantize.Quantize()).expand(trees.flatten(base), {}, 0)
+
     return sum(
         trees.nbytes(w) if linear.is_node(w) else vector * math.prod(w.shape)
         for w in jax.eval_shape(expand, weights).values()
@@ -174,7 +177,10 @@ def readings(artefact=""):
 
 def page(budget, *, artefact="", **search):
     """Everything that the program prints."""
-    number = lambda x: f"{x:,}"  # noqa: E731
+
+    def number(x):
+        return f"{x:,}"
+
     header = ["layer", "weights", "activations", "memory accesses", "summations", "multiplications"]
     costs = layers(**SIZES, h=1, s=6).items()
     parts = ["Layers, at EmbBERT's sizes (h=1, d_s=6)", results.markdown(header, [_line(*item) for item in costs])]

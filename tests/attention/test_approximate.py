@@ -73,7 +73,10 @@ def measured():
     root = np.sqrt(largest / np.abs(q @ k.swapaxes(-1, -2)).max((1, 2, 3), keepdims=True))
     q, k = root * q, root * k
     exact = by_hand(q, k, v, d_output, np.exp(q @ k.swapaxes(-1, -2)))[1]
-    norm = lambda x: np.sqrt(np.square(x).sum((1, 2, 3)))  # noqa: E731
+
+    def norm(x):
+        return np.sqrt(np.square(x).sum((1, 2, 3)))
+
     with jax.enable_x64(True):
         of_degree = [gradients(q, k, v, d_output, degree=degree)[1] for degree in range(1, 6)]
     relative = np.stack([norm(d_q - exact) / norm(exact) for d_q in of_degree])  # [degrees 15]
@@ -96,7 +99,10 @@ def test_becomes_softmax_attention_as_the_degree_grows():
     exact = softmax.Attention(width=8, heads=2)
     x, mask = jnp.asarray(normal(0, 2, 9, 8) / 2, jnp.float32), masks.Mask(jnp.array([[1] * 9, [1] * 6 + [0] * 3]))
     variables = exact.init(jax.random.key(0), x)
-    gradient = lambda module: jax.grad(lambda w: (module.apply(w, x, None, mask)[1, :6] ** 2).sum())(variables)  # noqa: E731
+
+    def gradient(module):
+        return jax.grad(lambda w: (module.apply(w, x, None, mask)[1, :6] ** 2).sum())(variables)
+
     wanted, last = jax.tree.leaves(gradient(exact)), math.inf
     for degree in (1, 4, 10):
         found = jax.tree.leaves(gradient(approximate.Attention(width=8, heads=2, degree=degree)))
@@ -112,7 +118,10 @@ def test_the_exact_forward_is_softmax_attention_with_the_same_weights(more):
     module = approximate.Attention(width=16, heads=4, block=4, **more)
     x, mask = jnp.asarray(normal(0, 2, 9, 16), jnp.float32), masks.Mask(jnp.array([[1] * 9, [1] * 6 + [0] * 3]))
     variables = exact.init(jax.random.key(0), x)
-    shapes = lambda tree: jax.tree.map(jnp.shape, tree)  # noqa: E731
+
+    def shapes(tree):
+        return jax.tree.map(jnp.shape, tree)
+
     assert shapes(module.init(jax.random.key(0), x)) == shapes(variables)
     np.testing.assert_allclose(module.apply(variables, x, None, mask), exact.apply(variables, x, None, mask), atol=2e-6)
 
@@ -147,7 +156,9 @@ def test_norms_keep_every_logit_within_the_bound(kind):
     variables = plain.init(jax.random.key(0), x)
 
     def factors(module):
-        both = lambda module: (module.queries(x), module.project(x)["key"])  # noqa: E731
+        def both(module):
+            return (module.queries(x), module.project(x)["key"])
+
         return [np.asarray(side) for side in module.apply(variables, method=both)]
 
     free, clipped, even = (factors(plain.clone(norm=norm, bound=0.5)) for norm in ("", "clip", "rms"))
@@ -166,7 +177,10 @@ def test_centring_makes_logits_small_without_changing_softmax():
     q, k = (jnp.asarray(normal(i, 2, 4, 9, 4), jnp.float32) for i in (0, 1))
     real = jnp.array([[True] * 9, [True] * 6 + [False] * 3])
     x = jnp.ones((2, 9, 16))
-    apply = lambda k: module.apply(module.init(jax.random.key(0), x), q, k, real=real, method="logit_factors")  # noqa: E731
+
+    def apply(k):
+        return module.apply(module.init(jax.random.key(0), x), q, k, real=real, method="logit_factors")
+
     shifted = apply(k + 100 * jnp.asarray(normal(2, 2, 4, 1, 4), jnp.float32))[1]
     np.testing.assert_allclose(shifted, apply(k)[1], atol=1e-4)
     np.testing.assert_allclose(jnp.where(real[:, None, :, None], shifted, 0).sum(2), 0, atol=1e-3)

@@ -71,7 +71,10 @@ def test_output_has_the_shape_of_x(case):
 def test_padding_has_no_gradient(case):
     module, variables = made(case)
     mask = masks.Mask(jnp.array([[1, 1, 1, 1, 0, 0, 0]] * 2))
-    output = lambda x: module.apply(variables, x, None, mask)[0, :4]  # noqa: E731
+
+    def output(x):
+        return module.apply(variables, x, None, mask)[0, :4]
+
     assert touched(output, rows(0, 7)) == [True] * 4 + [False] * 3
 
 
@@ -93,7 +96,10 @@ def test_a_padded_context_has_no_gradient(case):
     module, variables = made(case)
     mask = masks.Mask(jnp.array([[1, 1, 0, 1, 0]] * 2))
     x = rows(0, 4)
-    output = lambda context: module.apply(variables, x, context, mask)[0]  # noqa: E731
+
+    def output(context):
+        return module.apply(variables, x, context, mask)[0]
+
     assert touched(output, rows(1, 5)) == [True, True, False, True, False]
 
 
@@ -110,7 +116,9 @@ def test_causal_by_gradient(case):
 
     @jax.jit
     def changes(x):  # [t s]: how position t of the output depends on position s of the input
-        output = lambda x: module.apply(variables, x[None], None, masks.Mask(causal=True))[0].sum(-1)  # noqa: E731
+        def output(x):
+            return module.apply(variables, x[None], None, masks.Mask(causal=True))[0].sum(-1)
+
         return jnp.abs(jax.jacrev(output)(x)).sum(-1)
 
     seen = np.asarray(changes(rows(0, 6)[0])) > 0
@@ -194,8 +202,13 @@ def test_operands_of_half_precision_give_about_the_same(case):
 @those()
 def test_dropout_acts_in_training_only(case):
     module, variables = made(case, dropout=0.5)
-    train = lambda seed: module.apply(variables, rows(0, 4), train=True, rngs={"dropout": jax.random.key(seed)})  # noqa: E731
-    plain = lambda _: module.apply(variables, rows(0, 4))  # noqa: E731
+
+    def train(seed):
+        return module.apply(variables, rows(0, 4), train=True, rngs={"dropout": jax.random.key(seed)})
+
+    def plain(_):
+        return module.apply(variables, rows(0, 4))
+
     train, plain = jax.jit(train), jax.jit(plain)
     assert not np.allclose(train(0), train(1)) and not np.allclose(train(0), plain(0))
     np.testing.assert_array_equal(train(0), train(0))

@@ -19,7 +19,10 @@ def test_equals_pytorchs_scaled_dot_product_on_the_context_itself(heads):
     ours = module.apply(variables, x, context, masks.Mask(jnp.asarray(allowed, int)))
 
     w = {name: torch.tensor(np.array(leaf)) for name, leaf in trees.flatten(variables["params"]).items()}
-    split = lambda a: a.reshape(2, -1, heads, 16 // heads).transpose(1, 2)  # noqa: E731
+
+    def split(a):
+        return a.reshape(2, -1, heads, 16 // heads).transpose(1, 2)
+
     x, context = (torch.tensor(np.array(a)) for a in (x, context))
     q, kv = split(x @ w["query/kernel"] + w["query/bias"]), split(context)
     mixed = torch.nn.functional.scaled_dot_product_attention(q, kv, kv, attn_mask=torch.tensor(allowed[:, None, None]))

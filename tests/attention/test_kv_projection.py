@@ -30,7 +30,10 @@ def test_is_the_formula_of_the_text(shared):
     ours = module.apply({"params": params}, x)
 
     w = {name: np.asarray(leaf, np.float64) for name, leaf in trees.flatten(params).items()}
-    of = lambda kernel, head, n: kernel if shared else kernel[n * head : n * (head + 1)]  # noqa: E731
+
+    def of(kernel, head, n):
+        return kernel if shared else kernel[n * head : n * (head + 1)]
+
     heads = []
     for head in range(4):
         part = slice(4 * head, 4 * head + 4)

@@ -21,8 +21,13 @@ def test_elu_equals_a_loop_over_the_formula(n, causal):
     ours = module.apply(variables, x, None, masks.Mask(causal=causal))[0]
 
     w = {name: np.asarray(leaf, np.float64) for name, leaf in trees.flatten(variables["params"]).items()}
-    project = lambda name, x: x @ w[f"{name}/kernel"] + w[f"{name}/bias"]  # noqa: E731
-    phi = lambda x: np.where(x > 0, x + 1, np.exp(x))  # noqa: E731
+
+    def project(name, x):
+        return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
+    def phi(x):
+        return np.where(x > 0, x + 1, np.exp(x))
+
     q, k, v = (project(name, np.asarray(x[0], np.float64)).reshape(n, 2, 4) for name in ("query", "key", "value"))
     mixed = np.zeros((n, 2, 4))
     for head in range(2):

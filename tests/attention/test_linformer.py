@@ -21,7 +21,10 @@ def test_equals_the_papers_equation_in_float64(shared):
     ours = jax.jit(module.apply)(variables, x, context, masks.Mask(jnp.asarray(real)))
 
     w = {name: np.float64(leaf) for name, leaf in trees.flatten(variables["params"]).items()}
-    project = lambda name, x: np.float64(x) @ w[f"{name}/kernel"] + w[f"{name}/bias"]  # noqa: E731
+
+    def project(name, x):
+        return np.float64(x) @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
     q, k, v = project("query", x), project("key", context), project("value", context)
     e, f = (w["rows/kernel" if shared else f"{name}_rows/kernel"] for name in ("key", "value"))
     mixed = np.zeros((2, 5, 16))

@@ -38,7 +38,10 @@ def test_equals_softmax_over_the_band(rows, causal, window):
     ours = jax.jit(lambda: module.mix(q, {"key": k, "value": v}, mask, dtype="float32"))()
     segments = np.ones((2, 11), int) if segments is None else segments
     for row, segment in enumerate(segments):
-        near = lambda i, j, s=segment: abs(i - j) < window and s[i] == s[j] and (j <= i or not causal)  # noqa: E731
+
+        def near(i, j, s=segment):
+            return abs(i - j) < window and s[i] == s[j] and (j <= i or not causal)
+
         expected = dense(q[row], k[row], v[row], near)
         real = segment > 0
         np.testing.assert_allclose(ours[row][:, real], expected[:, real], atol=1e-5)

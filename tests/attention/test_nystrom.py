@@ -21,7 +21,10 @@ def made(**more):
 def heads(variables, x):
     """Queries (scaled), keys and values `[b h t k]` in float64."""
     w = trees.flatten(variables["params"])
-    split = lambda a: a.reshape(*a.shape[:2], 2, 8).swapaxes(1, 2)  # noqa: E731
+
+    def split(a):
+        return a.reshape(*a.shape[:2], 2, 8).swapaxes(1, 2)
+
     q, k, v = (
         split(np.float64(x) @ np.float64(w[f"{name}/kernel"]) + np.float64(w[f"{name}/bias"]))
         for name in ("query", "key", "value")
@@ -97,7 +100,10 @@ def test_segments_are_of_real_positions():
 
 def test_a_row_of_padding_is_finite_with_its_gradients():
     module, variables = made(landmarks=4, kernel_size=3)
-    loss = lambda variables: (module.apply(variables, X, None, masks.Mask(jnp.zeros((2, 13), int))) ** 2).sum()  # noqa: E731
+
+    def loss(variables):
+        return (module.apply(variables, X, None, masks.Mask(jnp.zeros((2, 13), int))) ** 2).sum()
+
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.jit(jax.grad(loss))(variables)))
 
 

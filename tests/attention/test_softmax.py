@@ -37,7 +37,9 @@ def test_weights_are_made_in_parts(kind, way, queries, block, monkeypatch):
     variables = module.init(jax.random.key(1), x)
 
     def run(x):
-        square = lambda x: jnp.square(module.apply(variables, x, None, masks.Mask(causal=True))).sum()  # noqa: E731
+        def square(x):
+            return jnp.square(module.apply(variables, x, None, masks.Mask(causal=True))).sum()
+
         return jax.value_and_grad(square)(x)
 
     def forms(*shape):

@@ -43,8 +43,12 @@ def check(module, mask, allowed):
         output, gradient = jax.vjp(attend, q, k, v)
         return output * real, *gradient(g * real)
 
-    ours = lambda q, k, v: module.mix(q, {"key": k, "value": v}, mask, dtype="float32")  # noqa: E731
-    dense = lambda q, k, v: full.weigh(q, {"key": k, "value": v}, jnp.asarray(allowed)[:, None], dtype="float32")  # noqa: E731
+    def ours(q, k, v):
+        return module.mix(q, {"key": k, "value": v}, mask, dtype="float32")
+
+    def dense(q, k, v):
+        return full.weigh(q, {"key": k, "value": v}, jnp.asarray(allowed)[:, None], dtype="float32")
+
     for mine, expected in zip(jax.jit(lambda: results(ours))(), jax.jit(lambda: results(dense))()):
         np.testing.assert_allclose(mine, expected, atol=1e-5)
 
@@ -72,7 +76,10 @@ def test_every_text_in_a_row_has_the_pattern_it_has_alone(pattern, stride, summa
 def test_dropout_keeps_the_mean():
     module = made("strided", 3, 0, dropout=0.5)
     q, k, v = jax.random.normal(jax.random.key(0), (3, 1, 2, 10, 4))
-    mix = lambda key: module.mix(q, {"key": k, "value": v}, None, dtype="float32", key=key)  # noqa: E731
+
+    def mix(key):
+        return module.mix(q, {"key": k, "value": v}, None, dtype="float32", key=key)
+
     drawn = jax.jit(jax.vmap(mix))(jax.random.split(jax.random.key(1), 3000))
     deviation = (drawn.mean(0) - mix(None)) / (drawn.std(0) / 3000**0.5)
     assert np.abs(deviation).max() < 5
@@ -85,7 +92,9 @@ def test_flops_and_memory_are_those_of_the_pattern(gradient_of_mix, pattern, cau
         program = gradient_of_mix(module, n, causal=causal)
         return program.cost_analysis()["flops"], program.memory_analysis().temp_size_in_bytes
 
-    made = lambda stride: sparse.Attention(width=32, heads=1, pattern=pattern, stride=stride, summary=2)  # noqa: E731
+    def made(stride):
+        return sparse.Attention(width=32, heads=1, pattern=pattern, stride=stride, summary=2)
+
     flops, memory = cost(made(32), 1024)
     dense_flops, dense_memory = cost(softmax.Attention(width=32, heads=1), 1024)
     assert flops < dense_flops / 5 and memory < dense_memory / 2

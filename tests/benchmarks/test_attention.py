@@ -56,7 +56,8 @@ def test_both_sides_do_the_same_work(causal):
 
 
 def test_memory_of_torch_is_the_most_that_is_held_at_once():
-    mega = lambda: torch.ones(250_000)  # noqa: E731
+    def mega():
+        return torch.ones(250_000)
 
     def one_after_the_other():
         for _ in range(3):

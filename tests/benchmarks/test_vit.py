@@ -39,7 +39,10 @@ def test_loss_and_gradients_are_lwts(form):
 
     wanted, gradients = loss(weights)
     other = torch_vit.make(form, SIZES)
-    theirs = lambda flat: {k: torch.tensor(w) for k, w in timm_layouts.to_timm(flat, model).items()}  # noqa: E731
+
+    def theirs(flat):
+        return {k: torch.tensor(w) for k, w in timm_layouts.to_timm(flat, model).items()}
+
     other.load_state_dict(theirs(weights))
     ((images, labels),) = torch_vit.prepare([batch])
     found = torch.nn.functional.cross_entropy(other(images), labels)

@@ -116,14 +116,19 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
 
 def test_what_is_quantized_reads_what_its_base_reads(tmp_path):
     (tmp_path / "config.json").write_text('{"model": {"pool": "rms"}}')
-    pool = lambda more: smoke.encoder(f"embbert_finetune.py:base={tmp_path}{more}").model.pool  # noqa: E731
+
+    def pool(more):
+        return smoke.encoder(f"embbert_finetune.py:base={tmp_path}{more}").model.pool
+
     assert [pool(more) for more in (",method=qat", ",method=qat,pool=first", ",method=full,pool=first")] == [
         "rms", "first", "first",
     ]  # fmt: skip
 
 
 def test_a_pair_of_texts_is_compared_by_the_tuned_recipe():
-    pool = lambda more: smoke.encoder(f"embbert_finetune.py:{more}").model.get("pool", "first")  # noqa: E731
+    def pool(more):
+        return smoke.encoder(f"embbert_finetune.py:{more}").model.get("pool", "first")
+
     assert [pool(f"{recipe}task={task}") for recipe in ("recipe=tuned,", "") for task in ("stsb", "snips")] == [
         "pair", "rms", "first", "first",
     ]  # fmt: skip
@@ -133,7 +138,10 @@ def test_a_pair_of_texts_is_compared_by_the_tuned_recipe():
 
 def test_the_tuned_recipe_s_initial_weights():
     """From scratch those of its pre-training; from a base on, weights are given."""
-    start = lambda more: smoke.encoder(f"embbert_finetune.py:{more}").model.get("conv_start", "")  # noqa: E731
+
+    def start(more):
+        return smoke.encoder(f"embbert_finetune.py:{more}").model.get("conv_start", "")
+
     given = ("recipe=tuned", "recipe=tuned,base=runs/x", "recipe=paper", "recipe=tuned,model=bert_2mb")
     assert [*map(start, given)] == ["present", "", "", ""]
 
@@ -228,7 +236,10 @@ def test_the_splits_of_the_authors_code(tmp_path, monkeypatch):
         sizes[splits] = len(found.train), len(found.validation), {name: len(part) for name, part in found.tests.items()}
     assert sizes == {"own": (40, 8, {"test": 8}), "code": (36, 4, {"test": 16})}
     assert not config.data.leak_free and smoke.encoder("embbert_finetune.py:leak_free=true").data.leak_free
-    of = lambda task: smoke.encoder(f"embbert_finetune.py:task={task},splits=code").data  # noqa: E731
+
+    def of(task):
+        return smoke.encoder(f"embbert_finetune.py:task={task},splits=code").data
+
     assert of("emotion").train == "folder:emotion@train+folder:emotion@validation"
     assert of("nlu").train == "folder:nlu" and of("nlu").test == ""
     with pytest.raises(errors.ConfigError, match="splits='paper': there is own, code"):

@@ -125,7 +125,10 @@ def test_coefficients_times_values_are_what_the_convolution_of_embbert_adds(coll
     name = "block_0/contract/kernel"
     weights["block_0/contract/bias"] = jnp.zeros(8)
     batch = {key: jnp.asarray(value) for key, value in batch_of([2, 7, 3, 4, 6]).items()}
-    hidden = lambda w: model.apply({"params": trees.unflatten(w)}, batch, method="hidden_states")  # noqa: E731
+
+    def hidden(w):
+        return model.apply({"params": trees.unflatten(w)}, batch, method="hidden_states")
+
     added = hidden(weights) - hidden(weights | {name: jnp.zeros((8, 8))})
     coefficients = listen.inputs(model, weights, batch, [name])[name]
     np.testing.assert_allclose(coefficients @ ffn_memories.value_rows(weights, name), added, atol=1e-4)

@@ -24,7 +24,10 @@ def test_figures_of_known_spectra():
 
 def test_the_update_of_an_adapter_has_its_rank():
     generator = np.random.default_rng(0)
-    draw = lambda *shape: jnp.asarray(generator.normal(size=shape), jnp.float32)  # noqa: E731
+
+    def draw(*shape):
+        return jnp.asarray(generator.normal(size=shape), jnp.float32)
+
     base = {"layer_0/query/kernel": draw(9, 7), "layer_0/key/kernel": draw(9, 7), "layer_0/query/bias": draw(7)}
     a, b = draw(9, 2), draw(2, 7)
     adapted = {**base, "layer_0/query/kernel": linear.LowRank(base["layer_0/query/kernel"], a, b, jnp.float32(0.5))}

@@ -64,7 +64,10 @@ def test_a_module_takes_a_node_of_its_kernels_shape():
 
 def test_bfloat16_products_round_operands_only():
     x, w = (jax.random.normal(jax.random.key(i), shape) for i, shape in ((0, (8, 64)), (1, (64, 4))))
-    rounded = lambda a: np.array(a.astype(jnp.bfloat16)).astype(np.float64)  # noqa: E731
+
+    def rounded(a):
+        return np.array(a.astype(jnp.bfloat16)).astype(np.float64)
+
     np.testing.assert_allclose(linear.linear(x, w, dtype="bfloat16"), rounded(x) @ rounded(w), rtol=1e-5, atol=1e-5)
     dx, dw = jax.grad(lambda x, w: linear.linear(x, w, dtype="bfloat16").sum(), (0, 1))(x, w)
     np.testing.assert_allclose(dx, np.ones((8, 4)) @ rounded(w).T, rtol=1e-5, atol=1e-5)

@@ -144,9 +144,10 @@ def test_inputs_rounded_in_training():
     generator = np.random.default_rng(2)
     x, w = (jnp.asarray(generator.normal(size=shape), jnp.float32) for shape in ((5, 40), (40, 9)))
     node = quantized_weight.quantize(w, block=0).replace(integer_inputs=True)
-    trained = lambda x, w: linear.linear(  # noqa: E731
-        x, quantized_weight.RoundedInputs(quantized_weight.straight_through(w, block=0))
-    )
+
+    def trained(x, w):
+        return linear.linear(x, quantized_weight.RoundedInputs(quantized_weight.straight_through(w, block=0)))
+
     np.testing.assert_allclose(trained(x, w), linear.linear(x, node), atol=1e-5)
     assert np.abs(trained(x, w) - x @ node.dense()).max() > 1e-3
     dx, dw = jax.grad(lambda x, w: trained(x, w).sum(), argnums=(0, 1))(x, w)

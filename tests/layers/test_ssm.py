@@ -8,7 +8,10 @@ from lwt.layers import ssm
 
 def arguments(*, t=13, inner=3, state=2, seed=0):
     keys = jax.random.split(jax.random.key(seed), 5)
-    normal = lambda key, *shape: jax.random.normal(keys[key], shape)  # noqa: E731
+
+    def normal(key, *shape):
+        return jax.random.normal(keys[key], shape)
+
     return {
         "x": normal(0, 2, t, inner),
         "time": jax.nn.softplus(normal(1, 2, t, inner)),
@@ -49,7 +52,10 @@ def test_gradients_equal_pytorchs_through_the_sequential_definition(scan):
     given = arguments(t=6)
     ours = jax.jit(jax.grad(lambda given: jnp.square(scan(**given)).sum()))(given)
     theirs = {name: torch.tensor(np.array(v), dtype=torch.float64, requires_grad=True) for name, v in given.items()}
-    zeros = lambda shape: torch.zeros(shape, dtype=torch.float64)  # noqa: E731
+
+    def zeros(shape):
+        return torch.zeros(shape, dtype=torch.float64)
+
     one_by_one(**theirs, zeros=zeros, exp=torch.exp).square().sum().backward()
     for name, gradient in ours.items():
         np.testing.assert_allclose(gradient, theirs[name].grad.numpy(), rtol=1e-4, atol=1e-4)

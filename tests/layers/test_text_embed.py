@@ -16,7 +16,10 @@ def test_a_position_is_token_plus_position_plus_segment(kind, count):
     params = module.init(jax.random.key(0), IDS, SEGMENTS)["params"]
     assert trees.count(params) == count
     flat = {name: np.array(leaf) for name, leaf in trees.flatten(params).items()}
-    expand = lambda name: flat.get(f"{name}_expander/kernel", np.eye(8))  # noqa: E731
+
+    def expand(name):
+        return flat.get(f"{name}_expander/kernel", np.eye(8))
+
     tokens, positions = flat["token"] @ expand("token"), flat["position"] @ expand("position")
     expected = tokens[IDS[0]] + positions + flat["segment"][SEGMENTS[0]]
     np.testing.assert_allclose(module.apply({"params": params}, IDS, SEGMENTS)[0], expected, atol=1e-6)

@@ -64,7 +64,10 @@ def test_inline_norms_start_the_residual_from_the_normalised_input(weights_of, r
     ours = run(model, {"params": params}, BATCH)
     x, hide = embed(torch, w)
     block = trees.subtree(w, "block_0")
-    linear = lambda x, name: x @ block[f"{name}/kernel"] + block[f"{name}/bias"]  # noqa: E731
+
+    def linear(x, name):
+        return x @ block[f"{name}/kernel"] + block[f"{name}/bias"]
+
     x = functional.rms_norm(x, (8,), block["self_attention_norm/scale"], eps=1e-5)
     scores = linear(x, "self_attention/query") @ x.transpose(1, 2) / 8**0.5
     scores = scores.masked_fill(hide[:, None, :], float("-inf"))

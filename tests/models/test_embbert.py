@@ -16,7 +16,10 @@ BATCH = {
 def test_the_papers_reading_has_the_papers_formulas():
     paper = embbert.Embbert(8192, use_bias=False, norm="layer", segments=2)
     tree = trees.flatten(jax.eval_shape(lambda: paper.init(jax.random.key(0), paper.example()))["params"])
-    count = lambda prefix: trees.count(trees.subtree(tree, prefix))  # noqa: E731
+
+    def count(prefix):
+        return trees.count(trees.subtree(tree, prefix))
+
     assert count("embed") == 16 * (8192 + 256 + 2 * 128) + 2 * 128 == 139_520
     assert count("block_0") - count("block_0/difference") == 53_504
     assert count("block_0/difference") == 4 * 128
@@ -32,7 +35,10 @@ def test_equals_pytorch(reading, weights_of, run):
     ours = run(model, {"params": params}, BATCH)
 
     w = {name: torch.tensor(np.array(leaf)) for name, leaf in trees.flatten(params).items()}
-    linear = lambda x, name: functional.linear(x, w[f"{name}/kernel"].T, w.get(f"{name}/bias"))  # noqa: E731
+
+    def linear(x, name):
+        return functional.linear(x, w[f"{name}/kernel"].T, w.get(f"{name}/bias"))
+
     ids, segments = (torch.tensor(np.array(BATCH[key])).long() for key in ("ids", "segments"))
     x = linear(w["embed/token"][ids], "embed/token_expander")
     x = x + linear(w["embed/position"][:6], "embed/position_expander")

@@ -29,7 +29,10 @@ def test_without_a_convolution_positions_do_not_meet_and_with_one_their_past_doe
     for kernel_size, seen in ((0, [4]), (3, [2, 3, 4])):
         model = embedder.Embedder(**{**SMALL, "head": "none"}, kernel_size=kernel_size)
         params = weights_of(model)["params"]
-        state = lambda p, model=model: run(model, {"params": p}, BATCH)[0, 4, 0]  # noqa: E731
+
+        def state(p, model=model):
+            return run(model, {"params": p}, BATCH)[0, 4, 0]
+
         gradient = jax.grad(state)(params)["embed"]["position"]
         assert np.flatnonzero(np.abs(gradient).sum(-1)).tolist() == seen
 

@@ -36,7 +36,10 @@ def test_the_state_at_position_0_is_that_of_all_states(model):
 @pytest.mark.parametrize("model", [MODELS["embbert"], MODELS["bert"]], ids=["embbert", "bert"])
 def test_it_costs_less(model):
     variables = model.init(jax.random.key(1), BATCH)
-    flops = lambda method: (  # noqa: E731
-        jax.jit(lambda v: model.apply(v, BATCH, method=method)).lower(variables).compile().cost_analysis()["flops"]
-    )
+
+    def flops(method):
+        return (
+            jax.jit(lambda v: model.apply(v, BATCH, method=method)).lower(variables).compile().cost_analysis()["flops"]
+        )
+
     assert flops(model.first_states) < 0.8 * flops(model.hidden_states)

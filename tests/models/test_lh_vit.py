@@ -71,7 +71,10 @@ def test_attention_joins_equal_places_of_patches_only(weights_of):
         lambda leaf: jnp.asarray(np.random.default_rng(0).normal(0, 0.5, leaf.shape), jnp.float32),
         jax.eval_shape(lambda: model.init(jax.random.key(0), x)),
     )
-    output = lambda x: model.apply(variables, x)[0, 3, 2].sum()  # noqa: E731
+
+    def output(x):
+        return model.apply(variables, x)[0, 3, 2].sum()
+
     seen = np.abs(jax.jit(jax.grad(output))(x))[0].max(-1) > 0
     rows, columns = np.indices((6, 4))
     np.testing.assert_array_equal(seen, (rows % 2 == 1) & (columns % 2 == 0))
@@ -88,7 +91,9 @@ def test_depthwise_convolution_is_xla_s(shape, stride):
             feature_group_count=x.shape[-1],
         )  # fmt: skip
 
-    mine = lambda x, kernel: image_conv.depthwise(x, kernel, stride)  # noqa: E731
+    def mine(x, kernel):
+        return image_conv.depthwise(x, kernel, stride)
+
     y, pull = jax.vjp(mine, x, kernel)
     wanted, pull_reference = jax.vjp(reference, x, kernel)
     np.testing.assert_allclose(y, wanted, atol=1e-5)

@@ -81,7 +81,10 @@ LINEAR = {"kernel": (8, 8), "bias": (8,)}
 def test_every_pixel_and_every_weight_counts(small):
     """By gradient; the bias of the keys is the exception: it moves all of a query's logits by the same."""
     model, variables = small
-    loss = lambda params, x: jnp.square(model.apply({"params": params}, {"image": x})).sum()  # noqa: E731
+
+    def loss(params, x):
+        return jnp.square(model.apply({"params": params}, {"image": x})).sum()
+
     of_params, of_pixels = jax.jit(jax.grad(loss, argnums=(0, 1)))(variables["params"], images())
     assert (np.abs(of_pixels) > 0).all()
     dead = {name for name, leaf in trees.flatten(of_params).items() if not (np.abs(leaf) > 1e-7).any()}
@@ -94,7 +97,10 @@ def test_only_positions_tell_where_a_patch_is(weights_of, run):
     params = trees.flatten(weights_of(model)["params"])
     x = images()
     turned = jnp.concatenate([x[:, 4:], x[:, :4]], axis=1)  # the lower patches above the upper ones
-    logits = lambda flat, image: run(model, {"params": trees.unflatten(flat)}, {"image": image})  # noqa: E731
+
+    def logits(flat, image):
+        return run(model, {"params": trees.unflatten(flat)}, {"image": image})
+
     blind = params | {"embed/position": jnp.zeros((4, 8))}
     np.testing.assert_allclose(logits(blind, turned), logits(blind, x), atol=1e-5)
     assert np.abs(logits(params, turned) - logits(params, x)).max() > 0.01
@@ -115,8 +121,13 @@ def test_features_are_what_the_head_reads(small, run):
 def test_the_last_block_works_for_the_class_token_alone(weights_of):
     model = VARIANTS["token"]
     variables, batch = weights_of(model), {"image": images()}
-    lowered = lambda method: jax.jit(lambda v: model.apply(v, batch, method=method)).lower(variables)  # noqa: E731
-    flops = lambda method: lowered(method).compile().cost_analysis()["flops"]  # noqa: E731
+
+    def lowered(method):
+        return jax.jit(lambda v: model.apply(v, batch, method=method)).lower(variables)
+
+    def flops(method):
+        return lowered(method).compile().cost_analysis()["flops"]
+
     assert flops("features") < 0.8 * flops("hidden_states")
 
 
@@ -131,7 +142,10 @@ def test_structured_weights_stand_for_arrays(small, run):
     """A low-rank node in the place of every kernel, those of the patches and the stem too."""
     model, variables = small
     random = np.random.default_rng(1)
-    noise = lambda *shape: jnp.asarray(random.normal(0, 0.3, shape), jnp.float32)  # noqa: E731
+
+    def noise(*shape):
+        return jnp.asarray(random.normal(0, 0.3, shape), jnp.float32)
+
     weights = {
         name: linear.LowRank(w, noise(w.shape[0], 2), noise(2, w.shape[1]), jnp.float32(0.5))
         if name.endswith("kernel")

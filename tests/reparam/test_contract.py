@@ -65,7 +65,10 @@ class TestContract:
         assert not any(linear.is_node(w) for w in merged.values())
         # As users compile it: without optimisation (tests/conftest.py) sums are rounded more often.
         optimised = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 3})
-        expand = lambda leaves: reparam.expand(base, leaves, LATE)  # noqa: E731
+
+        def expand(leaves):
+            return reparam.expand(base, leaves, LATE)
+
         apart = optimised(lambda leaves, x: apply(expand(leaves), x))
         whole = optimised(lambda leaves, x: apply(adapters.merge(base, expand(leaves)), x))
         assert adapters.largest_difference(lambda x: apart(adapter, x), lambda x: whole(adapter, x), [IDS]) < 1e-5
@@ -78,7 +81,10 @@ class TestContract:
         reparam, adapter = started(section, base)
         adapter, labels = moved(adapter), reparam.labels(adapter)
         key = jax.random.key(2)
-        loss = lambda adapter, base, step: (apply(reparam.expand(base, adapter, step, key=key), IDS) ** 2).sum()  # noqa: E731
+
+        def loss(adapter, base, step):
+            return (apply(reparam.expand(base, adapter, step, key=key), IDS) ** 2).sum()
+
         gradients = jax.jit(jax.grad(loss))(adapter, base, jnp.int32(LATE))
         for name, label in labels.items():
             assert np.isfinite(gradients[name]).all()

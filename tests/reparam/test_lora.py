@@ -86,7 +86,10 @@ def test_singlora_formula_ramp_and_symmetry(base):
             assert a.shape == (max(n_in, n_out), 3)
             expected = np.array(base[name]) + u * 2 * a[:n_in] @ a[:n_out].T
             np.testing.assert_allclose(linear.dense(weights[name]), expected, atol=1e-6)
-    loss = lambda adapter, step: sum((linear.dense(w) ** 2).sum() for w in reparam.expand(base, adapter, step).values())  # noqa: E731
+
+    def loss(adapter, step):
+        return sum((linear.dense(w) ** 2).sum() for w in reparam.expand(base, adapter, step).values())
+
     assert all((g == 0).all() for g in jax.grad(loss)(adapter, 0).values())
     assert all((g != 0).any() for g in jax.grad(loss)(adapter, 1).values())
 
@@ -96,7 +99,10 @@ def test_dropout_acts_on_the_input_of_a_only_in_training():
     base = {name: jax.random.normal(jax.random.key(0), (16, 5))}
     reparam = lora.LoRA(rank=16, scaling="one", targets=".*", dropout=0.25)
     adapter = {f"{name}/a": jnp.eye(16), f"{name}/b": jnp.eye(16)[:, :5]}
-    low = lambda key: linear.linear(x, reparam.expand(base, adapter, 0, key=key)[name]) - x @ base[name]  # noqa: E731
+
+    def low(key):
+        return linear.linear(x, reparam.expand(base, adapter, 0, key=key)[name]) - x @ base[name]
+
     np.testing.assert_allclose(low(None), 1.0, atol=1e-5)
     dropped = np.array(low(jax.random.key(1)))
     zero = np.abs(dropped) < 1e-5

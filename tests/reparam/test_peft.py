@@ -40,7 +40,10 @@ class Network(torch.nn.Module):
 
 def logits(weights, ids):
     """The same network in lwt."""
-    dense = lambda name, x: linear.linear(x, weights[f"{name}/kernel"]) + weights[f"{name}/bias"][None, None]  # noqa: E731
+
+    def dense(name, x):
+        return linear.linear(x, weights[f"{name}/kernel"]) + weights[f"{name}/bias"][None, None]
+
     x = linear.take(weights["embed/embedding"], ids)
     scores = jnp.einsum("btd,bsd->bts", dense("query", x), dense("key", x))
     return dense("down", jnp.tanh(dense("up", jax.nn.softmax(scores) @ x)))
@@ -121,7 +124,10 @@ def test_logits_and_gradients(case, network):
 
     expected = wrapped(torch.tensor(IDS))
     (expected**2).sum().backward()
-    loss = lambda adapter: (logits(reparam.expand(base, adapter, 0), IDS) ** 2).sum()  # noqa: E731
+
+    def loss(adapter):
+        return (logits(reparam.expand(base, adapter, 0), IDS) ** 2).sum()
+
     close(logits(reparam.expand(base, adapter, 0), IDS), expected.detach().numpy())
     assert np.abs(np.asarray(logits(base, IDS)) - expected.detach().numpy()).max() > 0.1
     for name, gradient in jax.grad(loss)(adapter).items():

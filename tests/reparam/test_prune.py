@@ -79,7 +79,10 @@ def test_patterns_keep_n_of_every_m_inputs(base):
 def test_what_learns(base, apply, gradient):
     ids = np.array([3, 0, 10])
     reparam = prune.Prune(gradient=gradient)
-    loss = lambda weights: (apply(weights, ids) ** 2).sum()  # noqa: E731
+
+    def loss(weights):
+        return (apply(weights, ids) ** 2).sum()
+
     masked = reparam.expand(base, {}, 0)
     found = jax.grad(lambda base: loss(reparam.expand(base, {}, 0)))(base)
     at_masked = jax.grad(loss)(masked)

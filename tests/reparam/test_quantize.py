@@ -28,7 +28,10 @@ def test_kernels_and_tables_become_integers_and_vectors_stay(base):
 def test_aware_training_reaches_the_base_and_evaluates_the_integers(base, apply):
     ids = np.array([3, 0, 10])
     reparam = quantize.Quantize(format="int4", block=8, aware=True)
-    loss = lambda base, key, reparam: (apply(reparam.expand(base, {}, 0, key=key), ids) ** 2).sum()  # noqa: E731
+
+    def loss(base, key, reparam):
+        return (apply(reparam.expand(base, {}, 0, key=key), ids) ** 2).sum()
+
     gradients = jax.grad(loss)(base, KEY, reparam)
     rounded = {name: linear.dense(w) for name, w in reparam.expand(base, {}, 0).items()}
     expected = jax.grad(lambda weights: (apply(weights, ids) ** 2).sum())(rounded)

@@ -104,7 +104,10 @@ def test_gradients_flow_as_the_mode_says(base, mode, stop, reached):
 
 def test_one_factor_for_query_key_and_value(base):
     fused, own = (vertical.Vertical(rank=2, fused=f) for f in (vertical.Vertical.fused, ""))
-    count = lambda reparam: trees.count(reparam.init(jax.random.key(0), base))  # noqa: E731
+
+    def count(reparam):
+        return trees.count(reparam.init(jax.random.key(0), base))
+
     assert count(own) - count(fused) == (LAYERS - 1) * 2 * 2 * WIDTH
     names = own.init(jax.random.key(0), base)
     assert "block_1/attention/key/kernel/a" in names and "block_0/attention/key/kernel/a" not in names

@@ -53,7 +53,10 @@ def test_it_goes_the_way_of_adamw():
     params, state, losses = trained(adam8.adamw_8bit(**SETTINGS))
     expected, _, wanted = trained(optax.adamw(**SETTINGS))
     other, *_ = trained(optax.adamw(**{**SETTINGS, "b2": 0.99}))
-    distance = lambda one, two: {name: float(jnp.linalg.norm(one[name] - two[name])) for name in SHAPES}  # noqa: E731
+
+    def distance(one, two):
+        return {name: float(jnp.linalg.norm(one[name] - two[name])) for name in SHAPES}
+
     beside, way = distance(params, expected), distance(weights(0), expected)
     assert all(beside[name] < 0.08 * way[name] for name in SHAPES), (beside, way)
     assert np.linalg.norm([*beside.values()]) < 0.6 * np.linalg.norm([*distance(other, expected).values()])

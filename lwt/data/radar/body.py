@@ -150,7 +150,10 @@ def walk(t, height, relative_speed, *, phase=0.0):
     support = 0.752 - 0.143 / cycle  # of the cycle
     p = t / cycle + phase
     legs = np.stack([p, p + 0.5])  # right is half a cycle behind left
-    wave = lambda at: np.sin(2 * np.pi * at)  # noqa: E731
+
+    def wave(at):
+        return np.sin(2 * np.pi * at)
+
     return Pose(
         hip=curve(_hip(relative_speed), legs),
         knee=curve(_knee(relative_speed), legs),

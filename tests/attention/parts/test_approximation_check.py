@@ -73,7 +73,10 @@ def test_every_layer_of_a_model_is_heard_and_those_outside_are_named(caplog):
 
 def test_padding_does_not_count():
     model, weights, batch = made(bert.Bert, max_length=8)
-    check = lambda batch: approximation_check.check_model(model, weights, batch=batch)  # noqa: E731
+
+    def check(batch):
+        return approximation_check.check_model(model, weights, batch=batch)
+
     noise = jnp.where(batch["segments"] > 0, batch["ids"], 19)
     assert check(batch | {"ids": noise}) == check(batch)
 
@@ -99,5 +102,8 @@ def test_the_weights_of_softmax_fit():
     model, weights, batch = made(bert.Bert, max_length=8, attention=softmax.Attention)
     other, others, _ = made(bert.Bert, max_length=8, attention=approximate.Attention)
     assert trees.differences(weights, others) == ""
-    apply = lambda m: m.apply({"params": trees.unflatten(weights)}, batch, method="hidden_states")  # noqa: E731
+
+    def apply(m):
+        return m.apply({"params": trees.unflatten(weights)}, batch, method="hidden_states")
+
     np.testing.assert_allclose(apply(other), apply(model), atol=2e-5)

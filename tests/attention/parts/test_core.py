@@ -31,17 +31,28 @@ def plain(q, keys, values, mask, *, key=None):
 def test_value_and_gradients_are_those_of_the_formula(seed, k):
     *arrays, mask = problem(k=k)
     key = None if seed is None else jax.random.key(seed)
-    ours = lambda *a: core.attend(*a, mask, key=key, rate=RATE)  # noqa: E731
-    theirs = lambda *a: plain(*a, mask, key=key)  # noqa: E731
+
+    def ours(*a):
+        return core.attend(*a, mask, key=key, rate=RATE)
+
+    def theirs(*a):
+        return plain(*a, mask, key=key)
+
     np.testing.assert_allclose(ours(*arrays), theirs(*arrays), atol=1e-6)
-    weigh = lambda f: lambda *a: (f(*a) * jnp.cos(jnp.arange(f(*a).size).reshape(f(*a).shape))).sum()  # noqa: E731
+
+    def weigh(f):
+        return lambda *a: (f(*a) * jnp.cos(jnp.arange(f(*a).size).reshape(f(*a).shape))).sum()
+
     for found, expected in zip(*(jax.grad(weigh(f), (0, 1, 2))(*arrays) for f in (ours, theirs))):
         np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
 
 
 def test_keys_that_are_values_get_both_gradients():
     q, keys, _, mask = problem()
-    squares = lambda x, f: (f(q, x, x, mask) ** 2).sum()  # noqa: E731
+
+    def squares(x, f):
+        return (f(q, x, x, mask) ** 2).sum()
+
     found, expected = (jax.grad(squares)(keys, f) for f in (core.attend, plain))
     np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
 
@@ -49,7 +60,10 @@ def test_keys_that_are_values_get_both_gradients():
 def test_bfloat16_operands_are_near_float32_in_both_passes():
     *arrays, mask = problem(t=32, s=32, k=16)
     arrays[0] /= 4
-    squares = lambda q, k, v, dtype: (core.attend(q, k, v, mask, dtype=dtype) ** 2).sum()  # noqa: E731
+
+    def squares(q, k, v, dtype):
+        return (core.attend(q, k, v, mask, dtype=dtype) ** 2).sum()
+
     gradients = jax.jit(jax.grad(squares, (0, 1, 2)), static_argnums=3)
     for found, expected in zip(*(gradients(*arrays, dtype) for dtype in ("bfloat16", "float32"))):
         error = np.linalg.norm(found - expected) / np.linalg.norm(expected)

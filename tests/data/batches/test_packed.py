@@ -82,7 +82,9 @@ def test_real_share_is_measured():
 
 @pytest.mark.parametrize("stop", [0, 1, 7, 23, 60])
 def test_resume_is_exact(stop):
-    make = lambda: packed.PackedPairs(*pairs(300), rows=8, row_length=32, window=64, seed=5)  # noqa: E731
+    def make():
+        return packed.PackedPairs(*pairs(300), rows=8, row_length=32, window=64, seed=5)
+
     straight, resumed = make(), make()
     for _ in range(stop):
         next(straight)
@@ -101,7 +103,9 @@ def test_a_state_of_another_stream_is_refused(other):
 
 @pytest.mark.parametrize("processes", [2, 4])
 def test_shares_make_the_whole(processes):
-    make = lambda **share: packed.PackedPairs(*pairs(300), rows=8, row_length=32, window=64, **share)  # noqa: E731
+    def make(**share):
+        return packed.PackedPairs(*pairs(300), rows=8, row_length=32, window=64, **share)
+
     whole, parts = make(), [make(process=p, processes=processes) for p in range(processes)]
     for _ in range(30):
         batch, shares = next(whole), [next(part) for part in parts]

@@ -9,9 +9,10 @@ from lwt.data.batches import bucketed, packed, pair_examples
 def sides():
     random = np.random.default_rng(0)
     lengths = random.integers(1, 30, 200)
-    make = lambda extra: packed.Ragged.of(  # noqa: E731
-        [(1000 * extra + np.arange(1, n + 1 + extra)).tolist() for n in lengths]
-    )
+
+    def make(extra):
+        return packed.Ragged.of([(1000 * extra + np.arange(1, n + 1 + extra)).tolist() for n in lengths])
+
     return make(0), make(1)
 
 

@@ -48,7 +48,10 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
     done = recipe.run(CHAIN, teacher, workdir, **given)
     assert [made.name for made in done] == ["teacher", *(name for name, _, _ in CHAIN)]
     whole, student, pruned, factorised, rounded, adapter = done
-    count = lambda made: recipe.parameters(made.opened.weights)  # noqa: E731
+
+    def count(made):
+        return recipe.parameters(made.opened.weights)
+
     assert count(whole) > count(student) > count(pruned) > count(factorised) == count(rounded)
     assert count(whole) == trees.count(whole.opened.weights)
     assert any(isinstance(w, linear.Factors) for w in rounded.opened.weights.values())
