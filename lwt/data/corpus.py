@@ -99,7 +99,7 @@ def _are_sentences(source, fields):
     return sum(sum(map(len, map(sentences, texts))) > 2 for texts in records) * 2 < len(records)
 
 
-def tokenize(source, tokens, cleaner, *, cache_dir):
+def tokenize(source, tokens, *, cleaner, cache_dir):
     """Cleans and encodes a source's text: a `Corpus`, of which only what is used is in memory.
 
     Args:
@@ -131,7 +131,7 @@ def _write(folder, source, tokens, cleaner):
     lengths, documents, checksum = [], [], 0
     with open(folder / "values", "wb") as file:
         for texts, numbers in lines(source):
-            rows = tokenized.Ragged.of(tokens.encode([cleaner.clean(text) for text in texts]))
+            rows = tokenized.RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts]))
             kept = rows.lengths > 0
             lengths.append(rows.lengths[kept])
             documents.append(np.asarray(numbers, np.int64)[kept])

@@ -8,6 +8,8 @@ import numpy as np
 
 from lwt import errors
 
+FILE = "labels.json"  # of a workdir
+
 
 @dataclasses.dataclass(frozen=True)
 class Labels:

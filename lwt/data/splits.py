@@ -23,6 +23,7 @@ from lwt.data import sources
 
 TRAIN = ("train", "training")
 VALIDATION = ("validation", "valid", "val", "dev", "development")
+FILE = "splits.json"  # of a workdir
 RULES = {
     "i": "the splits that came with the data",
     "ii": "10 % of the training data withheld for validation",
@@ -107,7 +108,7 @@ def make(
     fields = tuple(fields) or choose_fields(train, opened("train", (label,)).fields)
     loaded = {part: opened(part, needed(fields, label)) for part, name in found.items() if name}
     for source in loaded.values():
-        sources.need_fields(source.name, names_in(fields), source.fields)
+        sources.need_fields(source.name, names_in(fields), there=source.fields)
     rule = "iii" if len(loaded) == 1 else "i" if "validation" in loaded else "ii"
     asked = {
         "rule": rule,

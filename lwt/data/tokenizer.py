@@ -15,6 +15,7 @@ import sentencepiece
 
 from lwt import errors
 
+FILE = "tokenizer.model"  # of a workdir
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 CLS, MASK, SEP = 2, 3, 4
 SEQ2SEQ = ("<pad>", "<unk>", "<s>", "</s>")

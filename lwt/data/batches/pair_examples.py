@@ -1,43 +1,121 @@
-"""Sentence pairs one a row, for attentions that mix what is in a row: what `rows.Bucketed` makes batches of."""
+"""Sentence pairs as rows: every batch is a dict of int32 arrays [rows, length].
+
+    source, source_segments, source_positions
+    inputs, targets, target_segments, target_positions      where there are targets
+
+Segments number the pairs of a row 1, 2, ...; 0 is padding. Positions start at 0 in each segment. A source is
+``[x..., end]``, inputs are ``[begin, y...]``, targets ``[y..., end]``.
+"""
+
+import dataclasses
 
 import numpy as np
 
-from lwt.data import sources
-from lwt.data.batches import packed
+from lwt import errors
+from lwt.data import sources, tokenizer
+from lwt.data.batches import examples, tokenized
 
 
-class PairRows:
-    """Pairs as the examples of `rows.Bucketed`.
-
-    Args:
-        source, target: `packed.Ragged` of the same size.
-        min_tokens, max_tokens: pairs with a side outside (end mark not counted) are left out, and counted.
+@dataclasses.dataclass(frozen=True)
+class PairExamples(examples.Examples):
+    """Sentence pairs, or sources alone, one to a row.
 
     Attributes:
-        left_out: how many: ``{"too short": n, "too long": n}``.
-
-    Raises:
-        lwt.errors.DataError: no pair is left.
+        source, target: `tokenized.RaggedArray` of the same size; no target for sources to predict from.
+        pairs: [n] indices of the pairs in use.
+        left_out: the number of other pairs: ``{"too short": n, "too long": n}``.
     """
 
-    def __init__(self, source, target, *, min_tokens, max_tokens):
-        self._source, self._target = source, target
-        self._kept, self.left_out = packed.fitting(source, target, min_tokens, max_tokens)
-        tokens = [int(side.lengths[self._kept].sum()) for side in (source, target)]
-        self.fingerprint = sources.digest("pairs", len(self._kept), *tokens)
+    source: tokenized.RaggedArray
+    target: tokenized.RaggedArray | None
+    pairs: np.ndarray
+    left_out: dict
+
+    @classmethod
+    def of_all(cls, source, target=None):
+        """All pairs, to evaluate on or to predict."""
+        return cls(source, target, np.arange(len(source)), {})
+
+    @classmethod
+    def fitting(cls, source, target, *, min_tokens, max_tokens):
+        """The pairs whose sides both have `min_tokens` (1 at least) to `max_tokens` tokens, without the end mark.
+
+        Raises:
+            lwt.errors.DataError: no pair is left.
+        """
+        min_tokens = max(1, min_tokens)
+        longest, shortest = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
+        short, long = shortest < min_tokens, longest > max_tokens
+        pairs = np.flatnonzero(~short & ~long)
+        left_out = {"too short": int(short.sum()), "too long": int((long & ~short).sum())}
+        if not len(pairs):
+            raise errors.DataError(
+                f"none of the {len(source)} pairs has {min_tokens} to {max_tokens} tokens on both sides ({left_out}): "
+                "see data.min_tokens, data.max_tokens and data.row_length"
+            )
+        return cls(source, target, pairs, left_out)
 
     def __len__(self):
-        return len(self._kept)
+        return len(self.pairs)
+
+    @property
+    def tokens(self):
+        """The number of tokens of each side, without end marks."""
+        return [int(side.lengths[self.pairs].sum()) for side in (self.source, self.target)]
+
+    @property
+    def fingerprint(self):
+        """A hash of the number of pairs and of tokens."""
+        return sources.digest("pairs", len(self.pairs), *self.tokens)
 
     def draw(self, records, rng):
-        """The pairs of some records, with the length of the longer side, end mark included; nothing is drawn."""
+        """See `examples.Examples`. A row is as long as the longer side with its end mark; nothing is random."""
         del rng
-        pairs = self._kept[records]
-        longer = np.maximum(self._source.lengths[pairs], self._target.lengths[pairs])
-        return {"pair": pairs, "length": longer + 1}
+        pairs = self.pairs[records]
+        sides = (self.source,) if self.target is None else (self.source, self.target)
+        return {"pair": pairs, "length": np.max([side.lengths[pairs] for side in sides], axis=0) + 1}
 
     def batch(self, drawn, length, uniform):
-        """The arrays `[n length]` of `pipeline`'s batches."""
+        """See `examples.Examples`."""
         del uniform
         pairs = drawn["pair"]
-        return packed.make_batch(self._source, self._target, pairs, np.arange(len(pairs)), len(pairs), length)
+        return self.arrays(pairs, np.arange(len(pairs)), rows=len(pairs), length=length)
+
+    def arrays(self, pairs, row, *, rows, length):
+        """The arrays of a batch; a side that does not fit its row loses its end.
+
+        Args:
+            pairs: [n] indices of pairs.
+            row: [n] ascending, the row of each pair; pairs of one row lie one after the other.
+            rows: rows of the batch.
+            length: tokens of a row.
+        """
+        first = np.searchsorted(row, row)  # the first pair of the same row
+        segment = np.arange(len(row)) - first + 1
+        place = {"row": row, "first": first, "segment": segment, "rows": rows, "length": length}
+        ids, segments, positions = _side(self.source, pairs, **place)
+        batch = {"source": ids, "source_segments": segments, "source_positions": positions}
+        if self.target is not None:
+            ids, segments, positions = _side(self.target, pairs, **place)
+            inputs = np.zeros_like(ids)
+            inputs[:, 1:] = ids[:, :-1]
+            inputs = np.where(positions == 0, tokenizer.BOS, inputs) * (segments > 0)
+            batch |= {"inputs": inputs, "targets": ids, "target_segments": segments, "target_positions": positions}
+        return {name: array.astype(np.int32, copy=False) for name, array in batch.items()}
+
+
+def _side(texts, pairs, *, row, first, segment, rows, length):
+    """``(ids with end marks, segments, positions)`` of one side, each [rows, length] int32."""
+    start = texts.offsets[pairs]
+    size = np.minimum(texts.offsets[pairs + 1] - start + 1, length)  # with the end mark; a longer one is cut
+    behind = np.concatenate([[0], size.cumsum()])  # tokens of all pairs before
+    place = row * length + behind[:-1] - behind[first]
+    within = np.arange(behind[-1]) - np.repeat(behind[:-1], size)
+    at = np.repeat(place, size) + within
+    ids, segments, positions = (np.zeros(rows * length, np.int32) for _ in range(3))
+    # The last place of a pair is its end mark; what is read there (the next row's first id) is overwritten.
+    ids[at] = np.take(texts.values, np.repeat(start, size) + within, mode="clip") if len(texts.values) else 0
+    ids[place + size - 1] = tokenizer.EOS
+    segments[at] = np.repeat(segment, size)
+    positions[at] = within
+    return tuple(array.reshape(rows, length) for array in (ids, segments, positions))

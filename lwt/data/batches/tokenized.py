@@ -1,16 +1,15 @@
-"""Rows of ids of different lengths, and the way from records to them."""
+"""Many texts as ids in one array, and the way from records to them."""
 
 import dataclasses
 import itertools
 import logging
-import os
 import pathlib
 import zipfile
 import zlib
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
 
 LOG = logging.getLogger(__name__)
@@ -18,18 +17,29 @@ CHUNK = 8192  # records read, cleaned and encoded at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Ragged:
-    """Rows of ids of different lengths: row i is ``values[offsets[i]:offsets[i + 1]]``."""
+class RaggedArray:
+    """Rows of different lengths in one array: row i is ``values[offsets[i]:offsets[i + 1]]``.
 
-    values: np.ndarray  # int32
-    offsets: np.ndarray  # int64, one more than rows
+    Attributes:
+        values: int32, the ids of all rows.
+        offsets: int64, one more than there are rows.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
 
     @classmethod
     def of(cls, rows):
-        """From lists of ids."""
+        """Joins lists of ids."""
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, int(lengths.sum()))
         return cls(values, np.concatenate([[0], lengths.cumsum()]))
+
+    @classmethod
+    def concatenate(cls, parts):
+        """Joins the rows of several arrays."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([[0], lengths.cumsum()]))
 
     def __len__(self):
         return len(self.offsets) - 1
@@ -39,70 +49,60 @@ class Ragged:
 
     @property
     def lengths(self):
+        """[rows] the number of ids of each row."""
         return np.diff(self.offsets)
 
 
-def tokenize(source, tokens, cleaner, fields, *, cache_dir=None):
-    """Cleans and encodes fields of all records: a `Ragged` for each field, without begin and end marks.
+def tokenize(source, tokens, *, cleaner, fields, cache_dir=None):
+    """Cleans and encodes fields of all records: a `RaggedArray` per field, without begin and end marks.
 
     Args:
         source: a `sources.Source`.
         tokens: a `tokenizer.Tokenizer`.
         cleaner: a `text.Cleaner`.
         fields: names, such as ``("de", "en")``.
-        cache_dir: where the result is kept, by fingerprint of all of the above; a damaged file is made anew.
+        cache_dir: the folder that keeps the result, by the fingerprint of all of the above; a damaged file is made again.
 
     Raises:
-        lwt.errors.DataError: a field that is not there, or holds something else than text.
+        lwt.errors.DataError: a field is missing, or holds something other than text.
     """
-    sources.need_fields(source.name, fields, source.fields)
+    sources.need_fields(source.name, fields, there=source.fields)
     path = None
     if cache_dir is not None:
         key = sources.digest("tokens 1", source.fingerprint, tokens.fingerprint, cleaner, *fields)
         path = pathlib.Path(cache_dir) / f"{key}.npz"
-        cached = _read_cache(path, len(fields), len(source))
+        cached = _read(path, len(fields), len(source))
         if cached is not None:
             return cached
     encoded = [[] for _ in fields]
     for start in range(0, len(source), CHUNK):
         records = source.read(start, start + CHUNK)
-        for rows, field in zip(encoded, fields, strict=True):
+        for parts, field in zip(encoded, fields, strict=True):
             texts = [record[field] for record in records]
             wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
             if wrong is not None:
                 raise errors.DataError(
-                    f"{source.name}: field {field!r} of record {start + wrong} is no text: {texts[wrong]!r:.60}"
+                    f"{source.name}: field {field!r} of record {start + wrong} is not text: {texts[wrong]!r:.60}"
                 )
-            rows.append(Ragged.of(tokens.encode([cleaner.clean(text) for text in texts])))
-    result = tuple(_concatenate(rows) for rows in encoded)
+            parts.append(RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts])))
+    result = tuple(map(RaggedArray.concatenate, encoded))
     if path is not None:
-        _write_cache(path, result)
+        arrays = {f"{name}_{i}": getattr(x, name) for i, x in enumerate(result) for name in ("values", "offsets")}
+        with files.replacing(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **arrays)
     return result
 
 
-def _concatenate(parts):
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Ragged(np.concatenate([part.values for part in parts]), np.concatenate([[0], lengths.cumsum()]))
-
-
-def _read_cache(path, fields, records):
+def _read(path, fields, records):
+    """What `tokenize` kept at `path`; None if the file is missing or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:  # the zip's checksums are compared on the way
-            found = tuple(Ragged(file[f"values_{i}"], file[f"offsets_{i}"]) for i in range(fields))
-        if all(len(ragged) == records and ragged.offsets[-1] == len(ragged.values) for ragged in found):
-            return found
+        with np.load(path, allow_pickle=False) as file:  # compares the checksums of the zip
+            result = tuple(RaggedArray(file[f"values_{i}"], file[f"offsets_{i}"]) for i in range(fields))
+        if all(len(ragged) == records and ragged.offsets[-1] == len(ragged.values) for ragged in result):
+            return result
         raise ValueError("it holds other records")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        LOG.warning("the cache %s is damaged (%s) and is made anew", path, error)
+        LOG.warning("the cache %s is damaged (%s); tokenizing again", path, error)
         return None
-
-
-def _write_cache(path, result):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.stem}.{os.getpid()}.part")
-    arrays = {f"{name}_{i}": getattr(ragged, name) for i, ragged in enumerate(result) for name in ("values", "offsets")}
-    with open(part, "wb") as file:
-        np.savez(file, **arrays)
-    part.replace(path)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import sources
-from lwt.data.images import files
+from lwt.data.images import decoding
 
 LOG = logging.getLogger(__name__)
 SHOWN, KEPT = 3, 1000  # messages about malformed records quoted in an error, and kept
@@ -57,7 +57,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
 
     Args:
         source: a `sources.Source` with the field ``image``, and `label`.
-        size, channels: see `files.fit`. All images have to have the shape of the first good one.
+        size, channels: see `decoding.fit`. All images have to have the shape of the first good one.
         label: a record without it is malformed.
         max_malformed: the share of malformed records above which it fails; below, they are left out.
 
@@ -65,14 +65,14 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
         lwt.errors.DataError: no records, or too many malformed ones (quotes the first); a damaged archive; a cache
             that cannot be written.
     """
-    sources.need_fields(source.name, (IMAGE, label), source.fields)
+    sources.need_fields(source.name, (IMAGE, label), there=source.fields)
     fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
     path = folder() / f"{fingerprint}.npy"
     found = _read(path)
     if found is None:
         LOG.info("%s: decoding the images, once, into %s", source.name, path)
         try:
-            _write(path, source, label, lambda image: files.fit(image, size=size, channels=channels))
+            _write(path, source, label, lambda image: decoding.fit(image, size=size, channels=channels))
         except OSError as error:
             raise errors.DataError(
                 f"{path.parent} cannot be written ({error.strerror}); set LWT_CACHE to a folder with room for images"

@@ -1,120 +1,73 @@
-"""Images with a label each, from source to batch: what an image classifier is trained on."""
+"""Images with a label each, from source to batch: the data of an image classifier."""
 
 import dataclasses
 import hashlib
 import logging
-import pathlib
 
 import numpy as np
 
 from lwt import errors
 from lwt.data import sources
-from lwt.data.batches import bucketed
-from lwt.data.images import cache, files, randaugment
-from lwt.data.kinds import supervised
+from lwt.data.batches import bucketed, image_examples, sharding
+from lwt.data.images import cache, decoding, randaugment
+from lwt.data.kinds import base, supervised
 
 LOG = logging.getLogger(__name__)
-LENGTHS = (1,)  # of a row: what `rows` calls its length has no meaning here
-
-
-@dataclasses.dataclass(frozen=True)
-class Examples:
-    """Images of one shape with their labels, for `bucketed.Bucketed` and `bucketed.Padded`.
-
-    Attributes:
-        images: [all h w c] uint8 or float32.
-        index: [n] int64; the image of record i is ``images[index[i]]``.
-        labels: [n] int32, -1: a class that training did not know; None to predict.
-        augment: a `randaugment.RandAugment`, or None.
-        fingerprint: of the records.
-    """
-
-    images: np.ndarray
-    index: np.ndarray
-    labels: np.ndarray | None
-    augment: randaugment.RandAugment | None
-    fingerprint: str
-
-    def __len__(self):
-        return len(self.index)
-
-    def draw(self, records, rng):
-        """See `rows`; chance has no part in it."""
-        del rng
-        return {"record": records, "length": np.ones_like(records), "cut": np.zeros(len(records), bool)}
-
-    def batch(self, drawn, length, uniform):
-        """``image`` [n h w c], ``weight`` [n] float32, all 1, and, if there are labels, ``label`` [n] int32."""
-        del length
-        records = drawn["record"]
-        images = self.images[self.index[records]]
-        if self.augment:
-            images = self.augment(images, uniform(1)[:, 0])
-        batch = {"image": images, "weight": np.ones(len(records), np.float32)}
-        return batch | ({} if self.labels is None else {"label": self.labels[records]})
 
 
 class Images(supervised.Supervised):
-    """The data of a run on images, by its config's section ``data``; see `supervised.Supervised`.
+    """The data of a run on images; see `supervised.Supervised` and `base.Data`.
 
-    A source is a folder (`image_files`), a builder of TFDS, or made up: whatever has records with ``image`` and
-    ``data.label``. Its images are decoded once (`image_cache`), as ``data.image_size`` and ``data.channels`` say
-    (`files.fit`); ``data.randaugment`` is (operations, magnitude), or empty.
+    A source is a folder (`images.folders`), a builder of TFDS, or generated: anything whose records have ``image`` and
+    ``data.label``. Its images are decoded once (`images.cache`), as ``data.image_size`` and ``data.channels`` say
+    (`images.decoding.fit`). ``data.randaugment`` is (operations, magnitude), or empty.
 
-    The workdir keeps the indices of the splits, the names of the classes and the shape of the images: to predict, no
-    data is needed.
-
-    Args: see `encoder.TextData`; images have no tokenizer, so that nothing is taken over from `base`.
+    The workdir keeps the indices of the splits, the names of the classes and the shape of the images: predicting needs
+    no data.
     """
 
-    FACTS = ("image",)
-    tokenizer, vocabulary = None, 0
-
-    def __init__(self, section, workdir, *, base="", seed=0, make=True):
-        del base, make
-        self._section, self._workdir, self._seed = section, pathlib.Path(workdir), seed
+    EXTRA_KEYS = ("image",)
 
     @property
     def labels(self):
         """See `supervised.Supervised.labels`.
 
         Raises:
-            lwt.errors.DataError: they are numbers to predict.
+            lwt.errors.DataError: the labels are numbers.
         """
-        found = super().labels
-        if found.regression:
+        labels = super().labels
+        if labels.regression:
             raise errors.DataError(f"data.train={self._section.train}: labels of images should be classes, not numbers")
-        return found
+        return labels
 
     @property
     def identity(self):
-        """What a checkpoint has to agree on: the classes and the shape of the images."""
+        """See `base.Data`: the classes and the shape of the images."""
         return {"set of classes": sources.digest(self.labels.names, self.shape)}
 
     @property
     def shape(self):
         """(h, w, c) of an image."""
-        return tuple(self._kept["image"][:3])
+        return tuple(self._labels_file["image"][:3])
 
     @property
     def positions(self):
-        """Images of a training batch."""
+        """See `base.Data`: the images of a training batch."""
         return self._section.rows
 
-    def training(self, *, process=0, processes=1):
-        """Endless batches (`bucketed.Bucketed`) of the training part."""
+    def training(self, *, share=sharding.WHOLE):
+        """Endless `bucketed.BucketedBatches` of the training part."""
         chosen = tuple(self._section.randaugment)
         augment = randaugment.RandAugment(*chosen) if chosen else None
-        batches = bucketed.Bucketed(
+        batches = bucketed.BucketedBatches(
             dataclasses.replace(self._train_examples, augment=augment),
             rows=self._section.rows,
-            lengths=LENGTHS,
+            lengths=image_examples.LENGTHS,
             seed=self._seed,
-            process=process,
-            processes=processes,
+            share=share,
         )
         LOG.info(
-            "%s: %d images of %s, %d classes, %.1f batches an epoch",
+            "%s: %d images of %s, %d classes, %.1f batches per epoch",
             self.splits.train.name,
             len(self._train_examples),
             " × ".join(map(str, self.shape)),
@@ -123,48 +76,37 @@ class Images(supervised.Supervised):
         )
         return batches
 
-    def batches(self, evaluation, *, process=0, processes=1):
-        """Batches of an `Evaluation` (`bucketed.Padded`); in filler rows all is 0, ``weight`` too."""
-        return bucketed.Padded(
-            evaluation.examples,
-            rows=self._section.eval_batch,
-            lengths=LENGTHS,
-            process=process,
-            processes=processes,
-        )
-
     def from_texts(self, texts):
-        """Images to predict, by the paths of their files (`files.load`).
+        """The `base.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
 
         Raises:
-            lwt.errors.DataError: a file that is not there, or no image; or it is not of the training's shape and type.
+            lwt.errors.DataError: a file is missing or holds no image, or its image has another shape or type than the
+                training data.
         """
-        paths, size, kind = list(texts), self._section.image_size, self._kept["image"]
+        paths, size, kind = list(texts), self._section.image_size, self._labels_file["image"]
         images = np.zeros((len(paths), *self.shape), kind[3])
         for row, path in zip(images, paths, strict=True):
             try:
-                image = files.fit(files.load(path), size=size, channels=self.shape[2])
+                image = decoding.fit(decoding.load(path), size=size, channels=self.shape[2])
             except ValueError as error:
                 raise errors.DataError(f"{path}: {error}") from error
             if [*image.shape, image.dtype.name] != kind:
-                raise errors.DataError(
-                    f"{path} is {[*image.shape, image.dtype.name]}, and not {kind}, as the images of the training are"
-                )
+                raise errors.DataError(f"{path} is {[*image.shape, image.dtype.name]}; the training images are {kind}")
             row[...] = image
-        examples = Examples(images, np.arange(len(images)), None, None, "")
-        return supervised.Evaluation("images", paths, None, None, {}, examples)
+        examples = image_examples.ImageExamples(images, np.arange(len(images)), None, None, "")
+        return base.Evaluation("images", examples, paths)
 
     def example(self):
-        """A training batch of zeros: its names, shapes and types."""
+        """See `base.Data.example`."""
         count = self._section.rows
         return {
-            "image": np.zeros((count, *self.shape), self._kept["image"][3]),
+            "image": np.zeros((count, *self.shape), self._labels_file["image"][3]),
             "weight": np.zeros(count, np.float32),
             "label": np.zeros(count, np.int32),
         }
 
     def _source(self, name, *, split="train", fields=(), max_malformed=0.01):
-        """Opens a source, decoded."""
+        """The source `name`, with decoded images."""
         source = sources.load(name, split=split, fields=fields, max_malformed=max_malformed)
         return cache.decoded(
             source,
@@ -177,30 +119,33 @@ class Images(supervised.Supervised):
     def _split_settings(self):
         return {"fields": (cache.IMAGE,), "load": self._source, "key": _pixels}
 
-    def _open(self, name):
+    def _load_other(self, name):
         source = self._source(name, split="test", max_malformed=self._section.max_malformed)
         sources.report(source)
         return source
 
     def _examples(self, source, references):
-        found = source.records
-        kind = [*found.images.shape[1:], found.images.dtype.name]
-        if kind != self._kept["image"]:
+        arrays = source.records
+        kind = [*arrays.images.shape[1:], arrays.images.dtype.name]
+        if kind != self._labels_file["image"]:
             raise errors.DataError(
-                f"{source.name} has images of {kind}, and not of {self._kept['image']}, as the training data: see "
+                f"{source.name} has images of {kind}, the training data of {self._labels_file['image']}: see "
                 "data.image_size and data.channels"
             )
-        return Examples(found.images, found.index, references, None, source.fingerprint)
+        return image_examples.ImageExamples(arrays.images, arrays.index, references, None, source.fingerprint)
 
-    def _shown(self, number, record):
+    def _evaluation_lengths(self):
+        return image_examples.LENGTHS
+
+    def _source_text(self, number, record):
         return str(record.get("file", f"record {number}"))
 
-    def _facts(self):
+    def _extra_values(self):
         images = self.splits.train.records.images
         return {"image": [*images.shape[1:], images.dtype.name]}
 
 
 def _pixels(record, fields):
-    """What two equal images share: a hash of their pixels."""
+    """A hash of the pixels, which equal images share."""
     del fields
     return hashlib.blake2b(np.ascontiguousarray(record[cache.IMAGE]), digest_size=16).digest()

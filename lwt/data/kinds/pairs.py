@@ -1,217 +1,98 @@
-"""Text pairs from source to batch: what a sequence-to-sequence run reads."""
+"""Text pairs, from source to batch: the data of a sequence-to-sequence run."""
 
-import dataclasses
 import functools
-import itertools
 import logging
-import os
-import pathlib
 
 import numpy as np
 
-from lwt import errors
-from lwt.data import sources, text, tokenizer
-from lwt.data.batches import bucketed, packed, pair_examples
+from lwt.data import tokenizer
+from lwt.data.batches import packed, pair_examples, sharding, tokenized
+from lwt.data.kinds import base, text_data
 
 LOG = logging.getLogger(__name__)
-TOKENIZER = "tokenizer.model"
-KEYS = tuple(f"{side}_{what}" for side in ("source", "target") for what in ("segments", "positions")) + (
-    "source",
-    "inputs",
-    "targets",
-)
+MULTIPLE = 16  # rows of an evaluation are padded to multiples of it
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """A set to evaluate on, or to predict.
+class Pairs(text_data.TextData):
+    """The data of a run on text pairs; see `text_data.TextData` and `base.Data`.
 
-    Attributes:
-        name: ``KIND:NAME@SPLIT``.
-        sources: raw texts.
-        references: raw texts, or None to predict.
-        groups: the kind of each record (its field ``task``), or None.
-        source_ids, target_ids: `packed.Ragged`; no targets to predict.
+    ``data.fields`` names the two texts of a record. With ``data.packed``, a training row holds several pairs; else one.
     """
 
-    name: str
-    sources: list
-    references: list | None
-    groups: list | None
-    source_ids: packed.Ragged
-    target_ids: packed.Ragged | None
-
-
-class Pairs:
-    """The data of a run, by its config's section ``data``.
-
-    The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base`
-    which it starts from (whose weights mean nothing with another one); else it is trained on the training data.
-
-    Args:
-        section: ``config.data``.
-        workdir: where the tokenizer and the tokenized data are kept.
-        base: workdir of the run that this one starts from, or "".
-        seed: of the order of the training data.
-        make: whether a missing tokenizer is made; several processes make the same.
-
-    Raises:
-        lwt.errors.DataError: no tokenizer, a damaged one, or another one than the run `base` has.
-    """
-
-    def __init__(self, section, workdir, *, base="", seed=0, make=True):
-        self._section, self._workdir, self._seed = section, pathlib.Path(workdir), seed
-        self._cleaner = text.Cleaner(**section.clean)
-        path = self._workdir / TOKENIZER
-        if make and not path.exists():
-            self._make_tokenizer(path, base)
-        self.tokenizer = tokenizer.of_run(path, base and os.path.join(base, TOKENIZER))
-
-    outputs = 0  # of a classifier: there is none
-
-    @property
-    def test(self):
-        """The name of the test set."""
-        return self._section.test
-
-    def named(self, split):
-        """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
-        configured = {"": self.test, "test": self.test, "validation": self._section.validation}
-        return configured.get(split) or sources.at(self.test, split)
-
-    @property
-    def vocabulary(self):
-        """Rows of a table of tokens."""
-        return self.tokenizer.vocabulary
-
-    @property
-    def identity(self):
-        """What a checkpoint has to agree on."""
-        return {"tokenizer": self.tokenizer.fingerprint}
+    SPECIALS = tokenizer.SEQ2SEQ
 
     @property
     def max_length(self):
-        """Longest row of an evaluation, end mark included."""
+        """Tokens of the longest side of an evaluation, with its end mark."""
         return self._section.max_tokens + 1
 
     @property
     def positions(self):
-        """Positions of a training batch, both sides together: on average, where batches differ."""
-        if self._section.packed:
-            return 2 * self._section.rows * self._section.row_length
-        return 2 * bucketed.Bucketed(self._pair_rows, **self._bucketed).measure()["positions"]
-
-    def training(self, *, process=0, processes=1):
-        """Endless training batches: `packed.PackedPairs`, or `bucketed.Bucketed` ones of a pair a row."""
+        """See `base.Data`."""
         section = self._section
+        return 2 * (section.rows * section.row_length if section.packed else self._measured["positions"])
+
+    def training(self, *, share=sharding.WHOLE):
+        """Endless training batches: `packed.PackedBatches`, or `bucketed.BucketedBatches` with one pair to a row."""
+        section, examples = self._section, self._train_examples
         if section.packed:
-            batches = packed.PackedPairs(
-                *self._tokenize(self._train_source),
-                rows=section.rows,
-                row_length=section.row_length,
-                min_tokens=section.min_tokens,
-                max_tokens=section.max_tokens,
-                seed=self._seed,
-                process=process,
-                processes=processes,
+            batches = packed.PackedBatches(
+                examples, rows=section.rows, row_length=section.row_length, seed=self._seed, share=share
             )
-            pairs, left_out = batches.pairs, batches.left_out
+            measured = batches.measure()
+            real, places = measured["target_share"], "target positions"
         else:
-            batches = bucketed.Bucketed(self._pair_rows, **self._bucketed, process=process, processes=processes)
-            pairs, left_out = len(self._pair_rows), self._pair_rows.left_out
-        shape = batches.measure()
+            batches, measured = self._bucketed(share=share), self._measured
+            real, places = measured["real_share"], "positions of the longer side"
         LOG.info(
-            "%s: %d pairs (left out: %s), %.1f batches an epoch, %.1f pairs a batch, %.1f %% of the %s is real",
+            "%s: %d pairs (left out: %s), %.1f batches per epoch, %.1f pairs per batch, %.1f %% of the %s are real",
             self._train_source.name,
-            pairs,
-            ", ".join(f"{count} {why}" for why, count in left_out.items() if count) or "none",
-            shape["batches"],
-            pairs / shape["batches"],
-            100 * (shape["target_share"] if section.packed else shape["real_share"]),
-            "target" if section.packed else "longer sides",
+            len(examples),
+            ", ".join(f"{count} {why}" for why, count in examples.left_out.items() if count) or "none",
+            measured["batches"],
+            len(examples) / measured["batches"],
+            100 * real,
+            places,
         )
         return batches
 
     def evaluation(self, name, *, limit=0):
-        """The set named ``KIND:NAME@SPLIT``; `limit` records of it, drawn once, if that is not 0."""
-        source = self._load(name).subset(limit)
-        fields = self._section.fields
-        source_ids, target_ids = self._tokenize(source)
+        """The pairs of ``KIND:NAME@SPLIT``; see `base.Data.evaluation`."""
+        source = self._load(name, fields=self._section.fields).subset(limit)
         records = source.read(0, len(source))
-        return Evaluation(
-            name=source.name,
-            sources=[record[fields[0]] for record in records],
-            references=[record[fields[1]] for record in records],
-            groups=[record["task"] for record in records] if "task" in source.fields else None,
-            source_ids=source_ids,
-            target_ids=target_ids,
-        )
+        texts, references = ([record[field] for record in records] for field in self._section.fields)
+        examples = pair_examples.PairExamples.of_all(*self._tokenize(source, self._section.fields))
+        return base.Evaluation(source.name, examples, texts, references, base.groups_of(source, records))
 
-    def from_texts(self, texts):
-        """Source texts to predict."""
-        ids = self.tokenizer.encode([self._cleaner.clean(t) for t in texts])
-        return Evaluation("texts", texts, None, None, packed.Ragged.of(ids), None)
-
-    def batches(self, evaluation, *, process=0, processes=1):
-        """Padded batches of an `Evaluation` (`packed.PaddedBatches`)."""
-        return packed.padded_batches(
-            evaluation.source_ids,
-            evaluation.target_ids,
-            batch=self._section.eval_batch,
-            max_length=self.max_length,
-            process=process,
-            processes=processes,
-        )
+    def from_texts(self, texts, targets=None):
+        """The `base.Evaluation` of source texts to predict, with the `targets` that a decoder reads, if there are any."""
+        sides = [self._encode(side) for side in (texts, targets) if side is not None]
+        return base.Evaluation("texts", pair_examples.PairExamples.of_all(*sides), texts)
 
     def example(self):
-        """A training batch of zeros, for its shapes."""
+        """See `base.Data.example`."""
         shape = (self._section.rows, self._section.row_length)
-        return {key: np.zeros(shape, np.int32) for key in KEYS}
+        names = [f"{side}_{what}" for side in ("source", "target") for what in ("segments", "positions")]
+        return {name: np.zeros(shape, np.int32) for name in (*names, "source", "inputs", "targets")}
 
     @functools.cached_property
     def _train_source(self):
-        return self._load(self._section.train).subset(self._section.max_train_records)
+        return self._load(self._section.train, fields=self._section.fields).subset(self._section.max_train_records)
 
     @functools.cached_property
-    def _pair_rows(self):
+    def _train_examples(self):
         section = self._section
-        longest = min(section.max_tokens, section.row_length - 1)
-        sides = self._tokenize(self._train_source)
-        return pair_examples.PairRows(*sides, min_tokens=section.min_tokens, max_tokens=longest)
-
-    @property
-    def _bucketed(self):
-        section = self._section
-        return {"rows": section.rows, "lengths": bucketed.lengths(section.row_length), "seed": self._seed}
-
-    def _load(self, name):
-        if not name:
-            raise errors.ConfigError(
-                "data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT"
-            )
-        section = self._section
-        source = sources.load(name, fields=section.fields, max_malformed=section.max_malformed)
-        sources.report(source)
-        return source
-
-    def _tokenize(self, source):
-        return packed.tokenize(
-            source, self.tokenizer, self._cleaner, self._section.fields, cache_dir=self._workdir / "tokens"
+        return pair_examples.PairExamples.fitting(
+            *self._tokenize(self._train_source, section.fields),
+            min_tokens=section.min_tokens,
+            max_tokens=min(section.max_tokens, section.row_length - 1),
         )
 
-    def _make_tokenizer(self, path, base):
-        given = self._section.tokenizer.path or (base and os.path.join(base, TOKENIZER))
-        if given:
-            tokenizer.copy(given, path)
-            return
-        LOG.info("training a tokenizer on %s", self._train_source.name)
-        source, fields = self._train_source, self._section.fields
-        records = itertools.chain.from_iterable(
-            source.read(start, start + packed.CHUNK) for start in range(0, len(source), packed.CHUNK)
-        )
-        tokenizer.train(
-            (self._cleaner.clean(record[field]) for record in records for field in fields),
-            path,
-            vocabulary=self._section.tokenizer.vocabulary,
-            split_digits=self._section.tokenizer.split_digits,
-        )
+    def _evaluation_lengths(self):
+        return range(MULTIPLE, self.max_length + MULTIPLE, MULTIPLE)
+
+    def _encode(self, texts):
+        return tokenized.RaggedArray.of(self.tokenizer.encode([self._cleaner.clean(text) for text in texts]))
+
+    def _texts(self):
+        return (record[field] for record in text_data.records_of(self._train_source) for field in self._section.fields)

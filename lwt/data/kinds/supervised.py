@@ -1,68 +1,40 @@
 """What all data with a label for each record have in common: the parts, the labels, the sets to evaluate on."""
 
 import abc
-import collections.abc
-import dataclasses
 import functools
 import json
 import logging
-import os
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import labels, sources, splits
+from lwt.data.kinds import base
 
 LOG = logging.getLogger(__name__)
-SPLITS = "splits.json"
-LABELS = "labels.json"
 SHOWN = 8  # names of labels in a message
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """A set to evaluate on, or to predict.
+class Supervised(base.Data):
+    """The base of `labelled.Labelled` and `images.Images`.
 
-    Attributes:
-        name: ``KIND:NAME@SPLIT``.
-        sources: what stands for each record in a report: a raw text (the two of a pair with a tab between), the file of
-            an image.
-        references: [n] classes (-1: a label that training did not know) or numbers; None to predict.
-        groups: the kind of each record (its field ``task``), or None.
-        unknown: label -> records that have it, of labels that are no class of the training data.
-        examples: what `rows.Padded` makes batches of.
+    ``data.train`` is ``KIND:NAME``; the rule of `splits` finds its parts. ``data.validation`` and ``data.test`` (a name,
+    or several) replace what the rule finds. ``data.label`` is the field of the label; for ``data.leak_free`` see
+    `splits.make`.
+
+    The workdir keeps the indices of the splits and the names of the classes: predicting needs no data.
     """
 
-    name: str
-    sources: list
-    references: np.ndarray | None
-    groups: list | None
-    unknown: dict
-    examples: collections.abc.Sized
-
-
-class Supervised(abc.ABC):
-    """Parts and labels of the data of a run; the base of `labelled.Labelled` and `images.Images`.
-
-    ``data.train`` is ``KIND:NAME``, and its parts are found by the rule of `splits`; ``data.validation`` and
-    ``data.test`` (a name, or several) replace what the rule finds. ``data.label`` names the label; for
-    ``data.leak_free`` see `splits.make`.
-
-    The workdir keeps the indices of the splits, and what the labels are called: to predict, no data is needed.
-
-    A kind of data sets `_section` (``config.data``) and `_workdir`, and adds the abstract methods.
-    """
-
-    FACTS = ()  # names of what else the workdir keeps of the training data, lists all; see `_facts`
+    EXTRA_KEYS = ()  # what the file of labels holds beside the names, as lists; see `_extra_values`
 
     @functools.cached_property
     def splits(self):
-        """Made once a workdir; see `splits.make`."""
+        """The `splits.Splits` of the training data, made once per workdir; see `splits.make`."""
         section = self._section
         tests = (section.test,) if isinstance(section.test, str) else tuple(section.test)
-        found = splits.make(
+        parts = splits.make(
             section.train,
-            self._workdir / SPLITS,
+            self._workdir / splits.FILE,
             validation=section.validation,
             tests=tuple(filter(None, tests)),
             label=section.label,
@@ -70,50 +42,47 @@ class Supervised(abc.ABC):
             max_malformed=section.max_malformed,
             **self._split_settings(),
         )
-        LOG.info("%s", found)
-        for source in (found.train, found.validation, *found.tests.values()):
+        LOG.info("%s", parts)
+        for source in (parts.train, parts.validation, *parts.tests.values()):
             sources.report(source)
-        return found
+        return parts
 
     @property
     def labels(self):
-        """`labels.Labels`: from ``labels.txt`` (or what a builder tells), else from the training data."""
-        return labels.Labels(tuple(self._kept["names"]))
+        """The `labels.Labels` that the source names (in ``labels.txt``, or by its builder), else those found in training."""
+        return labels.Labels(tuple(self._labels_file["names"]))
 
     @property
     def outputs(self):
-        """Outputs that a model needs: one for each class, or one number."""
+        """Outputs of the classifier: one for each class, or one for a number."""
         return self.labels.outputs
 
     @property
     def test(self):
-        """The name of the test part; the first, if there are several."""
+        """The name of the test part; of several, the first."""
         return next(iter(self.splits.tests), "validation")
 
     def named(self, split):
-        """What `evaluation` calls a split; "test" (or "") is the test part."""
+        """The name of a split for `evaluation`; "test" (or "") is the test part."""
         return self.test if split in ("", "test") else split
 
     def evaluation(self, name="validation", *, limit=0):
-        """The part "validation" (also ""), "test" or another of ``splits.tests``, or the set ``KIND:NAME@SPLIT``.
-
-        Args:
-            limit: so many records of it, drawn once; 0: all.
+        """The part "train", "validation" (or ""), "test" or another of ``splits.tests``, or the set ``KIND:NAME@SPLIT``.
 
         Raises:
-            lwt.errors.DataError: no such part; or no label of it is one of the training data.
+            lwt.errors.DataError: there is no such part, or none of its labels is among the classes.
         """
         parts = {"train": self.splits.train, "validation": self.splits.validation, **self.splits.tests}
         name = "validation" if name in ("", self._section.validation) else name
         if name in parts:
             source = parts[name]
         elif ":" in name:
-            source = self._open(name)
+            source = self._load_other(name)
         else:
             raise errors.DataError(f"{self.splits.train.name} has no part {name!r}; {errors.suggest(name, parts)}")
         source = source.subset(limit)
         records = source.read(0, len(source))
-        sources.need_fields(source.name, [self._section.label], source.fields)
+        sources.need_fields(source.name, [self._section.label], there=source.fields)
         values = [record[self._section.label] for record in records]
         references, unknown = self.labels.encode(values, where=source.name)
         if unknown:
@@ -121,17 +90,16 @@ class Supervised(abc.ABC):
             if unknown.total() == len(values):
                 raise errors.DataError(message)
             LOG.warning("%s; they count as wrong", message)
-        return Evaluation(
+        return base.Evaluation(
             name=source.name,
-            sources=[self._shown(number, record) for number, record in enumerate(records)],
-            references=references,
-            groups=[record["task"] for record in records] if "task" in source.fields else None,
-            unknown=dict(unknown),
             examples=self._examples(source, references),
+            sources=[self._source_text(number, record) for number, record in enumerate(records)],
+            references=references,
+            groups=base.groups_of(source, records),
         )
 
     def answers(self, outputs):
-        """Labels, as texts, of a model's outputs or of an evaluation's references."""
+        """The labels, as texts, of a model's outputs or of an evaluation's references."""
         return self.labels.decode(outputs)
 
     @functools.cached_property
@@ -140,24 +108,21 @@ class Supervised(abc.ABC):
         return [record[label] for record in source.read(0, len(source))]
 
     @functools.cached_property
-    def _kept(self):
-        """What labels are called, and the `FACTS`, as the workdir has it."""
-        path = self._workdir / LABELS
+    def _labels_file(self):
+        """The names of the classes and the `EXTRA_KEYS`, as the workdir keeps them; written if the file is missing."""
+        path = self._workdir / labels.FILE
         if not path.exists():
-            self._keep(path)
+            files.write_text(path, json.dumps({"names": self._train_labels.names, **self._extra_values()}))
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            return {name: [*kept[name]] for name in ("names", *self.FACTS)}
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return {key: [*content[key]] for key in ("names", *self.EXTRA_KEYS)}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise errors.DataError(f"{path} is damaged ({error!r:.80}); remove it, and it is written anew") from error
+            raise errors.DataError(f"{path} is damaged ({error!r:.80}); remove it to have it written again") from error
 
-    def _keep(self, path):
+    @property
+    def _train_labels(self):
         train = self.splits.train
-        found = labels.Labels.of(self._train_values, names=train.classes, where=train.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        part.write_text(json.dumps({"names": found.names, **self._facts()}), encoding="utf-8")
-        part.replace(path)
+        return labels.Labels.of(self._train_values, names=train.classes, where=train.name)
 
     @functools.cached_property
     def _train_examples(self):
@@ -165,50 +130,50 @@ class Supervised(abc.ABC):
 
     @functools.cached_property
     def _train_set(self):
-        """The training records that are learnt from, and their labels as `_examples` takes them."""
+        """``(source, references)``: the training records with a known label, and their classes or numbers."""
         source = self.splits.train
-        if labels.Labels.of(self._train_values, names=source.classes, where=source.name) != self.labels:
-            raise errors.DataError(f"{self._workdir / LABELS} has other labels than {source.name}; remove it")
-        found, unknown = self.labels.encode(self._train_values, where=source.name)
+        if self._train_labels != self.labels:
+            raise errors.DataError(f"{self._workdir / labels.FILE} has other labels than {source.name}; remove it")
+        references, unknown = self.labels.encode(self._train_values, where=source.name)
         if unknown:
             message = self._about_unknown(source, unknown)
-            if unknown.total() > self._section.max_malformed * len(found):
+            if unknown.total() > self._section.max_malformed * len(references):
                 raise errors.DataError(message)
             LOG.warning("%s; they are left out", message)
-            source, found = source.pick(np.flatnonzero(found >= 0)), found[found >= 0]
-        counts = np.ones(1) if self.labels.regression else np.bincount(found, minlength=self.labels.outputs)
+            source, references = source.pick(np.flatnonzero(references >= 0)), references[references >= 0]
+        counts = np.ones(1) if self.labels.regression else np.bincount(references, minlength=self.labels.outputs)
         for i in np.flatnonzero(counts == 0):
             LOG.warning("%s: no training record has the label %r", source.name, self.labels.names[i])
         limit = self._section.max_train_records
         if 0 < limit < len(source):
             chosen = np.sort(np.random.default_rng(0).permutation(len(source))[:limit])
-            source, found = source.pick(chosen), found[chosen]
-        return source, found
+            source, references = source.pick(chosen), references[chosen]
+        return source, references
 
     def _about_unknown(self, source, unknown):
         shown = ", ".join(f"{label!r} ({count})" for label, count in unknown.most_common(SHOWN))
         names = ", ".join(self.labels.names[:SHOWN]) + (", ..." if len(self.labels.names) > SHOWN else "")
         return (
-            f"{source.name}: {unknown.total()} of {len(source)} records have labels that are none of the "
+            f"{source.name}: {unknown.total()} of {len(source)} records have labels outside the "
             f"{self.labels.outputs} classes ({names}): {shown}{', ...' if len(unknown) > SHOWN else ''}"
         )
 
     @abc.abstractmethod
     def _split_settings(self):
-        """The arguments of `splits.make` that are the kind's own, a dict."""
+        """Further arguments of `splits.make`, a dict."""
 
     @abc.abstractmethod
-    def _open(self, name):
-        """The source ``KIND:NAME@SPLIT``, another set than the run's own, to evaluate on."""
+    def _load_other(self, name):
+        """The source ``KIND:NAME@SPLIT`` of a set that is not the run's own."""
 
     @abc.abstractmethod
     def _examples(self, source, references):
-        """Examples (see `rows`) of a source, with the labels [n] of its records."""
+        """The `examples.Examples` of a source, with the classes or numbers [n] of its records."""
 
     @abc.abstractmethod
-    def _shown(self, number, record):
-        """What stands for a record in a report, a text."""
+    def _source_text(self, number, record):
+        """The text that a report shows of a record."""
 
     @abc.abstractmethod
-    def _facts(self):
-        """A list for each of `FACTS`, for JSON."""
+    def _extra_values(self):
+        """A list for each of `EXTRA_KEYS`, for JSON."""

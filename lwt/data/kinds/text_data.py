@@ -1,56 +1,50 @@
-"""What all data of text encoders have in common: the cleaner, the tokenizer, the batches of similar length."""
+"""What all kinds of text have in common: the cleaner, the tokenizer, the token cache, rows of similar length."""
 
 import abc
 import functools
+import itertools
 import logging
 import os
-import pathlib
 
 from lwt import errors
 from lwt.data import sources, text, tokenizer
-from lwt.data.batches import bucketed
+from lwt.data.batches import bucketed, tokenized
+from lwt.data.kinds import base as base_kind
 
 LOG = logging.getLogger(__name__)
-TOKENIZER = "tokenizer.model"
 
 
-class TextData(abc.ABC):
-    """The data of a run, by its config's section ``data``; the base of `labelled.Labelled` and `masked.Masked`.
+class TextData(base_kind.Data):
+    """The base of `pairs.Pairs`, `labelled.Labelled` and `masked.Masked`.
 
-    The tokenizer is the workdir's. A new run makes it: from ``data.tokenizer.path``; else that of the run `base`
-    which it starts from (whose weights mean nothing with another one); else it is trained on the training data.
+    The workdir keeps the tokenizer. A new run copies it from ``data.tokenizer.path``, or else from the run `base`,
+    whose weights fit no other tokenizer; without either, it trains one on the training data.
 
-    A kind of data adds `_texts` and `_train_examples`, and what a run calls: `outputs`, `test`, `named`, `training`,
-    `evaluation`, `example`.
-
-    Args:
-        section: ``config.data``.
-        workdir: where the tokenizer and the tokenized data are kept.
-        base: workdir of the run that this one starts from, or "".
-        seed: of the order of the training data.
-        make: whether a missing tokenizer is made; several processes make the same.
+    Args: see `base.Data`.
 
     Raises:
-        lwt.errors.DataError: no tokenizer, a damaged one, or another one than the run `base` has.
+        lwt.errors.DataError: the tokenizer is missing or damaged, or is not that of the run `base`.
     """
 
+    SPECIALS = tokenizer.ENCODER
+
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
-        self._section, self._workdir, self._seed = section, pathlib.Path(workdir), seed
+        super().__init__(section, workdir, base=base, seed=seed, make=make)
         self._cleaner = text.Cleaner(**section.clean)
-        self._lengths = bucketed.lengths(section.row_length)
-        path = self._workdir / TOKENIZER
+        path = self._workdir / tokenizer.FILE
+        base_path = os.path.join(base, tokenizer.FILE) if base else ""
         if make and not path.exists():
-            self._make_tokenizer(path, base)
-        self.tokenizer = tokenizer.of_run(path, base and os.path.join(base, TOKENIZER), specials=tokenizer.ENCODER)
+            self._make_tokenizer(path, section.tokenizer.path or base_path)
+        self.tokenizer = tokenizer.of_run(path, base_path, specials=self.SPECIALS)
 
     @property
     def vocabulary(self):
-        """Rows of a table of tokens."""
+        """Rows of the model's table of tokens."""
         return self.tokenizer.vocabulary
 
     @property
     def identity(self):
-        """What a checkpoint has to agree on."""
+        """See `base.Data`: the tokenizer."""
         return {"tokenizer": self.tokenizer.fingerprint}
 
     @property
@@ -58,51 +52,54 @@ class TextData(abc.ABC):
         """Tokens of the longest row."""
         return self._section.row_length
 
-    @functools.cached_property
+    @property
     def positions(self):
-        """Positions of a training batch, on average."""
+        """See `base.Data`."""
         return self._measured["positions"]
 
-    def batches(self, evaluation, *, process=0, processes=1):
-        """Batches of an `Evaluation` (`bucketed.Padded`): the same whenever they are asked for."""
-        return bucketed.Padded(
-            evaluation.examples,
-            rows=self._section.eval_batch,
-            lengths=self._lengths,
-            process=process,
-            processes=processes,
+    def _evaluation_lengths(self):
+        return bucketed.bucket_lengths(self._section.row_length)
+
+    def _bucketed(self, **share):
+        return bucketed.BucketedBatches(
+            self._train_examples,
+            rows=self._section.rows,
+            lengths=bucketed.bucket_lengths(self._section.row_length),
+            seed=self._seed,
+            **share,
         )
 
     @functools.cached_property
     def _measured(self):
         return self._bucketed().measure()
 
-    def _bucketed(self, **share):
-        return bucketed.Bucketed(
-            self._train_examples, rows=self._section.rows, lengths=self._lengths, seed=self._seed, **share
-        )
+    @property
+    def _token_cache(self):
+        return self._workdir / "tokens"
 
     def _load(self, name, *, load=sources.load, **options):
         if not name:
-            raise errors.ConfigError(
-                "data.train, data.validation, data.test: one that is needed is empty; it should be KIND:NAME@SPLIT"
-            )
+            raise errors.ConfigError("data.train, data.validation or data.test is empty; it should be KIND:NAME@SPLIT")
         source = load(name, max_malformed=self._section.max_malformed, **options)
         sources.report(source)
         return source
 
-    def _make_tokenizer(self, path, base):
-        given = self._section.tokenizer.path or (base and os.path.join(base, TOKENIZER))
+    def _tokenize(self, source, fields):
+        return tokenized.tokenize(
+            source, self.tokenizer, cleaner=self._cleaner, fields=fields, cache_dir=self._token_cache
+        )
+
+    def _make_tokenizer(self, path, given):
         if given:
-            tokenizer.copy(given, path, specials=tokenizer.ENCODER)
+            tokenizer.copy(given, path, specials=self.SPECIALS)
             return
         LOG.info("training a tokenizer on %s", self._section.train)
         wanted = self._section.tokenizer.vocabulary
         made = tokenizer.train(
-            (self._cleaner.clean(line) for line in self._texts()),
+            map(self._cleaner.clean, self._texts()),
             path,
             vocabulary=wanted,
-            specials=tokenizer.ENCODER,
+            specials=self.SPECIALS,
             split_digits=self._section.tokenizer.split_digits,
         )
         if made.pieces < wanted:
@@ -110,9 +107,15 @@ class TextData(abc.ABC):
 
     @abc.abstractmethod
     def _texts(self):
-        """The texts to train a tokenizer on, not yet cleaned."""
+        """The texts to train a tokenizer on, before cleaning."""
 
     @property
     @abc.abstractmethod
     def _train_examples(self):
-        """The training data, as `bucketed.Bucketed` takes it."""
+        """The training data, an `examples.Examples`."""
+
+
+def records_of(source):
+    """Yields all records of a source, which are read in chunks."""
+    starts = range(0, len(source), tokenized.CHUNK)
+    return itertools.chain.from_iterable(source.read(start, start + tokenized.CHUNK) for start in starts)

@@ -17,12 +17,11 @@ second or two of the next one.
 """
 
 import csv
-import hashlib
 import zipfile
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
 
 RECORDING, EVENTS, GROUPS = "mdoppler.npz", "events.csv", "labels_group.txt"
@@ -57,14 +56,14 @@ def load(folder, name, split, *, fields):
     """
     if split not in splits():
         raise errors.DataError(f"folder:{name} has no split {split!r}; {errors.suggest(split, splits())}")
-    sources.need_fields(f"folder:{name}", fields, FIELDS)
+    sources.need_fields(f"folder:{name}", fields, there=FIELDS)
     events, maps = _events(folder / EVENTS), _maps(folder / RECORDING)
     records = []
     for i, (start, activity, group) in enumerate(events):
         chosen = split == "all" or (i % FOLDS == int(split[4:])) == split.startswith("fold")
         if chosen:
             records.append({"image": window(maps, start), "label": group, "activity": activity})
-    hashes = [hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in (RECORDING, EVENTS)]
+    hashes = [files.sha256(folder / file) for file in (RECORDING, EVENTS)]
     groups = folder / GROUPS
     return sources.Source(
         name=f"folder:{name}@{split}",

@@ -209,11 +209,11 @@ def _own_split(name):
     return "" if "/" in tail else tail
 
 
-def need_fields(name, wanted, found):
-    """Raises DataError for the first of `wanted` (None: nothing) that is not among the fields `found`."""
-    for field in wanted or ():
-        if field not in found:
-            raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, found)}")
+def need_fields(name, fields, *, there):
+    """Raises DataError for the first of `fields` (None: no field) that is not among those that are `there`."""
+    for field in fields or ():
+        if field not in there:
+            raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, there)}")
 
 
 def digest(*parts):

@@ -1,5 +1,5 @@
 """Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``; or of
-images, see `lwt.data.images.files`; or a radar's recording, see `lwt.data.radar.parrad`.
+images, see `lwt.data.images.folders`; or a radar's recording, see `lwt.data.radar.parrad`.
 
 A folder is looked for under ``$LWT_DATA``, then as a path; a path may also name one file. A ``.csv`` or ``.tsv`` starts
 with a line of field names and holds text only; quotes mean something in a ``.csv`` alone. Every line of a ``.txt`` is a
@@ -12,16 +12,15 @@ import collections.abc
 import csv
 import dataclasses
 import gzip
-import hashlib
 import json
 import logging
 import os
 import pathlib
 import zlib
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
-from lwt.data.images import files
+from lwt.data.images import folders as image_folders
 from lwt.data.radar import parrad
 
 LOG = logging.getLogger(__name__)
@@ -85,13 +84,11 @@ def read(name, split, *, fields, max_malformed):
         )
     if bad:
         LOG.warning("%s: %d of %d records are malformed and left out: %s", path, bad, total, quoted)
-    with open(path, "rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
     return sources.Source(
         name=f"folder:{name}@{split}",
         records=Table(columns),
         fields=tuple(columns),
-        fingerprint=sources.digest(content, fields or (), *columns),
+        fingerprint=sources.digest(files.sha256(path), fields or (), *columns),
         malformed=tuple(messages),
         classes=classes(path.parent / LABELS) if "label" in columns else (),
     )
@@ -109,9 +106,9 @@ def splits(name):
 
 def _images(name, split, path, fields):
     """A split of images; what is wrong with one of them shows when it is read."""
-    records, fingerprint = files.records(path)
-    there = ("image", "label") if isinstance(records, files.Table) else ("image", "label", "file")
-    sources.need_fields(f"folder:{name}", fields, there)
+    records, fingerprint = image_folders.records(path)
+    there = ("image", "label") if isinstance(records, image_folders.ImageArrays) else ("image", "label", "file")
+    sources.need_fields(f"folder:{name}", fields, there=there)
     return sources.Source(
         name=f"folder:{name}@{split}",
         records=records,
@@ -122,7 +119,7 @@ def _images(name, split, path, fields):
 
 
 def _of_images(path):
-    return path.is_dir() or bool(files.archive(path))
+    return path.is_dir() or bool(image_folders.archive(path))
 
 
 def _check(record, columns, fields):
@@ -262,7 +259,7 @@ def _files(folder):
     """[(split, path)] of the files of a known format; if there is none, of images."""
     paths = (p for p in sorted(folder.iterdir()) if _format(p) in FORMATS and p.name != LABELS)
     found = [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
-    return found or files.splits(folder)
+    return found or image_folders.splits(folder)
 
 
 def _folder(name):
@@ -270,7 +267,7 @@ def _folder(name):
     root = os.environ.get("LWT_DATA")
     places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
     for place in places:
-        if place.is_dir() or (place.is_file() and _format(place) in FORMATS) or files.archive(place):
+        if place.is_dir() or (place.is_file() and _format(place) in FORMATS) or image_folders.archive(place):
             return place
     if root and not pathlib.Path(root).is_dir():
         raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")

@@ -45,7 +45,7 @@ def read(name, split, *, fields, max_malformed):
         raise errors.DataError(f"generated:{name} has no split {split!r}; {errors.suggest(split, sizes)}")
     values = _values(name, options, {**own, "size": sizes[split], "seed": 0})
     records = make(split, **values)
-    sources.need_fields(f"generated:{name}", fields, records[0])
+    sources.need_fields(f"generated:{name}", fields, there=records[0])
     return sources.Source(
         name=f"generated:{','.join([name, *options])}@{split}",
         records=records,

@@ -55,7 +55,7 @@ def read(name, split, *, fields, max_malformed):
     if not len(records):
         raise errors.DataError(f"tfds:{name}: split {split!r} has no records")
     there = tuple(builder.info.features)
-    sources.need_fields(f"tfds:{name}", fields, there)
+    sources.need_fields(f"tfds:{name}", fields, there=there)
     return sources.Source(
         name=f"tfds:{name}@{split}",
         records=records,

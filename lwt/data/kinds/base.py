@@ -1,0 +1,113 @@
+"""What all kinds of data have in common: what a run calls, and the sets to evaluate on."""
+
+import abc
+import collections.abc
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from lwt.data import labels, sources, splits, tokenizer
+from lwt.data.batches import examples, padded, sharding
+
+FILES = (tokenizer.FILE, labels.FILE, splits.FILE)  # what a run's data keep in its workdir, beside their caches
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A set of records to evaluate on, or to predict.
+
+    Attributes:
+        name: ``KIND:NAME@SPLIT``; of inputs to predict, what they are.
+        examples: the records, in the order of `sources`.
+        sources: what a report shows of each record: a raw text (the two texts of a pair with a tab between), the file
+            of an image, or a number.
+        references: raw texts, [n] classes (-1: a label that is not among the classes) or [n] numbers; None where
+            there is nothing to compare the outputs with.
+        groups: the field ``task`` of each record, by which figures are split; None without such a field.
+    """
+
+    name: str
+    examples: examples.Examples
+    sources: collections.abc.Sequence
+    references: list | np.ndarray | None = None
+    groups: list | None = None
+
+
+class Data(abc.ABC):
+    """The data of a run, by the section ``data`` of its config.
+
+    Args:
+        section: ``config.data``.
+        workdir: the folder of the run, which keeps what is made of the data.
+        base: the workdir of the run that this one starts from, or "".
+        seed: the seed of the order of the training data.
+        make: whether to make a missing tokenizer.
+
+    Attributes:
+        tokenizer: a `lwt.data.tokenizer.Tokenizer`; None for images.
+        vocabulary: rows of the model's table of tokens; 0 without one.
+        outputs: outputs of the model's classifier; 0 without one.
+    """
+
+    tokenizer, vocabulary, outputs = None, 0, 0
+
+    def __init__(self, section, workdir, *, base="", seed=0, make=True):
+        del base, make
+        self._section, self._workdir, self._seed = section, pathlib.Path(workdir), seed
+
+    @property
+    @abc.abstractmethod
+    def identity(self):
+        """What a checkpoint must agree on, a dict of fingerprints."""
+
+    @property
+    def test(self):
+        """The name of the test set."""
+        return self._section.test
+
+    def named(self, split):
+        """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
+        configured = {"": self.test, "test": self.test, "validation": self._section.validation}
+        return configured.get(split) or sources.at(self.test, split)
+
+    @property
+    @abc.abstractmethod
+    def positions(self):
+        """Positions of a training batch (of pairs, of both sides; of images, the images), on average."""
+
+    @abc.abstractmethod
+    def training(self, *, share=sharding.WHOLE):
+        """Endless training batches, with ``state()`` and ``restore(state)``.
+
+        Args:
+            share: the `sharding.Share` of this process.
+        """
+
+    @abc.abstractmethod
+    def evaluation(self, name, *, limit=0):
+        """The `Evaluation` of a set.
+
+        Args:
+            name: ``KIND:NAME@SPLIT``, or a name that `named` returned.
+            limit: the number of records to draw, once and for all; 0: all.
+        """
+
+    def batches(self, evaluation, *, share=sharding.WHOLE):
+        """The `padded.PaddedBatches` of an `Evaluation`: the same at every call."""
+        return padded.PaddedBatches(
+            evaluation.examples, rows=self._section.eval_batch, lengths=self._evaluation_lengths(), share=share
+        )
+
+    @abc.abstractmethod
+    def example(self):
+        """A training batch of zeros: its names, shapes and types."""
+
+    @abc.abstractmethod
+    def _evaluation_lengths(self):
+        """The lengths that rows of an evaluation are padded to, ascending."""
+
+
+def groups_of(source, records):
+    """The field ``task`` of each record, or None without such a field."""
+    return [record["task"] for record in records] if "task" in source.fields else None
