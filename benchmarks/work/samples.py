@@ -141,11 +141,11 @@ def translation(data, cache, *, count):
                 break
         else:
             raise SystemExit(f"--data={data} has only {len(drawn)} usable pairs, {count} are needed: fewer --batches")
-        rows = tokenized.Ragged.of([side for pair in drawn for side in pair])
+        rows = tokenized.RaggedArray.of([side for pair in drawn for side in pair])
         part = kept.with_suffix(f".{os.getpid()}.npz")
         np.savez(part, values=rows.values, offsets=rows.offsets)
         part.replace(kept)
-    rows = tokenized.Ragged(**np.load(kept))
+    rows = tokenized.RaggedArray(**np.load(kept))
     return [(rows[i], rows[i + 1]) for i in range(0, len(rows), 2)]
 
 

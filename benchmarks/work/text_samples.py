@@ -15,8 +15,7 @@ import numpy as np
 
 from configs import embbert_pretrain
 from lwt.data import corpus, sources, text, tokenizer
-from lwt.data.batches import bucketed
-from lwt.data.kinds import masked
+from lwt.data.batches import bucketed, masked_examples
 
 DATA = "folder:english_novels_lm"
 MODELS = ("embbert", "bert_2mb")
@@ -26,7 +25,7 @@ LINES = 100_000  # of the text, from its start: enough for a tokenizer and some 
 
 
 def batches(model, data, cache, *, count):
-    """`count` training batches (see `masked.Examples.batch`): dicts of numpy arrays.
+    """`count` training batches (see `masked_examples.MaskedExamples.batch`): dicts of numpy arrays.
 
     Args:
         model: a name of `MODELS`, whose vocabulary is taken.
@@ -36,7 +35,7 @@ def batches(model, data, cache, *, count):
     section = embbert_pretrain.get_config(f"model={model}").data
     kept = path(section, data, cache, count=count)
     if not kept.is_file():
-        stream = bucketed.Bucketed(_examples(section, data, kept.parent), rows=ROWS, lengths=(LENGTH,))
+        stream = bucketed.BucketedBatches(_examples(section, data, kept.parent), rows=ROWS, lengths=(LENGTH,))
         made = list(itertools.islice(stream, count))
         part = kept.with_suffix(f".{os.getpid()}.npz")
         np.savez(part, **{name: np.stack([batch[name] for batch in made]) for name in made[0]})
@@ -59,10 +58,10 @@ def _examples(section, data, folder):
         vocabulary = section.tokenizer.vocabulary
         tokenizer.train(lines, model, vocabulary=vocabulary, specials=tokenizer.ENCODER, exact=True)
     tokens = tokenizer.Tokenizer(model, specials=tokenizer.ENCODER)
-    return masked.Examples(
-        corpus.tokenize(source, tokens, cleaner, cache_dir=folder),
+    return masked_examples.MaskedExamples(
+        corpus.tokenize(source, tokens, cleaner=cleaner, cache_dir=folder),
         max_length=LENGTH,
-        masking=masked.Masking.of(section.masking),
+        masking=masked_examples.Masking.of(section.masking),
         pieces=range(tokens.first, tokens.pieces),
         join=JOIN,
     )

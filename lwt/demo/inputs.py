@@ -4,8 +4,7 @@ import jax
 
 from lwt import errors
 from lwt.data import text
-from lwt.data.batches import bucketed, packed, tokenized
-from lwt.data.kinds import images, labelled
+from lwt.data.batches import image_examples, labelled_examples, padded, tokenized
 from lwt.runs import assembly
 
 LENGTHS = (32, 64, 128, 256, 512)  # lengths of padded rows, besides the run's longest
@@ -65,13 +64,9 @@ class Pairs(Inputs):
         Raises:
             lwt.errors.DataError: the text is empty or too long.
         """
-        longest, source = self.data.max_length, self.data.from_texts(list(given)).source_ids
-        self._check(int(source.lengths[0]), longest - 1)
-        read = None if target is None else self.data.from_texts([target]).source_ids
-        needed = max(int(side.lengths[0]) + 1 for side in (source, read) if side is not None)
-        length = next((n for n in lengths(longest) if n >= needed), longest)
-        padded = dict(batch=self._rows, multiple=length, max_length=length)
-        return list(packed.padded_batches(source, read, **padded))
+        examples = self.data.from_texts(list(given), None if target is None else [target]).examples
+        self._check(int(examples.source.lengths[0]), self.data.max_length - 1)
+        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
 
 
 class Texts(Inputs):
@@ -90,7 +85,7 @@ class Texts(Inputs):
         examples = self._examples([" ".join(side.split()) for side in given])
         counts = [int(side.lengths[0]) for side in examples.sides]
         self._check(min(counts) and sum(counts), self.data.max_length - 1 - len(counts))
-        return list(bucketed.Padded(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
+        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
 
     def _examples(self, given):
         return self.data.from_texts(["\t".join(given)]).examples
@@ -105,7 +100,7 @@ class Unlabelled(Texts):
 
     def _examples(self, given):
         ids = self.data.tokenizer.encode([self._cleaner.clean(side) for side in given])
-        return labelled.Examples((tokenized.Ragged.of(ids),), None, self.data.max_length)
+        return labelled_examples.LabelledExamples((tokenized.RaggedArray.of(ids),), None, self.data.max_length)
 
     def examples(self, count):
         """No examples: a record is a stretch of running text."""
@@ -130,7 +125,7 @@ class Images(Inputs):
         if not given[0]:
             raise errors.DataError("There is no image: drop one here or choose a file.")
         examples = self.data.from_texts(list(given)).examples
-        return list(bucketed.Padded(examples, rows=self._rows, lengths=images.LENGTHS))
+        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=image_examples.LENGTHS))
 
     def examples(self, count):
         """No examples: many image data sets do not store their records as files."""

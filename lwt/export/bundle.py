@@ -22,6 +22,7 @@ from absl import flags
 
 import lwt
 from lwt import errors, files, trees
+from lwt.data.kinds import common
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
@@ -101,7 +102,7 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
         size = weights.stat().st_size
         files.write_json(new / run_config.NAME, _config(source))
         files.write_json(new / bundle.METRICS, {"figures": figures})
-        for name in run_config.DATA_FILES:
+        for name in common.FILES:
             if os.path.exists(os.path.join(source.workdir, name)):
                 shutil.copyfile(os.path.join(source.workdir, name), new / name)
         about = {"precision": precision, "license": license, "size": size, "figures": figures}

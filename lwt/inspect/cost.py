@@ -32,7 +32,7 @@ from ml_collections import config_flags
 
 from lwt import errors, trees
 from lwt.data import tokenizer
-from lwt.data.kinds import masked, pairs
+from lwt.data.batches import masked_examples, pair_examples
 from lwt.inspect import flops
 from lwt.machine import command_line
 from lwt.reparam import compose
@@ -136,7 +136,7 @@ def vocabulary_of(config):
     if config.data.kind == "images":
         return 0
     section, of_pairs = config.data.tokenizer, config.data.kind == "pairs"
-    path = section.path or os.path.join(config.init_from, pairs.TOKENIZER)
+    path = section.path or os.path.join(config.init_from, tokenizer.FILE)
     if (section.path or config.init_from) and os.path.exists(path):
         return tokenizer.Tokenizer(path, specials=tokenizer.SEQ2SEQ if of_pairs else tokenizer.ENCODER).vocabulary
     return -(-section.vocabulary // 64) * 64 if of_pairs else section.vocabulary
@@ -146,13 +146,13 @@ def batch_of(config, rows, row_length):
     """A training batch of `jax.ShapeDtypeStruct`: the names, shapes and types that the config's kind of data has."""
     whole, kind = (rows, row_length), config.data.kind
     if kind == "pairs":
-        shapes = dict.fromkeys(pairs.KEYS, whole)
+        shapes = dict.fromkeys(pair_examples.KEYS, whole)
     elif kind == "labelled":
         shapes = {"ids": whole, "segments": whole, "label": (rows,)}
     elif kind == "images":
         shapes = {"image": (rows, *_model(config, 0).example()["image"].shape[1:]), "weight": (rows,), "label": (rows,)}
     else:
-        places = (rows, masked.Masking.of(config.data.masking).count(row_length))
+        places = (rows, masked_examples.Masking.of(config.data.masking).count(row_length))
         shapes = {"ids": whole, "segments": whole, "next_sentence": (rows,)}
         shapes |= dict.fromkeys(("masked_positions", "masked_targets", "masked_weights"), places)
     numbers = {"image", "weight", "masked_weights"} | ({"label"} if _regression(config) else set())

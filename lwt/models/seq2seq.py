@@ -221,7 +221,7 @@ class Seq2Seq(nn.Module):
         return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
-        """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/packed.py`)."""
+        """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/pair_examples.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
         memory = self.encode(batch["source"], source_segments, batch["source_positions"], train=train)
         x = self._embed(batch["inputs"], batch["target_positions"], train=train)

@@ -6,7 +6,13 @@ import jax
 import numpy as np
 
 from lwt import trees
+from lwt.data.batches import sharding
 from lwt.machine import devices
+
+
+def share_of_process():
+    """The `sharding.Share` of this process among those that JAX knows of."""
+    return sharding.Share(jax.process_index(), jax.process_count())
 
 
 class Evaluator:
@@ -75,7 +81,7 @@ class Evaluator:
 
     def outputs(self, weights, data, *, evaluation):
         """The decoded texts, or the predictions, for all records; None for a task that has neither."""
-        batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
+        batches = data.batches(evaluation, share=share_of_process())
         if hasattr(self._task, "generate"):
             count = len(evaluation.sources)
             return self.texts(weights, batches, tokenizer=data.tokenizer, count=count, max_length=data.max_length)
@@ -91,7 +97,7 @@ class Evaluator:
         """
         outputs = self.outputs(weights, data, evaluation=evaluation) if generate else None
         predicted = outputs is not None and hasattr(self._task, "predict")
-        batches = data.batches(evaluation, process=jax.process_index(), processes=jax.process_count())
+        batches = data.batches(evaluation, share=share_of_process())
         figures = {} if predicted else self.losses(weights, batches)
         if outputs is not None:
             figures |= self._task.score(outputs, evaluation.references, groups=evaluation.groups)

@@ -8,12 +8,11 @@ import jax
 import ml_collections
 
 from lwt import errors, files, trees
-from lwt.data.kinds import pairs, supervised
+from lwt.data.kinds import common
 from lwt.machine import devices
 from lwt.runs import checkpoint
 
 NAME = "config.json"
-DATA_FILES = (pairs.TOKENIZER, supervised.SPLITS, supervised.LABELS)  # what the data of a run leave in its workdir
 MAY_CHANGE = (  # in a run that resumes
     *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
     *("profile_steps", "mesh", "sharding"),
@@ -76,7 +75,7 @@ def keep(config, workdir):
     if jax.process_index() == 0:
         try:
             if difference:
-                for made in DATA_FILES:
+                for made in common.FILES:
                     pathlib.Path(workdir, made).unlink(missing_ok=True)
             files.write_json(path, new)
         except OSError as error:

@@ -55,7 +55,7 @@ class Translate:
 
         Args:
             apply: the model's `apply` with its weights bound.
-            batch: arrays `[rows length]`; see `lwt/data/batches/packed.py`.
+            batch: arrays `[rows length]`; see `lwt/data/batches/pair_examples.py`.
         """
         hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
         sums = vocabulary_loss.vocabulary_loss(

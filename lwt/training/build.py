@@ -55,7 +55,7 @@ def build(config, workdir, *, base=None, teachers=()):
     loss = make_loss(model, objective, reparam=reparam, teacher=teacher)
 
     # ---- How it learns: batches, optimizer, step.
-    batches = data.training(process=jax.process_index(), processes=jax.process_count())
+    batches = data.training(share=evaluation.share_of_process())
     config = in_steps(config, batches)
     if "approximate" in assembly.attention_names(config.model):
         plain = make_loss(model, task, reparam=reparam, train=False)

@@ -1,7 +1,7 @@
 """Checks of a config, before anything is built or trained."""
 
 from lwt import errors
-from lwt.data.kinds import labelled
+from lwt.data.batches import labelled_examples
 from lwt.runs import assembly, run_config
 
 POSITIVE = (
@@ -28,8 +28,10 @@ def check(config):
     window = tuple(config.profile_steps)
     if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
         raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in ascending order, or ()")
-    if config.data.cut not in labelled.CUTS:
-        raise errors.ConfigError(f"data.cut={config.data.cut!r}: {errors.suggest(config.data.cut, labelled.CUTS)}")
+    if config.data.cut not in labelled_examples.CUTS:
+        raise errors.ConfigError(
+            f"data.cut={config.data.cut!r}: {errors.suggest(config.data.cut, labelled_examples.CUTS)}"
+        )
     if config.precision not in ("float32", "bfloat16"):
         raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
     if config.data.rows % config.optimizer.accumulate:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from lwt import errors
-from lwt.data.batches import packed
+from lwt.data.batches import prefetch
 from lwt.machine import devices, hardware
 from lwt.runs import checkpoint
 from lwt.training import log as logs
@@ -83,7 +83,7 @@ def train(run):
     log.resume(start)
     hardware.record(run.workdir)
     log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
-    batches = packed.Prefetch(run.batches)
+    batches = prefetch.Prefetch(run.batches)
     clock = Clock()
 
     def report():

@@ -11,6 +11,7 @@ import shutil
 import jax
 
 from lwt import errors, files, trees
+from lwt.data.kinds import common
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 from lwt.runs import assembly, checkpoint, experiment, run_config
@@ -89,7 +90,7 @@ def _begin(source, workdir, changes, *, trainable, how):
             config[key] = value
         config.optimizer.trainable = trainable
     run_config.keep(config, workdir)
-    for name in run_config.DATA_FILES:
+    for name in common.FILES:
         if os.path.exists(os.path.join(source.workdir, name)):
             shutil.copyfile(os.path.join(source.workdir, name), os.path.join(workdir, name))
     files.write_json(os.path.join(workdir, ORIGIN), {"run": source.workdir, "step": source.step, **(how or {})})

@@ -116,7 +116,7 @@ def _outputs(teacher, data, *, weights, fingerprint, workdir, mesh):
     if os.path.exists(path):
         return np.load(path)
     LOG.info("computing the outputs of the teacher %s for %d training records", teacher.workdir, len(records.examples))
-    batches = teacher.data.batches(records, process=jax.process_index(), processes=jax.process_count())
+    batches = teacher.data.batches(records, share=evaluation.share_of_process())
     evaluator = evaluation.Evaluator(teacher.task, teacher.model, mesh)
     outputs = evaluator.predictions(weights, batches, count=len(records.examples))
     if jax.process_index() == 0:

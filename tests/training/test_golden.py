@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lwt.data.kinds import pairs
+from lwt.data.batches import pair_examples
 from lwt.machine import devices
 from lwt.runs import experiment
 from lwt.training import build, train
@@ -22,7 +22,10 @@ def test_the_first_three_losses(tiny, tmp_path):
         ids = np.random.default_rng(seed).integers(4, 60, (16, 32)).astype(np.int32)
         segments, positions = np.ones_like(ids), np.tile(np.arange(32, dtype=np.int32), (16, 1))
         segments[:, 24:] = 0
-        batch = {key: segments if "segments" in key else positions if "positions" in key else ids for key in pairs.KEYS}
+        batch = {
+            key: segments if "segments" in key else positions if "positions" in key else ids
+            for key in pair_examples.KEYS
+        }
         batch["targets"] = ids[:, ::-1].copy()
         state = run.step(state, run.frozen, devices.put_rows(batch, run.row_sharding))
         losses.append(float(state.sums["loss"]) - total)

@@ -93,7 +93,7 @@ class MaskedExamples(examples.Examples):
         self._firsts = np.flatnonzero(np.arange(self._segments) + 1 < self._high)
         if not len(self._firsts) or self._segments < 3:
             raise errors.DataError(
-                f"none of {len(sizes)} documents has two segments, with a third to draw from; a blank line ends a document"
+                f"none of {len(sizes)} documents has two segments, with a third to draw from; a blank line ends one"
             )
         if 0 < limit < len(self._firsts):
             self._firsts = self._firsts[np.linspace(0, len(self._firsts) - 1, limit).astype(np.int64)]

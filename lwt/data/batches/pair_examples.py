@@ -15,6 +15,11 @@ from lwt import errors
 from lwt.data import sources, tokenizer
 from lwt.data.batches import examples, tokenized
 
+KEYS = (
+    *("source", "source_segments", "source_positions"),
+    *("inputs", "targets", "target_segments", "target_positions"),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class PairExamples(examples.Examples):

@@ -61,7 +61,8 @@ def tokenize(source, tokens, *, cleaner, fields, cache_dir=None):
         tokens: a `tokenizer.Tokenizer`.
         cleaner: a `text.Cleaner`.
         fields: names, such as ``("de", "en")``.
-        cache_dir: the folder that keeps the result, by the fingerprint of all of the above; a damaged file is made again.
+        cache_dir: the folder that keeps the result under the fingerprints of all of the above; a damaged file is
+            written again.
 
     Raises:
         lwt.errors.DataError: a field is missing, or holds something other than text.

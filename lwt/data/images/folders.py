@@ -6,8 +6,8 @@ A split of a folder is one of
     SPLIT.tar                             (.gz, .xz, .bz2) of files CLASS/NAME.png or NUMBER_CLASS.png
     SPLIT.npz                             arrays ``image`` [n h w] or [n h w c], uint8 or floats, and ``label`` [n]
 
-A record has ``image`` [h w] or [h w c], ``label`` (the name of a class, or a value of the array) and, except for arrays,
-``file``. Files are decoded when a record is read; arrays and archives are loaded with their first record.
+A record has ``image`` [h w] or [h w c], ``label`` (the name of a class, or a value of the array) and, except for
+arrays, ``file``. Files are decoded when a record is read; arrays and archives are loaded with their first record.
 """
 
 import collections.abc

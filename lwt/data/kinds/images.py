@@ -10,13 +10,13 @@ from lwt import errors
 from lwt.data import sources
 from lwt.data.batches import bucketed, image_examples, sharding
 from lwt.data.images import cache, decoding, randaugment
-from lwt.data.kinds import base, supervised
+from lwt.data.kinds import common, supervised
 
 LOG = logging.getLogger(__name__)
 
 
 class Images(supervised.Supervised):
-    """The data of a run on images; see `supervised.Supervised` and `base.Data`.
+    """The data of a run on images; see `supervised.Supervised` and `common.Data`.
 
     A source is a folder (`images.folders`), a builder of TFDS, or generated: anything whose records have ``image`` and
     ``data.label``. Its images are decoded once (`images.cache`), as ``data.image_size`` and ``data.channels`` say
@@ -42,7 +42,7 @@ class Images(supervised.Supervised):
 
     @property
     def identity(self):
-        """See `base.Data`: the classes and the shape of the images."""
+        """See `common.Data`: the classes and the shape of the images."""
         return {"set of classes": sources.digest(self.labels.names, self.shape)}
 
     @property
@@ -52,7 +52,7 @@ class Images(supervised.Supervised):
 
     @property
     def positions(self):
-        """See `base.Data`: the images of a training batch."""
+        """See `common.Data`: the images of a training batch."""
         return self._section.rows
 
     def training(self, *, share=sharding.WHOLE):
@@ -77,7 +77,7 @@ class Images(supervised.Supervised):
         return batches
 
     def from_texts(self, texts):
-        """The `base.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
+        """The `common.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
 
         Raises:
             lwt.errors.DataError: a file is missing or holds no image, or its image has another shape or type than the
@@ -94,10 +94,10 @@ class Images(supervised.Supervised):
                 raise errors.DataError(f"{path} is {[*image.shape, image.dtype.name]}; the training images are {kind}")
             row[...] = image
         examples = image_examples.ImageExamples(images, np.arange(len(images)), None, None, "")
-        return base.Evaluation("images", examples, paths)
+        return common.Evaluation("images", examples, paths)
 
     def example(self):
-        """See `base.Data.example`."""
+        """See `common.Data.example`."""
         count = self._section.rows
         return {
             "image": np.zeros((count, *self.shape), self._labels_file["image"][3]),

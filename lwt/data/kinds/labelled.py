@@ -9,7 +9,7 @@ import numpy as np
 from lwt import errors
 from lwt.data import sources, splits
 from lwt.data.batches import labelled_examples, sharding, tokenized
-from lwt.data.kinds import base, supervised, text_data
+from lwt.data.kinds import common, supervised, text_data
 
 LOG = logging.getLogger(__name__)
 
@@ -43,16 +43,16 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return batches
 
     def training_set(self, reader):
-        """The training records as an `base.Evaluation`, in the order of the ``example`` of training batches.
+        """The training records as an `common.Evaluation`, in the order of the ``example`` of training batches.
 
         Args:
             reader: the data of the run whose model is to predict them, which has a tokenizer of its own.
         """
         source, references = self._train_set
-        return base.Evaluation(source.name, reader._examples(source, references), range(len(source)), references)
+        return common.Evaluation(source.name, reader._examples(source, references), range(len(source)), references)
 
     def from_texts(self, texts):
-        """The `base.Evaluation` of texts to predict; the two texts of a pair have a tab between them.
+        """The `common.Evaluation` of texts to predict; the two texts of a pair have a tab between them.
 
         Raises:
             lwt.errors.DataError: a pair without a tab.
@@ -64,10 +64,10 @@ class Labelled(supervised.Supervised, text_data.TextData):
             raise errors.DataError(f"text {wrong + 1} should be two texts with a tab between: {texts[wrong]!r:.60}")
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
         examples = self._rows(tuple(map(tokenized.RaggedArray.of, sides)), None)
-        return base.Evaluation("texts", examples, texts)
+        return common.Evaluation("texts", examples, texts)
 
     def example(self):
-        """See `base.Data.example`."""
+        """See `common.Data.example`."""
         rows = self._section.rows
         shape = (rows, self._evaluation_lengths()[0])
         label = np.zeros(rows, np.float32 if self.labels.regression else np.int32)

@@ -7,13 +7,13 @@ import numpy as np
 
 from lwt.data import corpus
 from lwt.data.batches import masked_examples, sharding
-from lwt.data.kinds import base, text_data
+from lwt.data.kinds import common, text_data
 
 LOG = logging.getLogger(__name__)
 
 
 class Masked(text_data.TextData):
-    """The data of a pre-training run; see `text_data.TextData` and `base.Data`.
+    """The data of a pre-training run; see `text_data.TextData` and `common.Data`.
 
     ``data.train`` and ``data.validation`` are running text, or any records with a text (see `corpus`).
     ``data.masking`` is a name of `masked_examples.PRESETS` or the four shares; ``data.join`` is the number of tokens of
@@ -43,10 +43,10 @@ class Masked(text_data.TextData):
         """The text ``KIND:NAME@SPLIT``, or `limit` pairs of it; there are no references but the text itself."""
         source = self._load(name, load=corpus.load, split="validation")
         examples = self._examples(source, limit=limit)
-        return base.Evaluation(source.name, examples, range(len(examples)))
+        return common.Evaluation(source.name, examples, range(len(examples)))
 
     def example(self):
-        """See `base.Data.example`."""
+        """See `common.Data.example`."""
         count, length = self._section.rows, self._evaluation_lengths()[0]
         places = (count, self._train_examples.masked(length))
         return {

@@ -7,14 +7,14 @@ import numpy as np
 
 from lwt.data import tokenizer
 from lwt.data.batches import packed, pair_examples, sharding, tokenized
-from lwt.data.kinds import base, text_data
+from lwt.data.kinds import common, text_data
 
 LOG = logging.getLogger(__name__)
 MULTIPLE = 16  # rows of an evaluation are padded to multiples of it
 
 
 class Pairs(text_data.TextData):
-    """The data of a run on text pairs; see `text_data.TextData` and `base.Data`.
+    """The data of a run on text pairs; see `text_data.TextData` and `common.Data`.
 
     ``data.fields`` names the two texts of a record. With ``data.packed``, a training row holds several pairs; else one.
     """
@@ -28,7 +28,7 @@ class Pairs(text_data.TextData):
 
     @property
     def positions(self):
-        """See `base.Data`."""
+        """See `common.Data`."""
         section = self._section
         return 2 * (section.rows * section.row_length if section.packed else self._measured["positions"])
 
@@ -57,23 +57,22 @@ class Pairs(text_data.TextData):
         return batches
 
     def evaluation(self, name, *, limit=0):
-        """The pairs of ``KIND:NAME@SPLIT``; see `base.Data.evaluation`."""
+        """The pairs of ``KIND:NAME@SPLIT``; see `common.Data.evaluation`."""
         source = self._load(name, fields=self._section.fields).subset(limit)
         records = source.read(0, len(source))
         texts, references = ([record[field] for record in records] for field in self._section.fields)
         examples = pair_examples.PairExamples.of_all(*self._tokenize(source, self._section.fields))
-        return base.Evaluation(source.name, examples, texts, references, base.groups_of(source, records))
+        return common.Evaluation(source.name, examples, texts, references, common.groups_of(source, records))
 
     def from_texts(self, texts, targets=None):
-        """The `base.Evaluation` of source texts to predict, with the `targets` that a decoder reads, if there are any."""
+        """The `common.Evaluation` of source texts to predict; `targets`, if given, are what the decoder reads."""
         sides = [self._encode(side) for side in (texts, targets) if side is not None]
-        return base.Evaluation("texts", pair_examples.PairExamples.of_all(*sides), texts)
+        return common.Evaluation("texts", pair_examples.PairExamples.of_all(*sides), texts)
 
     def example(self):
-        """See `base.Data.example`."""
+        """See `common.Data.example`."""
         shape = (self._section.rows, self._section.row_length)
-        names = [f"{side}_{what}" for side in ("source", "target") for what in ("segments", "positions")]
-        return {name: np.zeros(shape, np.int32) for name in (*names, "source", "inputs", "targets")}
+        return {name: np.zeros(shape, np.int32) for name in pair_examples.KEYS}
 
     @functools.cached_property
     def _train_source(self):

@@ -9,17 +9,17 @@ import numpy as np
 
 from lwt import errors, files
 from lwt.data import labels, sources, splits
-from lwt.data.kinds import base
+from lwt.data.kinds import common
 
 LOG = logging.getLogger(__name__)
 SHOWN = 8  # names of labels in a message
 
 
-class Supervised(base.Data):
+class Supervised(common.Data):
     """The base of `labelled.Labelled` and `images.Images`.
 
-    ``data.train`` is ``KIND:NAME``; the rule of `splits` finds its parts. ``data.validation`` and ``data.test`` (a name,
-    or several) replace what the rule finds. ``data.label`` is the field of the label; for ``data.leak_free`` see
+    ``data.train`` is ``KIND:NAME``; the rule of `splits` finds its parts. ``data.validation`` and ``data.test`` (one
+    name or several) replace what the rule finds. ``data.label`` is the field of the label; for ``data.leak_free`` see
     `splits.make`.
 
     The workdir keeps the indices of the splits and the names of the classes: predicting needs no data.
@@ -49,7 +49,7 @@ class Supervised(base.Data):
 
     @property
     def labels(self):
-        """The `labels.Labels` that the source names (in ``labels.txt``, or by its builder), else those found in training."""
+        """The `labels.Labels` that the source declares (``labels.txt``, a builder); else those of the training data."""
         return labels.Labels(tuple(self._labels_file["names"]))
 
     @property
@@ -67,7 +67,7 @@ class Supervised(base.Data):
         return self.test if split in ("", "test") else split
 
     def evaluation(self, name="validation", *, limit=0):
-        """The part "train", "validation" (or ""), "test" or another of ``splits.tests``, or the set ``KIND:NAME@SPLIT``.
+        """The part "train", "validation" (or ""), "test" or another test part, or the set ``KIND:NAME@SPLIT``.
 
         Raises:
             lwt.errors.DataError: there is no such part, or none of its labels is among the classes.
@@ -90,12 +90,12 @@ class Supervised(base.Data):
             if unknown.total() == len(values):
                 raise errors.DataError(message)
             LOG.warning("%s; they count as wrong", message)
-        return base.Evaluation(
+        return common.Evaluation(
             name=source.name,
             examples=self._examples(source, references),
             sources=[self._source_text(number, record) for number, record in enumerate(records)],
             references=references,
-            groups=base.groups_of(source, records),
+            groups=common.groups_of(source, records),
         )
 
     def answers(self, outputs):

@@ -9,18 +9,18 @@ import os
 from lwt import errors
 from lwt.data import sources, text, tokenizer
 from lwt.data.batches import bucketed, tokenized
-from lwt.data.kinds import base as base_kind
+from lwt.data.kinds import common
 
 LOG = logging.getLogger(__name__)
 
 
-class TextData(base_kind.Data):
+class TextData(common.Data):
     """The base of `pairs.Pairs`, `labelled.Labelled` and `masked.Masked`.
 
     The workdir keeps the tokenizer. A new run copies it from ``data.tokenizer.path``, or else from the run `base`,
     whose weights fit no other tokenizer; without either, it trains one on the training data.
 
-    Args: see `base.Data`.
+    Args: see `common.Data`.
 
     Raises:
         lwt.errors.DataError: the tokenizer is missing or damaged, or is not that of the run `base`.
@@ -44,7 +44,7 @@ class TextData(base_kind.Data):
 
     @property
     def identity(self):
-        """See `base.Data`: the tokenizer."""
+        """See `common.Data`: the tokenizer."""
         return {"tokenizer": self.tokenizer.fingerprint}
 
     @property
@@ -54,7 +54,7 @@ class TextData(base_kind.Data):
 
     @property
     def positions(self):
-        """See `base.Data`."""
+        """See `common.Data`."""
         return self._measured["positions"]
 
     def _evaluation_lengths(self):

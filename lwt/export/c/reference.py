@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import trees
-from lwt.data import text
-from lwt.data.batches import bucketed, tokenized
-from lwt.data.kinds import labelled, supervised
+from lwt.data import labels, text
+from lwt.data.batches import bucketed, labelled_examples, tokenized
 from lwt.layers import listen
 
 TEXTS = (
@@ -34,14 +33,15 @@ OUTPUTS = {
 
 def sides(experiment):
     """The number of texts in a record, one or two."""
-    return len(json.loads(pathlib.Path(experiment.workdir, supervised.LABELS).read_text())["fields"])
+    return len(json.loads(pathlib.Path(experiment.workdir, labels.FILE).read_text())["fields"])
 
 
 def row(experiment, texts):
     """Encodes a text, or the two of a pair, with the special tokens; returns ``(ids [t], segments [t])``."""
     cleaner = text.Cleaner(**experiment.config.data.clean)
-    encoded = [tokenized.Ragged.of(experiment.tokenizer.encode([cleaner.clean(side)])) for side in texts]
-    examples = labelled.Examples(tuple(encoded), None, experiment.config.data.row_length, experiment.config.data.cut)
+    encoded = [tokenized.RaggedArray.of(experiment.tokenizer.encode([cleaner.clean(side)])) for side in texts]
+    section = experiment.config.data
+    examples = labelled_examples.LabelledExamples(tuple(encoded), None, section.row_length, section.cut)
     drawn = examples.draw(np.arange(1), None)
     batch = examples.batch(drawn, int(drawn["length"][0]), None)
     return batch["ids"][0], batch["segments"][0]
@@ -59,7 +59,7 @@ def logits(experiment, weights, *, records, activations="", batch=32):
     """
     rows = [row(experiment, texts) for texts in records]
     apply = _compiled(experiment.model.clone(dtype="float32"), activations)
-    lengths, tree = bucketed.lengths(experiment.config.data.row_length), trees.unflatten(weights)
+    lengths, tree = bucketed.bucket_lengths(experiment.config.data.row_length), trees.unflatten(weights)
     results = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
     for start in range(0, len(order), batch):

@@ -20,7 +20,7 @@ import shutil
 from absl import flags
 
 from lwt import errors, files, trees
-from lwt.data.kinds import pairs
+from lwt.data import tokenizer
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, names
 from lwt.machine import command_line
@@ -48,7 +48,7 @@ def write(source, folder):
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
         if source.tokenizer:
-            shutil.copyfile(source.tokenizer.path, new / pairs.TOKENIZER)
+            shutil.copyfile(source.tokenizer.path, new / tokenizer.FILE)
     return trees.count(source.weights)
 
 

@@ -26,7 +26,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from lwt import errors, files, trees
-from lwt.data.kinds import supervised
+from lwt.data import labels
 from lwt.data.sources import folder
 from lwt.export.torch import timm_layouts
 from lwt.machine import command_line
@@ -142,7 +142,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     run_config.keep(config, workdir)
     shape = (model.image_size, model.image_size, model.channels, "uint8")
     kept = {"names": [*names] or [*map(str, range(model.outputs))], "image": shape}
-    files.write_text(pathlib.Path(workdir, supervised.LABELS), json.dumps(kept))
+    files.write_text(pathlib.Path(workdir, labels.FILE), json.dumps(kept))
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": ""}
     checkpoint.save_initial(workdir, config, jax.device_put(trainable), identity=identity)
     return weights

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lwt.data.batches import packed
+from lwt.data.batches import prefetch
 
 
 class Counter:
@@ -27,7 +27,7 @@ class Counter:
 
 def test_items_state_and_errors():
     counter = Counter(6)
-    with packed.Prefetch(counter, size=3) as items:
+    with prefetch.Prefetch(counter, size=3) as items:
         assert items.state() == {"at": 0}
         assert next(items) == 1
         deadline = time.time() + 10
@@ -43,12 +43,12 @@ def test_items_state_and_errors():
 
 
 def test_a_finite_iterator_ends():
-    assert list(packed.Prefetch(iter("abc"))) == ["a", "b", "c"]
+    assert list(prefetch.Prefetch(iter("abc"))) == ["a", "b", "c"]
 
 
 def test_close_ends_the_thread():
     before = threading.active_count()
-    items = packed.Prefetch(Counter(10**9))
+    items = prefetch.Prefetch(Counter(10**9))
     next(items)
     assert threading.active_count() == before + 1
     items.close()

@@ -1,4 +1,4 @@
-"""RandAugment by torchvision: chance comes from the data's position alone, and a wrong set-up is told."""
+"""RandAugment by torchvision: its randomness depends on the data position alone; wrong settings are refused."""
 
 import sys
 
@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.data.batches import bucketed
+from lwt.data.batches import bucketed, image_examples, sharding
 from lwt.data.images import randaugment
-from lwt.data.kinds import images
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def pixels(count, size=16):
     return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), np.uint8)
 
 
-def test_an_image_s_number_decides(torchvision):
+def test_the_number_of_an_image_decides(torchvision):
     given, chance = pixels(20), np.random.default_rng(0).random(20, np.float32)
     augment = randaugment.RandAugment(2, 9)
     made = augment(given, chance)
@@ -43,7 +42,7 @@ def test_an_image_s_number_decides(torchvision):
     assert grey.shape == (20, 16, 16, 1)
 
 
-def test_the_stream_of_torch_is_left_alone(torchvision):
+def test_the_random_stream_of_torch_is_unchanged(torchvision):
     import torch
 
     augment = randaugment.RandAugment(1, 5)
@@ -55,22 +54,24 @@ def test_the_stream_of_torch_is_left_alone(torchvision):
 
 
 def test_batches_do_not_depend_on_the_processes(torchvision):
-    given = images.Examples(pixels(20), np.arange(20), np.arange(20, dtype="i4"), randaugment.RandAugment(2, 9), "x")
+    given = image_examples.ImageExamples(
+        pixels(20), np.arange(20), np.arange(20, dtype="i4"), randaugment.RandAugment(2, 9), "x"
+    )
 
-    def batches(**share):
-        return bucketed.Bucketed(given, rows=6, lengths=images.LENGTHS, **share)
+    def batches(share=sharding.WHOLE):
+        return bucketed.BucketedBatches(given, rows=6, lengths=image_examples.LENGTHS, share=share)
 
     whole = batches()
     next(whole)
     state, wanted = whole.state(), next(whole)
-    shares = [batches(process=i, processes=2) for i in range(2)]
+    shares = [batches(sharding.Share(i, 2)) for i in range(2)]
     for share in shares:
         share.restore(state)
     np.testing.assert_array_equal(np.concatenate([next(share)["image"] for share in shares]), wanted["image"])
     assert (wanted["image"] != given.images[wanted["label"]]).any()
 
 
-def test_wrong_set_ups(torchvision, monkeypatch):
+def test_wrong_settings_are_refused(torchvision, monkeypatch):
     with pytest.raises(errors.ConfigError, match="is for uint8 images of 1 or 3 channels, not float32 of 3"):
         randaugment.RandAugment(2, 9)(pixels(2).astype("f4"), np.zeros(2, np.float32))
     for wrong in ((0, 9), (2, 31)):

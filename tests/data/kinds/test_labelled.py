@@ -1,4 +1,4 @@
-"""Labelled texts: what labels mean, unknown ones, pairs and joined fields, and the way from folder to batch."""
+"""Labelled texts: unknown labels, pairs and joined fields, and the way from folder to batch."""
 
 import collections
 import json
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.data import labels, tokenizer
-from lwt.data.batches import tokenized
+from lwt.data import tokenizer
 from lwt.data.kinds import labelled
 
 CITIES = ("rome", "oslo", "bonn", "lima", "cairo", "paris", "tokyo", "quito")
@@ -50,43 +49,6 @@ def make(tmp_path, monkeypatch):
     return data
 
 
-@pytest.mark.parametrize(
-    "values, names",
-    [
-        (["b", "a", "b"], ("a", "b")),
-        ([10, 2, 2], ("2", "10")),
-        (["10", "2"], ("2", "10")),
-        (["10", "x"], ("10", "x")),
-        ([True, False], ("False", "True")),
-        ([0.5, 2, 2.0], ()),
-        (["0.5", "2"], ()),
-    ],
-)
-def test_classes_come_from_the_data(values, names):
-    made = labels.Labels.of(values)
-    assert made.names == names and made.outputs == max(1, len(names)) and made.regression == (not names)
-    found, unknown = made.encode(values)
-    assert not unknown and found.dtype == (np.int32 if names else np.float32)
-    assert found.tolist() == [names.index(str(v)) if names else float(v) for v in values]
-
-
-def test_a_label_is_a_name_or_a_place():
-    found, unknown = labels.Labels(("no", "yes")).encode([1, "no", "0", "yes", 2, -1, "oui"])
-    assert found.tolist() == [1, 0, 0, 1, -1, -1, -1] and unknown == {"2": 1, "-1": 1, "oui": 1}
-    found, unknown = labels.Labels(("1", "2", "3")).encode([1, "3", 0])
-    assert found.tolist() == [0, 2, -1] and unknown == {"0": 1}
-
-
-def test_labels_that_mean_nothing():
-    with pytest.raises(errors.DataError, match="all labels are 'x'; there is nothing to learn"):
-        labels.Labels.of(["x", "x"])
-    with pytest.raises(errors.DataError, match=r"a label should be text or a number, not \['x'\]"):
-        labels.Labels.of(["x", ["x"]])
-    for wrong in ("much", float("nan")):
-        with pytest.raises(errors.DataError, match="here: the label of record 1 is no number"):
-            labels.Labels(()).encode([1.5, wrong], where="here")
-
-
 def test_from_folder_to_batch(make, tmp_path):
     write(tmp_path / "a", names=["sun", "rain"], train=records(60, [0, 1]), test=records(20, [1], seed=1))
     data = make()
@@ -118,8 +80,8 @@ def test_unknown_labels_are_reported_and_count_as_wrong(make, tmp_path, caplog):
         tmp_path / "a", train=records(40, ["x", "y"]), validation=records(10, ["x"]), test=records(9, ["x", "z", "z"])
     )
     test = make().evaluation("test")
-    assert test.unknown == {"z": 6} and test.references.tolist() == [0, -1, -1] * 3
-    assert "6 of 9 records have labels that are none of the 2 classes (x, y): 'z' (6)" in caplog.text
+    assert test.references.tolist() == [0, -1, -1] * 3
+    assert "6 of 9 records have labels outside the 2 classes (x, y): 'z' (6)" in caplog.text
     write(tmp_path / "a", test=records(3, ["z"]))
     with pytest.raises(errors.DataError, match=r"3 of 3 records.*'z' \(3\)"):
         make(workdir="other").evaluation("test")
@@ -135,7 +97,7 @@ def test_training_labels_outside_of_the_names(make, tmp_path, caplog):
     data = make(validation="folder:a@test", test="folder:a@test")
     assert set(next(data.training())["label"].tolist()) <= {0, 1} and len(data._train_examples) == 59
     assert "'typo' (1); they are left out" in caplog.text and "no training record has the label 'z'" in caplog.text
-    with pytest.raises(errors.DataError, match=r"1 of 60 records have labels that are none of the 3 classes"):
+    with pytest.raises(errors.DataError, match=r"1 of 60 records have labels outside the 3 classes"):
         make(validation="folder:a@test", test="folder:a@test", max_malformed=0.01).training()
 
 
@@ -161,25 +123,6 @@ def test_pairs_and_numbers(make, tmp_path):
     assert "label" not in batch and collections.Counter(batch["example"].tolist()) == {-1: 6, 0: 1, 1: 1}
     with pytest.raises(errors.DataError, match="text 1 should be two texts with a tab between"):
         data.from_texts(["rome"])
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_text_loses_its_end_or_its_middle(count):
-    rng = np.random.default_rng(0)
-    texts = [[list(range(5, 5 + n)) for n in rng.integers(0, 40, 60)] for _ in range(count)]
-    sides = tuple(map(tokenized.Ragged.of, texts))
-    limit = 20 - 1 - count
-    for cut in labelled.CUTS:
-        examples = labelled.Examples(sides, None, 20, cut)
-        drawn = examples.draw(np.arange(60), None)
-        ids = examples.batch(drawn, 20, None)["ids"]
-        for i, sizes in enumerate(drawn["size"][:, :count]):
-            wanted = [tokenizer.CLS]
-            for side, kept in zip(texts, sizes, strict=True):
-                whole, last = side[i], kept // 2 if cut == "middle" and kept < len(side[i]) else 0
-                wanted += whole[: kept - last] + whole[len(whole) - last :] + [tokenizer.SEP]
-            assert ids[i].tolist() == wanted + [0] * (20 - len(wanted))
-            assert sum(sizes) == min(limit, sum(len(side[i]) for side in texts))
 
 
 def test_joined_fields_may_be_empty_in_part(make, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from lwt import errors
 from lwt.data import sources, text, tokenizer
-from lwt.data.batches import packed
+from lwt.data.batches import tokenized
 from lwt.data.sources import tfds as lwt_tfds
 
 tfds = pytest.importorskip("tensorflow_datasets")
@@ -69,7 +69,7 @@ def test_from_builder_to_ids(prepared, tmp_path):
     source = sources.load("tfds:toy_pairs", fields=("de", "en"))
     tokens = tokenizer.train([r[f] for r in source for f in ("de", "en")], tmp_path / "t.model", vocabulary=128)
     cleaner = text.Cleaner(lowercase=False)
-    de, en = packed.tokenize(source, tokens, cleaner, ("de", "en"))
+    de, en = tokenized.tokenize(source, tokens, cleaner=cleaner, fields=("de", "en"))
     assert tokens.decode([de[5], en[5]]) == [source[5]["de"], source[5]["en"]]
 
 
@@ -78,8 +78,8 @@ def test_wrong_split_and_field_of_a_prepared_builder(prepared):
         sources.load("tfds:toy_pairs@test")
     with pytest.raises(errors.DataError, match="no field 'fr'; choose from de, en, label"):
         sources.load("tfds:toy_pairs", fields=("de", "fr"))
-    with pytest.raises(errors.DataError, match="field 'label' of record 0 is no text"):
-        packed.tokenize(sources.load("tfds:toy_pairs"), None, text.Cleaner(), ("label",))
+    with pytest.raises(errors.DataError, match="field 'label' of record 0 is not text"):
+        tokenized.tokenize(sources.load("tfds:toy_pairs"), None, cleaner=text.Cleaner(), fields=("label",))
 
 
 @pytest.mark.parametrize(

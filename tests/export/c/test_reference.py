@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lwt.data.kinds import supervised
+from lwt.data import labels
 from lwt.export.c import reference, weights
 
 PAIRS = [
@@ -23,7 +23,7 @@ def test_pairs_and_regression(cut, pool, variant, program, tmp_path):
     experiment.workdir, experiment.labels = str(tmp_path), ()
     with experiment.config.unlocked():
         experiment.config.data.cut = cut
-    (tmp_path / supervised.LABELS).write_text(json.dumps({"names": [], "fields": ["a", "b"]}))
+    (tmp_path / labels.FILE).write_text(json.dumps({"names": [], "fields": ["a", "b"]}))
     answer = program(experiment, "fp16")
     lines = ["\t".join(pair) + "\n" for pair in PAIRS]
     rows = [reference.row(experiment, pair) for pair in PAIRS]

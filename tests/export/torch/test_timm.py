@@ -11,7 +11,7 @@ import safetensors.numpy
 import scipy.ndimage
 
 from lwt import errors, trees
-from lwt.data.kinds import supervised
+from lwt.data import labels
 from lwt.export.torch import timm as public
 from lwt.export.torch import timm_layouts
 from lwt.models import vit
@@ -176,7 +176,7 @@ def test_a_new_head_and_classes_by_number(released, small, tmp_path):
     assert experiment.load(str(tmp_path / "new")).labels == ("yes", "no")
     public.convert(small, released(), workdir=str(tmp_path / "numbers"))
     assert experiment.load(str(tmp_path / "numbers")).labels == ("0", "1", "2")
-    assert (tmp_path / "numbers" / supervised.LABELS).exists()
+    assert (tmp_path / "numbers" / labels.FILE).exists()
     with pytest.raises(errors.ConfigError, match="needs the names of its classes"):
         public.convert(small, path, workdir=str(tmp_path / "other"), new_head=True)
 

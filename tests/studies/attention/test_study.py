@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lwt.data.kinds import pairs
+from lwt.data.batches import pair_examples
 from lwt.report import results
 from lwt.runs import assembly
 from studies.attention import report, study, variants
@@ -77,7 +77,7 @@ def test_the_cache_shrinks_with_the_heads():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_models_take_every_attention(variant):
     """Shapes only: the loss of a batch, and a step of decoding."""
-    for task, keys in (("translation", pairs.KEYS), ("classification", ("ids", "segments"))):
+    for task, keys in (("translation", pair_examples.KEYS), ("classification", ("ids", "segments"))):
         config = study.config_of(entry_of(f"{task}-{variant}-seed0"))
         model = assembly.make_model(config, 64).clone(**dict.fromkeys(LAYERS[task], 1))
         batch = {name: jnp.ones((2, study.TASKS[task].length), jnp.int32) for name in keys}

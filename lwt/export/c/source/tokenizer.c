@@ -212,7 +212,7 @@ void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row
     uint16_t *ids = row->ids;
     int a = put_text(words, first, ids + 1, limit);
     int b = second ? put_text(words, second, words->second, limit) : 0;
-    if (a + b > limit) { /* see truncate in lwt/data/batches/bucketed.py */
+    if (a + b > limit) { /* see truncate in lwt/data/batches/text_rows.py */
         int half = limit - b > (limit + 1) / 2 ? limit - b : (limit + 1) / 2;
         int first_kept = a < half ? a : half, second_kept = b < limit - first_kept ? b : limit - first_kept;
         cut(ids + 1, a, first_kept, limit);

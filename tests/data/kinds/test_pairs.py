@@ -1,0 +1,78 @@
+"""Text pairs: from a folder to packed rows and single ones, evaluation in the records' order, and predicting."""
+
+import json
+
+import ml_collections
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.data.batches import bucketed, packed, pair_examples, sharding
+from lwt.data.kinds import pairs
+
+WORDS = ("rome", "oslo", "bonn", "lima", "cairo", "paris", "tokyo", "quito")
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))
+    (tmp_path / "a").mkdir()
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 90), ("validation", 21)):
+        records = [
+            {"de": " ".join(rng.choice(WORDS, n)), "en": " ".join(rng.choice(WORDS, n)), "task": f"t{n % 2}"}
+            for n in rng.integers(1, 12, count)
+        ]
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (tmp_path / "a" / f"{split}.jsonl").write_text(text)
+
+    def make(workdir="run", **other):
+        section = {
+            **{"train": "folder:a@train", "validation": "folder:a@validation", "test": "folder:a@validation"},
+            **{"fields": ("de", "en"), "max_train_records": 0, "max_malformed": 0.0, "clean": {}},
+            **{"tokenizer": {"path": "", "vocabulary": 90, "split_digits": False}},
+            **{"rows": 4, "row_length": 48, "min_tokens": 1, "max_tokens": 40, "packed": True, "eval_batch": 8},
+        }
+        return pairs.Pairs(ml_collections.ConfigDict(section | other), tmp_path / workdir)
+
+    return make
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_from_folder_to_training_batch(make, is_packed, caplog):
+    caplog.set_level("INFO")
+    data = make(packed=is_packed)
+    batches = data.training()
+    assert isinstance(batches, packed.PackedBatches if is_packed else bucketed.BucketedBatches)
+    batch = next(batches)
+    assert set(batch) == set(data.example()) == set(pair_examples.KEYS)
+    assert batch["source_segments"].max(1).min() >= (2 if is_packed else 1)
+    positions = 2 * (4 * 48 if is_packed else batches.measure()["positions"])
+    assert data.positions == positions and "folder:a@train: " in caplog.text
+    shares = [next(data.training(share=sharding.Share(p, 2))) for p in range(2)]
+    np.testing.assert_array_equal(np.concatenate([share["inputs"] for share in shares]), batch["inputs"])
+
+
+def test_an_evaluation_is_in_the_order_of_the_records(make):
+    data = make()
+    found = data.evaluation(data.named("validation"))
+    assert found.name == "folder:a@validation" and len(found.sources) == len(found.references) == 21
+    assert set(found.groups) == {"t0", "t1"} and data.named("x") == "folder:a@x"
+    for batch in data.batches(found):
+        assert batch["source"].shape[0] == 8 and batch["source"].shape[1] % pairs.MULTIPLE == 0
+        real = batch["example"] >= 0
+        for name, texts in (("source", found.sources), ("targets", found.references)):
+            decoded = data.tokenizer.decode(batch[name][real])
+            assert decoded == [texts[i] for i in batch["example"][real]]
+    assert len(data.evaluation("folder:a@validation", limit=5).sources) == 5
+    with pytest.raises(errors.ConfigError, match="should be KIND:NAME@SPLIT"):
+        data.evaluation("")
+
+
+def test_texts_to_predict_have_no_target_unless_it_is_given(make):
+    data = make()
+    (batch,) = data.batches(data.from_texts(["rome oslo", "bonn"]))
+    assert batch["example"].tolist() == [0, 1] + [-1] * 6 or batch["example"].tolist() == [1, 0] + [-1] * 6
+    assert "targets" not in batch
+    (batch,) = data.batches(data.from_texts(["rome"], ["oslo"]))
+    assert data.tokenizer.decode(batch["targets"][:1]) == ["oslo"]

@@ -1,0 +1,59 @@
+"""The file of labels in a workdir: written once, read without data, and compared with the training data."""
+
+import json
+
+import ml_collections
+import pytest
+
+from lwt import errors
+from lwt.data import labels
+from lwt.data.kinds import common, labelled
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(tmp_path))
+    (tmp_path / "a").mkdir()
+
+    def write(split, names, count):
+        records = [{"text": f"text {i}", "label": names[i % len(names)], "task": f"t{i % 3}"} for i in range(count)]
+        (tmp_path / "a" / f"{split}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    def make(names=("x", "y"), **options):
+        write("train", names, 40)
+        write("test", ("x", "y"), 6)
+        section = {
+            **{"train": "folder:a", "validation": "", "test": "", "fields": (), "label": "label", "leak_free": False},
+            **{"max_train_records": 0, "max_malformed": 0.0, "clean": {}, "cut": "end"},
+            **{"tokenizer": {"path": "", "vocabulary": 60, "split_digits": False}},
+            **{"rows": 4, "row_length": 32, "eval_batch": 8},
+        }
+        return labelled.Labelled(ml_collections.ConfigDict(section | options), tmp_path / "run")
+
+    return make
+
+
+def test_the_workdir_keeps_the_names_and_the_fields(make, tmp_path):
+    assert make().outputs == 2
+    content = json.loads((tmp_path / "run" / labels.FILE).read_text())
+    assert content == {"names": ["x", "y"], "fields": ["text"]}
+    assert {path.name for path in (tmp_path / "run").iterdir() if path.is_file()} == set(common.FILES)
+
+
+def test_other_labels_than_those_of_the_file_are_refused(make, tmp_path):
+    make()
+    assert make().labels.names == ("x", "y")
+    (tmp_path / "run" / labels.FILE).write_text('{"names": ["x", "z"], "fields": ["text"]}')
+    with pytest.raises(errors.DataError, match="labels.json has other labels than folder:a@train.*; remove it"):
+        make().training()
+
+
+def test_a_test_part_has_groups_and_a_limit_draws_records(make):
+    data = make()
+    found = data.evaluation(data.named("test"))
+    assert found.groups == [f"t{i % 3}" for i in range(6)] and found.references.tolist() == [0, 1] * 3
+    assert data.answers(found.references) == ["x", "y"] * 3 and len(data.evaluation("test", limit=4).sources) == 4
+
+
+def test_fewer_training_records(make):
+    assert len(make(max_train_records=12)._train_examples) == 12
