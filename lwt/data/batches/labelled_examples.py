@@ -42,7 +42,7 @@ class LabelledExamples(examples.Examples):
         del rng
         sizes = [side.offsets[records + 1] - side.offsets[records] for side in self.sides]
         limit = self.max_length - 1 - len(sizes)
-        sizes = text_rows.truncate(sizes[0], sizes[1] if len(sizes) == 2 else np.zeros_like(sizes[0]), limit)
+        sizes = text_rows.truncate(sizes[0], sizes[1] if len(sizes) == 2 else np.zeros_like(sizes[0]), limit=limit)
         return {"record": records, "size": np.stack(sizes, axis=1), "length": sum(sizes) + 1 + len(self.sides)}
 
     def batch(self, drawn, length, uniform):

@@ -118,7 +118,7 @@ class MaskedExamples(examples.Examples):
         second = np.where(contiguous, first + 1, np.where(other < low, other, other + high - low))
         start = np.stack([self._bounds[first], self._bounds[second]], axis=1)
         full = np.stack([self._bounds[first + 1], self._bounds[second + 1]], axis=1) - start
-        size = np.stack(text_rows.truncate(full[:, 0], full[:, 1], self._max_length - 3), axis=1)
+        size = np.stack(text_rows.truncate(full[:, 0], full[:, 1], limit=self._max_length - 3), axis=1)
         start[:, 0] += full[:, 0] - size[:, 0]
         return {
             "start": start,

@@ -8,7 +8,7 @@ import numpy as np
 from lwt.data import tokenizer
 
 
-def truncate(first, second, limit):
+def truncate(first, second, *, limit):
     """Shortens pairs of texts to `limit` tokens together; the longer text loses its surplus first.
 
     The result is that of removing tokens one by one from the longer text, or from the second if both are equally long.

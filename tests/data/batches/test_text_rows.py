@@ -19,7 +19,7 @@ def one_by_one(first, second, limit):
 @pytest.mark.parametrize("limit", [5, 6, 11])
 def test_the_longer_text_is_cut_first(limit):
     first, second = (side.ravel() for side in np.mgrid[:13, :13])
-    left = np.stack(text_rows.truncate(first, second, limit), axis=1)
+    left = np.stack(text_rows.truncate(first, second, limit=limit), axis=1)
     np.testing.assert_array_equal(left, [one_by_one(*sizes, limit) for sizes in zip(first, second, strict=True)])
 
 
