@@ -62,7 +62,7 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     assert results.load(tmp_path / "out/results.json")[0]["overrides"] == {"recipe": "translation", "stage": "teacher"}
 
-    monkeypatch.setattr(recipe.experiment, "train", None)  # what is done is left alone
+    monkeypatch.setattr(recipe.study.train, "run", None)  # finished stages are not trained again
     again = recipe.run(CHAIN[:2], teacher, workdir, **given)
     assert [(made.name, made.bytes, made.seconds) for made in again] == [(m.name, m.bytes, m.seconds) for m in done[:3]]
     other = [CHAIN[0], ("pruned", "structured", dict(units=0.25, scores="magnitude"))]

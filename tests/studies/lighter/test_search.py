@@ -150,7 +150,7 @@ def test_the_whole_search(tmp_path, monkeypatch):
     wanted = int(lines["l1-d8-h2-f8-softmax, float32"]["bytes"])
     assert files_bytes[0] < files_bytes[1] < wanted  # this little text fills no vocabulary of 320
     assert all((tmp_path / "out" / name).stat().st_size > 0 for name in files)
-    monkeypatch.setattr(search.study.experiment, "train", None)  # nothing is trained twice
+    monkeypatch.setattr(search.study.train, "run", None)  # nothing is trained twice
     assert search.search(types.SimpleNamespace(**given)) == files
     with pytest.raises(errors.ConfigError, match="the least"):
         search.search(types.SimpleNamespace(**given | {"max_bytes": 10}))
