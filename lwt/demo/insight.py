@@ -155,7 +155,7 @@ class Reader:
 
     def _words(self, values, table):
         """The likeliest tokens of each value, and how much likelier than by chance: a list per value."""
-        tokens, shares, _ = ffn_memories.value_tokens(values, table, np.zeros(len(values), int), count=WORDS)
+        tokens, shares, _ = ffn_memories.value_tokens(values, table, answers=np.zeros(len(values), int), count=WORDS)
         name_of = functools.partial(memory_report.piece, self._tokenizer)
         times = shares * len(table)
         return [[(name_of(int(i)), float(x)) for i, x in zip(*row, strict=True)] for row in zip(tokens, times)]

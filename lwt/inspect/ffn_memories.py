@@ -1,4 +1,4 @@
-"""Feed-forward layers as memories: what their keys answer to, and what their values would say.
+"""Reads feed-forward layers as memories: what triggers their keys, and which tokens their values predict.
 
     python -m lwt.inspect.ffn_memories --workdir=runs/mt --out=docs/results/memories
     python -m lwt.inspect.ffn_memories --workdir=runs/base --data=folder:novels@validation --limit=2000 --out=...
@@ -6,11 +6,11 @@
 After Geva et al. 2020 (arXiv 2012.14913): a layer is ``Σ_i act(x·k_i + b_i) v_i``, with a key k_i, a column of its
 first kernel, and a value v_i, a row of its second. A key's triggers are the positions of a data set with the largest
 coefficients; a value is a distribution over the vocabulary, ``softmax(v_i Eᵀ)`` with the output embedding E. Writes
-README.md, results.json, memories.csv, memories.png and memories.html, to be opened in a browser.
+README.md, results.json, memories.csv, memories.png, and memories.html for a browser.
 
-An EmbBERT has no such layer, but its convolution path has the form of one, and stands in for it: the activated channels
-of the convolution are the coefficients, the rows of ``contract/kernel``, with the sign and weight -λ_c that they are
-added with, the values. A run without an output embedding (a classifier) has its values seen through the input one.
+An EmbBERT has no such layer, but its convolution path has the same form. There, the activated channels of the
+convolution are the coefficients, and the rows of ``contract/kernel``, times their weight -λ_c, are the values. In a
+classifier, which has no output embedding, values are read through the input embedding.
 """
 
 import dataclasses
@@ -23,12 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
+import lwt
 from lwt import errors, trees
 from lwt.inspect import memory_report, memory_triggers
 from lwt.layers import linear, listen
 from lwt.machine import command_line, hardware
 from lwt.report import pages
-from lwt.runs import assembly, experiment
+from lwt.runs import assembly
 
 VALUES = r"(.*/mlp/fc2|.*/contract)/kernel"
 
@@ -38,14 +39,14 @@ class Layer:
     """The memories of one layer, f of them.
 
     Attributes:
-        name: of the kernel that holds the values.
+        name: the kernel that holds the values.
         predicts: what a value is compared with: "the next token", "the token" at the trigger's position, or "the token
             under the mask".
         triggers: from `memory_triggers.strongest`.
         tokens: `[f n]` ids of each value's likeliest tokens; shares: `[f n]` their probabilities.
-        rank: `[f]` how many tokens the value prefers to the one that it is compared with.
+        rank: `[f]` the number of tokens that the value prefers to the one it is compared with.
         removed: the change of coefficients without the first or last token; see `memory_triggers.removals`.
-        vocabulary: tokens that were to choose from.
+        vocabulary: the number of tokens to choose from.
     """
 
     name: str
@@ -62,7 +63,7 @@ def layers(weights):
     """The names of the kernels that hold values, the encoder's before the decoder's, lower layers first.
 
     Raises:
-        lwt.errors.ConfigError: the model has no feed-forward layer of that kind.
+        lwt.errors.ConfigError: the model has no such layer.
     """
     found = [name for name in weights if re.fullmatch(VALUES, name)]
     if not found:
@@ -74,23 +75,23 @@ def layers(weights):
     return sorted(found, key=lambda name: (name.startswith("decoder"), numbered(name)))
 
 
-def output_table(opened):
-    """``(E [v d], what it is)``: the output embedding of a run, or the input's where there is none."""
+def output_table(experiment):
+    """``(E [v d], what it is)``: the output embedding of a run, or else its input embedding."""
 
     def apply(method):
-        return opened.model.apply({"params": trees.unflatten(opened.weights)}, method=method)
+        return experiment.model.apply({"params": trees.unflatten(experiment.weights)}, method=method)
 
-    if hasattr(opened.model, "output_table"):
+    if hasattr(experiment.model, "output_table"):
         return apply("output_table"), "output embedding"
-    if opened.model.head == "pretrain":
+    if experiment.model.head == "pretrain":
         return apply("output_layer")[0], "output embedding"
-    table = linear.dense(opened.weights["embed/token"])
-    expander = opened.weights.get("embed/token_expander/kernel")
+    table = linear.dense(experiment.weights["embed/token"])
+    expander = experiment.weights.get("embed/token_expander/kernel")
     return table if expander is None else linear.linear(table, expander), "input embedding (there is no output one)"
 
 
 def value_rows(weights, name):
-    """The values `[f d]` of a layer, as they are added to the stream of states."""
+    """The values `[f d]` of a layer, with the weights at which they are added to the states."""
     rows = linear.dense(weights[name])
     if not name.endswith("contract/kernel"):
         return rows
@@ -100,11 +101,11 @@ def value_rows(weights, name):
     return -jnp.exp((weights[f"{stem}_query"] * weights[f"{stem}_key"]).sum()) * rows
 
 
-def value_tokens(rows, table, answers, *, count=10):
+def value_tokens(rows, table, *, answers, count=10):
     """``(ids [f n], probabilities [f n], rank [f])`` of values `[f d]` through a table `[v d]`; see `Layer`.
 
     Args:
-        answers: `[f]` ids, of which the rank is wanted.
+        answers: `[f]` ids whose rank is computed.
     """
     logits = linear.linear(rows, table.T)
     shares, ids = jax.lax.top_k(jax.nn.softmax(logits, axis=-1), min(count, logits.shape[1]))
@@ -112,16 +113,16 @@ def value_tokens(rows, table, answers, *, count=10):
     return tuple(map(np.asarray, (ids, shares, (logits > own).sum(axis=1))))
 
 
-def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
+def study(experiment, *, data="", limit=0, top=50, shown=40, sampled=32):
     """The memories of all layers of a run, and the texts of some triggers.
 
     Args:
-        opened: an `experiment.Experiment` on texts.
+        experiment: an experiment on texts.
         data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
-        limit: records of it; 0 for all.
-        top: triggers of a key.
-        shown: keys of a layer whose triggers' texts are looked up: those with the surest values.
-        sampled: keys of a layer whose triggers are read again without a token.
+        limit: the number of its records; 0: all.
+        top: the number of triggers of a key.
+        shown: the number of keys of a layer whose triggers' texts are looked up: those with the surest values.
+        sampled: the number of keys of a layer whose triggers are read again without a token.
 
     Returns:
         ``([Layer], texts, facts)``; `texts` from `memory_triggers.contexts`, of `memory_report.SHOWN` triggers.
@@ -129,24 +130,26 @@ def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
     Raises:
         lwt.errors.ConfigError: a run on images, or a model without such layers.
     """
-    if opened.tokenizer is None:
-        raise errors.ConfigError(f"{opened.workdir} is a run on images; triggers are texts")
-    names = layers(opened.weights)
-    made = assembly.make_data(opened.config, opened.workdir, make=False)
-    used = made.evaluation(data or opened.config.data.validation, limit=limit)
+    if experiment.tokenizer is None:
+        raise errors.ConfigError(f"{experiment.workdir} is a run on images; triggers are texts")
+    names = layers(experiment.weights)
+    made = assembly.make_data(experiment.config, experiment.workdir, make=False)
+    used = made.evaluation(data or experiment.config.data.validation, limit=limit)
 
     def again():
         return made.batches(used)
 
-    triggers = memory_triggers.strongest(opened.model, opened.weights, again(), names, top=top)
-    removed = memory_triggers.removals(opened.model, opened.weights, again(), triggers, keys=sampled)
-    table, through = output_table(opened)
-    table = table[: opened.tokenizer.pieces]
+    triggers = memory_triggers.strongest(experiment.model, experiment.weights, batches=again(), names=names, top=top)
+    removed = memory_triggers.removals(
+        experiment.model, experiment.weights, batches=again(), found=triggers, keys=sampled
+    )
+    table, through = output_table(experiment)
+    table = table[: experiment.tokenizer.pieces]
     (first,) = itertools.islice(again(), 1)
     found, wanted = [], {}
     for name in names:
         answers = triggers[name]["answer"][:, 0]
-        tokens, shares, rank = value_tokens(value_rows(opened.weights, name), table, answers)
+        tokens, shares, rank = value_tokens(value_rows(experiment.weights, name), table, answers=answers)
         decoder = listen.side(name, first)[0] == "inputs"
         masked = "the token, where it is masked the one under the mask" if "masked_targets" in first else "the token"
         predicts = "the next token" if decoder else masked
@@ -160,22 +163,22 @@ def study(opened, *, data="", limit=0, top=50, shown=40, sampled=32):
 def main():
     """The program."""
     values, begin = flags.FLAGS, time.perf_counter()
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
     given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
-    found, texts, facts = study(opened, **given)
+    found, texts, facts = study(experiment, **given)
     facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}
     facts["seconds"] = round(time.perf_counter() - begin, 1)
-    files = memory_report.write(values.out, found, texts, opened.tokenizer, facts)
+    files = memory_report.write(values.out, found, texts=texts, tokenizer=experiment.tokenizer, facts=facts)
     command_line.report({"out": values.out, "files": files, **facts})
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "Folder of a run on texts.")
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("data", "", "Where triggers are looked for, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("limit", 0, "Records of it; 0: all.")
-    flags.DEFINE_integer("top", 50, "Triggers of a key.")
-    flags.DEFINE_integer("shown", 40, "Keys of a layer that are shown with their triggers.")
-    flags.DEFINE_integer("sampled", 32, "Keys of a layer whose triggers are read again without a token.")
+    flags.DEFINE_string("data", "", "Data set of the triggers, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
+    flags.DEFINE_integer("top", 50, "Number of triggers of a key.")
+    flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.")
+    flags.DEFINE_integer("sampled", 32, "Number of keys of a layer whose triggers are read again without a token.")
     flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
     command_line.run(main, required=["workdir"])

@@ -1,4 +1,4 @@
-"""Pareto fronts: models as points of quality, bytes and time, and which of them no other beats."""
+"""Pareto fronts: models as points of quality, bytes and time, and the points that no other beats."""
 
 import dataclasses
 import math
@@ -15,12 +15,12 @@ class Point:
     """A model on the plot of a task.
 
     Attributes:
-        name: of the model; made: how it came about.
+        name: of the model; made: how it was made.
         task: the test set.
         metric: name of the figure; quality: its value; lower: whether less of it is better.
-        seeds: how many runs the quality is the mean of.
-        bytes: of the artefact.
-        milliseconds: of a record alone.
+        seeds: the number of runs behind the mean quality.
+        bytes: the size of the file or the weights.
+        milliseconds: the time of a record alone.
         rate: records a second, in batches.
     """
 
@@ -37,12 +37,12 @@ class Point:
 
     @property
     def rank(self):
-        """The quality as a number of which more is better."""
+        """The quality as a number, higher is better."""
         return -self.quality if self.lower else self.quality
 
 
 def front(points, cost):
-    """The points that no other beats: none is as good for less, or better for as much; the cheapest first.
+    """The points that no other beats at the same cost or less, the cheapest first.
 
     Args:
         points: of one task.
@@ -82,7 +82,7 @@ def table(points):
 def draw(points, path, *, title=""):
     """Quality against bytes and against time, the fronts as steps; saves a PNG and returns its Figure.
 
-    The points on a front bear their number in the legend, which is that in the order of `points`.
+    Points on a front show their number in the legend, which follows the order of `points`.
     """
     looks = {
         p.name: dict(color=plots.COLORS[i % len(plots.COLORS)], marker=plots.MARKERS[i // len(plots.COLORS) % 8])
@@ -113,9 +113,9 @@ def rows(points, *, machine, seconds, command):
     """Rows of results, one for each of `MEASURED`; `points_of` undoes it.
 
     Args:
-        machine: where they were timed.
-        seconds: that all of it took.
-        command: what measures them again.
+        machine: the machine that timed them.
+        seconds: the time of the whole measurement.
+        command: the command line that repeats it.
     """
     found = []
     for p in points:
@@ -140,8 +140,8 @@ def sections(points, folder, *, beside):
 
     Args:
         points: of any tasks.
-        folder: of the pictures.
-        beside: how the page calls that folder.
+        folder: the folder of the pictures.
+        beside: its path relative to the page.
 
     Returns:
         ``(text, names of the pictures)``.

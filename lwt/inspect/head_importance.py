@@ -1,4 +1,4 @@
-"""Which attention heads a trained model needs: scores, ablations, and the model without more and more of them.
+"""Measures which attention heads a trained model needs: scores, ablations, and a pruning curve.
 
     python -m lwt.inspect.head_importance --workdir=runs/multi30k --out=docs/results/heads
     python -m lwt.inspect.head_importance --workdir=runs/snips --out=docs/results/heads_snips --shares=0.25,0.5,0.75
@@ -8,10 +8,10 @@ attention. Scores are taken on the validation set, figures on the test set, both
 
     ablated     the figure without one head
     alone       the figure when it is the only one of its module (the paper's "all but one")
-    the curve   the figure without a growing share of all heads, those of least score first, or in random order
+    the curve   the figure without a growing share of all heads, lowest scores first, or in random order
 
-The heads are masked, which changes no shape, so that one compilation serves all; `lwt/compress/structured.py` takes
-them out for real. Nothing is trained anew.
+The heads are masked, which changes no shape, so one compilation serves all; `lwt/compress/structured.py` removes
+them. Nothing is retrained.
 """
 
 import dataclasses
@@ -21,15 +21,14 @@ import time
 
 from absl import flags
 
+import lwt
 from lwt import errors
 from lwt.compress import gates
 from lwt.inspect import head_report
 from lwt.machine import command_line, hardware
 from lwt.report import pages
-from lwt.runs import experiment
 
 LOG = logging.getLogger(__name__)
-ORDERS = ("importance", "random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Point:
     Attributes:
         order: "importance" or "random".
         seed: of the random order.
-        share: of all heads that are gone; heads: how many are left.
+        share: the share of all heads that is pruned; heads: the number that remains.
         value: the figure.
     """
 
@@ -54,35 +53,35 @@ class Measure:
     """The figure of a run with some of its heads masked.
 
     Args:
-        opened: an `experiment.Experiment`.
-        metric: an evaluation figure; "" for BLEU, accuracy or else the loss, whichever there is first.
+        experiment: an experiment.
+        metric: an evaluation figure; "" for the first that exists of BLEU, accuracy and the loss.
         data: the set, ``KIND:NAME@SPLIT``; "" for the test set.
-        limit: so many of its records; 0: all.
-        total: figures that will be asked for, for the time left.
+        limit: the number of its records; 0: all.
+        total: the number of figures to come, for an estimate of the time left.
 
     Raises:
-        lwt.errors.ConfigError: the evaluation has no such figure.
+        lwt.errors.ConfigError: the evaluation does not compute the metric.
     """
 
-    def __init__(self, opened, *, metric="", data="", limit=0, total=0):
-        self._opened, self._data, self._limit = opened, data, limit
+    def __init__(self, experiment, *, metric="", data="", limit=0, total=0):
+        self._experiment, self._data, self._limit = experiment, data, limit
         self._count, self._total, self._began = 0, total, None
-        figures, sources = opened.evaluate(data, limit=limit)[:2]
+        figures, sources = experiment.evaluate(data, limit=limit)[:2]
         self.metric = metric or next((name for name in ("bleu", "accuracy") if name in figures), "loss")
         if self.metric not in figures:
-            raise errors.ConfigError(f"--metric={metric} is no figure here; {errors.suggest(metric, figures)}")
+            raise errors.ConfigError(f"--metric={metric} is not a figure here; {errors.suggest(metric, figures)}")
         self.whole, self.records = figures[self.metric], len(sources)
 
     def __call__(self, keep):
-        """The figure with the heads that `keep`, ``{module: [heads] bool}``, leaves."""
-        weights = gates.masked(self._opened.weights, keep, kind="heads")
-        masked = self._opened.with_weights(weights, name="masked", step=self._opened.step)
+        """The figure with only the heads of `keep`, ``{module: [heads] bool}``."""
+        weights = gates.masked(self._experiment.weights, keep, kind="heads")
+        masked = self._experiment.with_weights(weights, name="masked", step=self._experiment.step)
         value = masked.evaluate(self._data, limit=self._limit)[0][self.metric]
         self._say(value)
         return value
 
     def _say(self, value):
-        """How far it is; the first figure, which holds the compilation, is not in the rate."""
+        """Logs the progress; the first figure, which includes the compilation, does not count in the rate."""
         self._count, left, now = self._count + 1, "", time.monotonic()
         if self._began is None:
             self._began = now
@@ -103,10 +102,10 @@ def ablations(measure, scores):
     return found
 
 
-def curve(opened, measure, scores, *, shares, seeds):
-    """The points of the pruning curve: by importance, and for every seed in a random order."""
+def curve(experiment, measure, *, scores, shares, seeds):
+    """The points of the pruning curve: by importance, and in a random order for every seed."""
     ranked = [("importance", 0, scores)]
-    ranked += [("random", seed, gates.random(opened, "heads", seed=seed)) for seed in range(seeds)]
+    ranked += [("random", seed, gates.random(experiment, "heads", seed=seed)) for seed in range(seeds)]
     points = []
     for order, seed, values in ranked:
         points.append(Point(order, seed, 0.0, len(gates.order(values)), measure.whole))
@@ -123,16 +122,16 @@ def main():
     try:
         shares = [float(share) for share in values.shares]
     except ValueError as error:
-        raise errors.ConfigError(f"--shares={','.join(values.shares)}: numbers are expected") from error
+        raise errors.ConfigError(f"--shares={','.join(values.shares)}: expected numbers") from error
     if not all(0 < share <= 1 for share in shares):
         raise errors.ConfigError(f"--shares={','.join(values.shares)}: each should be above 0, and at most 1")
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    scores = gates.scores(opened, "heads", batches=opened.batches(limit=values.examples), over=values.over)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    scores = gates.scores(experiment, "heads", batches=experiment.batches(limit=values.examples), over=values.over)
     ranking = gates.normalised(scores) if values.normalise else scores
     total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)
-    measure = Measure(opened, metric=values.metric, data=values.data, limit=values.limit, total=total)
+    measure = Measure(experiment, metric=values.metric, data=values.data, limit=values.limit, total=total)
     ablated = ablations(measure, scores) if values.ablate else {}
-    points = curve(opened, measure, ranking, shares=shares, seeds=values.seeds)
+    points = curve(experiment, measure, scores=ranking, shares=shares, seeds=values.seeds)
     about = {
         "config": values.workdir,
         "data": values.data or "the run's test set",
@@ -145,7 +144,7 @@ def main():
         "seconds": round(time.perf_counter() - begin, 1),
         "command": pages.command_line(),
     }
-    files = head_report.write(values.out, scores, ranking, ablated, points, about)
+    files = head_report.write(values.out, points, scores=scores, ranking=ranking, ablated=ablated, about=about)
     command_line.report({"out": values.out, "files": files, "metric": measure.metric, "whole": measure.whole})
 
 
@@ -153,13 +152,13 @@ if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "Folder of a run.")
     flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
     flags.DEFINE_string("out", None, "Folder of the page.")
-    flags.DEFINE_string("metric", "", "The figure; default: bleu, accuracy or loss, whichever there is first.")
-    flags.DEFINE_string("data", "", "Of the figures, KIND:NAME@SPLIT; default: the test set.")
-    flags.DEFINE_integer("limit", 0, "So many of its records; 0: all.")
-    flags.DEFINE_integer("examples", 0, "So many records of the validation set for the scores; 0: all.")
+    flags.DEFINE_string("metric", "", "The figure; default: the first that exists of bleu, accuracy and loss.")
+    flags.DEFINE_string("data", "", "Data set of the figures, KIND:NAME@SPLIT; default: the test set.")
+    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
+    flags.DEFINE_integer("examples", 0, "Number of validation records for the scores; 0: all.")
     flags.DEFINE_enum("over", "examples", gates.OVER, "What absolute values are summed over.")
     flags.DEFINE_boolean("normalise", False, "Rank by scores with an L2 norm of 1 in every module, as the paper does.")
-    flags.DEFINE_boolean("ablate", True, "Also without, and with only, each single head: two evaluations a head.")
-    flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Of the heads, that are pruned along the curve.")
-    flags.DEFINE_integer("seeds", 3, "Random orders.")
+    flags.DEFINE_boolean("ablate", True, "Also measure without each head, and with it alone: two evaluations a head.")
+    flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Shares of the heads that the curve prunes.")
+    flags.DEFINE_integer("seeds", 3, "Number of random orders.")
     command_line.run(main, required=["workdir", "out"])

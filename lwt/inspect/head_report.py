@@ -1,4 +1,4 @@
-"""The page of a model's heads: what `head_importance.py` found, as tables, CSV and plots."""
+"""Writes the page of a model's heads: the findings of `head_importance.py` as tables, CSV and plots."""
 
 import csv
 import pathlib
@@ -17,15 +17,15 @@ heads out for real.
 """
 
 
-def write(out, scores, ranking, ablated, points, about):
+def write(out, points, *, scores, ranking, ablated, about):
     """Writes README.md, results.json, scores.csv, pruning_curve.csv, scores.png and pruning_curve.png; returns names.
 
     Args:
         out: the folder.
-        scores: ``{module: [heads]}``.
-        ranking: the same, as heads were ranked by.
-        ablated: ``{(module, head): (ablated, alone)}``, or empty.
         points: `head_importance.Point` objects.
+        scores: ``{module: [heads]}``.
+        ranking: the scores that ranked the heads, likewise.
+        ablated: ``{(module, head): (ablated, alone)}``, or empty.
         about: what was measured, and how; see `head_importance.main`.
     """
     out, label = pathlib.Path(out), LABELS.get(about["metric"], about["metric"])
@@ -61,7 +61,7 @@ def write(out, scores, ranking, ablated, points, about):
         curve_table(points, label),
     ]
     if ablated:
-        text += ["## One head", "", ablation_table(ablated, about["whole"], label)]
+        text += ["## One head", "", ablation_table(ablated, label, whole=about["whole"])]
     (out / "README.md").write_text("\n".join(text), encoding="utf-8")
     return sorted(path.name for path in out.iterdir() if path.suffix in (".md", ".json", ".csv", ".png"))
 
@@ -78,7 +78,7 @@ def rows_of(points, about):
 
 
 def curve_table(points, label):
-    """The figure by share, in order of importance, and in random orders (mean ± standard deviation)."""
+    """A table of the figure by share: in order of importance, and in random orders (mean ± standard deviation)."""
     by_share = values_of(points)
     heads = {p.share: p.heads for p in points}
     body = [
@@ -88,8 +88,8 @@ def curve_table(points, label):
     return results.markdown(["pruned", "heads left", f"{label}, least important first", f"{label}, random"], body)
 
 
-def ablation_table(ablated, whole, label):
-    """For each module: the head whose loss costs most, and the one that does best alone."""
+def ablation_table(ablated, label, *, whole):
+    """A row for each module: the head whose removal costs most, and the one that does best alone."""
     better = min if "loss" in label else max
     body = []
     for name in dict.fromkeys(name for name, _ in ablated):
@@ -119,7 +119,7 @@ def results_text(values):
 
 
 def draw_scores(path, ranking):
-    """A map of the scores, a line a module and a column a head."""
+    """Draws a map of the scores, with a row for each module and a column for each head."""
     table = np.full((len(ranking), max(map(len, ranking.values()))), np.nan)
     for row, values in zip(table, ranking.values(), strict=True):
         row[: len(values)] = values
@@ -135,7 +135,7 @@ def draw_scores(path, ranking):
 
 
 def draw_curve(path, points, *, label):
-    """The figure over the share of pruned heads: by importance, and in random order with a band of ± one deviation."""
+    """Draws the figure over the share of pruned heads, in both orders, with bars of ± one standard deviation."""
     with plots.drawing(path, "Pruning attention heads") as (drawn, axes):
         for i, (order, title) in enumerate((("importance", "least important first"), ("random", "random order"))):
             found = {share: by_order[order] for share, by_order in values_of(points).items() if order in by_order}

@@ -1,16 +1,16 @@
-"""What every model gives for its bytes and its time: one plot a task, the best of each size on a line.
+"""Measures quality, bytes and time of all models: one plot a task, with the Pareto front as a line.
 
     python -m lwt.inspect.measuring --runs='runs/**' --out=docs/results/pareto
     python -m lwt.inspect.measuring --runs='runs/mt*,runs/student*' --only=multi30k --out=docs/results/mt
 
 finds the finished runs, and the quantized files in their ``export/``, and writes ``OUT.md``, and into ``OUT/`` a
-picture for every test set and ``results.json``. Runs that differ in their seed alone are one point.
+picture for every test set and ``results.json``. Runs that differ only in their seed are one point.
 
-quality   the figure that the runs are selected by, on the test set; of runs selected by their loss the first of
-          `FIGURES` that there is. From ``eval/``, where it has the same checkpoint and decoding; else evaluated now.
-bytes     of a file its size; of a run those of its weights in float32 (factors, integers and what stays of pruned
-          layers as they are), or of base and adapter, where these are fewer. Zeros of single weights take as many.
-time      of a record alone, and the rate in batches of 64: measured now, all models in turn (`lwt/machine/latency.py`)
+quality   the figure that selects the runs' checkpoints, on the test set; for runs selected by their loss, the first of
+          `FIGURES` that exists. Read from ``eval/`` if checkpoint and decoding agree, else evaluated now.
+bytes     the size of a file; for a run, of its weights in float32 (factors, integers and pruned layers as stored), or
+          of base and adapter, if that is less. A weight that is zero takes as many bytes as any other.
+time      of a record alone, and the rate in batches of 64, measured now, all models in turn (`lwt/machine/latency.py`)
 """
 
 import dataclasses
@@ -25,38 +25,39 @@ import time
 import jax
 from absl import flags
 
+import lwt
 from lwt import errors, trees
 from lwt.inspect import fronts
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import compose
 from lwt.report import pages, results, study
-from lwt.runs import assembly, checkpoint, experiment, run_config
+from lwt.runs import assembly, checkpoint, run_config
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
 FIGURES = ("bleu", "exact_match", "accuracy", "loss")
-ROWS = 64  # of the batch whose rate is measured
+ROWS = 64  # rows of the timed batch
 
 
 def find(patterns, *, only=""):
     """Folders of runs with checkpoints: those that a pattern with ``*`` and ``**`` matches, and the regex `only`.
 
     Raises:
-        lwt.errors.ConfigError: there is none.
+        lwt.errors.ConfigError: no folder matches.
     """
     paths = {path for pattern in patterns for path in glob.glob(f"{pattern}/{run_config.NAME}", recursive=True)}
     folders = sorted(os.path.dirname(path) for path in paths)
     found = [folder for folder in folders if re.search(only, folder) and os.path.isdir(f"{folder}/checkpoints")]
     if not found:
-        raise errors.ConfigError(f"--runs={','.join(patterns)} --only={only}: no folder with a run is called so")
+        raise errors.ConfigError(f"--runs={','.join(patterns)} --only={only}: no folder of a run matches")
     return found
 
 
 def check_finished(folder):
-    """Refuses a run that goes on, or broke off; one that was made of another (`new_run.py`) is finished.
+    """Refuses an unfinished run; a run that was made from another (`new_run.py`) counts as finished.
 
     Raises:
-        lwt.errors.LwtError: says how far it is.
+        lwt.errors.LwtError: states its last step.
     """
     if os.path.exists(os.path.join(folder, new_run.ORIGIN)):
         return
@@ -67,7 +68,7 @@ def check_finished(folder):
 
 
 def made_by(folder):
-    """How a run came about, such as ``seq2seq, structured, fine-tuned, lora``."""
+    """How a run was made, such as ``seq2seq, structured, fine-tuned, lora``."""
     config, path = run_config.read(folder), os.path.join(folder, new_run.ORIGIN)
     origin = {}
     if os.path.exists(path):
@@ -90,17 +91,17 @@ def _names(section):
     return [] if section.name == "none" else [section.name]
 
 
-def quality(opened, *, file=""):
+def quality(experiment, *, file=""):
     """``(metric, lower, value)`` on the run's test set.
 
     Args:
-        file: path of the artefact whose weights `opened` has; "" for the run's own.
+        file: path of the file whose weights `experiment` has; "" for the run's own.
     """
-    return figure_of(opened.config, kept(opened, file) or opened.report())
+    return figure_of(experiment.config, kept(experiment, file) or experiment.report())
 
 
 def figure_of(config, figures):
-    """``(metric, lower, value)``: which figure of an evaluation says how good a run is, and whether less is better."""
+    """``(metric, lower, value)``: the figure that measures a run's quality, and whether less is better."""
     metric, lower = config.select, config.select_mode == "min"
     if metric in ("loss", "perplexity"):
         metric = next(name for name in FIGURES if name in figures)
@@ -108,12 +109,12 @@ def figure_of(config, figures):
     return metric, lower, float(figures[metric])
 
 
-def kept(opened, file=""):
-    """The figures of an evaluation of just this model, from the run's ``eval/``; None if there is none."""
-    made = {"data": opened.test, "checkpoint": opened.step}
-    if hasattr(opened.task, "decoding"):
-        made["decoding"] = opened.task.decoding()
-    for path in sorted(glob.glob(os.path.join(glob.escape(opened.workdir), "eval", "*.json"))):
+def kept(experiment, file=""):
+    """The figures of an earlier evaluation of this model in the run's ``eval/``, or None."""
+    made = {"data": experiment.test, "checkpoint": experiment.step}
+    if hasattr(experiment.task, "decoding"):
+        made["decoding"] = experiment.task.decoding()
+    for path in sorted(glob.glob(os.path.join(glob.escape(experiment.workdir), "eval", "*.json"))):
         with open(path) as file_of_figures:
             found = json.load(file_of_figures)
         same = all(found.get(key) == value for key, value in made.items())
@@ -123,55 +124,55 @@ def kept(opened, file=""):
     return None
 
 
-def size(opened):
-    """Bytes of a run's weights, or of what it stores, where that is less."""
-    reparam = compose.build(opened.config.reparam)
-    stored = jax.eval_shape(lambda: assembly.initial_params(opened.config, opened.model, reparam=reparam))
-    return min(trees.nbytes(opened.weights), trees.nbytes(stored))
+def size(experiment):
+    """Bytes of a run's weights, or of what it stores, if that is less."""
+    reparam = compose.build(experiment.config.reparam)
+    stored = jax.eval_shape(lambda: assembly.initial_params(experiment.config, experiment.model, reparam=reparam))
+    return min(trees.nbytes(experiment.weights), trees.nbytes(stored))
 
 
 def candidates(folder):
-    """Opens a run and its files one by one: ``(file or "", experiment, bytes)``.
+    """Yields ``(file or "", experiment, bytes)`` for a run and for each of its files.
 
     Raises:
-        lwt.errors.LwtError: it cannot be opened, or its task gives no answers.
+        lwt.errors.LwtError: the run cannot be opened, or its task gives no answers.
     """
-    opened = experiment.load(folder)
-    if not hasattr(opened.task, "generate") and not hasattr(opened.task, "predict"):
-        raise errors.ConfigError(f"{folder}: task.name={opened.config.task.name!r} gives no answers")
-    yield "", opened, size(opened)
+    experiment = lwt.load(folder)
+    if not hasattr(experiment.task, "generate") and not hasattr(experiment.task, "predict"):
+        raise errors.ConfigError(f"{folder}: task.name={experiment.config.task.name!r} gives no answers")
+    yield "", experiment, size(experiment)
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "export", "*.safetensors"))):
         try:
-            yield path, opened.with_file(path), os.path.getsize(path)
+            yield path, experiment.with_file(path), os.path.getsize(path)
         except errors.CheckpointError as error:
-            LOG.info("left out: %s", error)
+            LOG.info("skipped: %s", error)
 
 
-def title(opened):
-    """What a task is called: its test set, with the data that it is a part of."""
-    name = opened.test
-    return name if ":" in name else f"{opened.config.data.train.partition('@')[0]}@{name}"
+def title(experiment):
+    """The name of a task: its test set, with the data that it is part of."""
+    name = experiment.test
+    return name if ":" in name else f"{experiment.config.data.train.partition('@')[0]}@{name}"
 
 
 def collect(folders):
-    """Quality and bytes of all runs: ``[(point, opened)]``, of several seeds the first run as `opened`.
+    """Quality and bytes of all runs: ``[(point, experiment)]``, where the first of several seeds is the experiment.
 
-    Runs that cannot be measured are named in the log, and left out.
+    Runs that cannot be measured are logged and skipped.
     """
     found = {}  # task, metric and name -> points and experiments of the seeds
     root = os.path.commonpath([os.path.dirname(os.path.abspath(folder)) for folder in folders])
     for folder in folders:
         try:
             check_finished(folder)
-            for file, opened, count in candidates(folder):
-                metric, lower, value = quality(opened, file=file)
+            for file, experiment, count in candidates(folder):
+                metric, lower, value = quality(experiment, file=file)
                 name = re.sub(r"[-_]?seed\d+", "", os.path.relpath(os.path.abspath(folder), root))
                 if file:
                     name += f", {os.path.splitext(os.path.basename(file))[0]}"
-                point = fronts.Point(name, made_by(folder), title(opened), metric, lower, value, 1, count)
-                found.setdefault((point.task, metric, name), []).append((point, opened))
+                point = fronts.Point(name, made_by(folder), title(experiment), metric, lower, value, 1, count)
+                found.setdefault((point.task, metric, name), []).append((point, experiment))
         except errors.LwtError as error:
-            LOG.info("left out: %s", error)
+            LOG.info("skipped: %s", error)
     joined = []
     for own in found.values():
         mean = statistics.fmean(point.quality for point, _ in own)
@@ -180,11 +181,13 @@ def collect(folders):
 
 
 def measure(found, *, rounds):
-    """The points of `collect`, timed: those of one task in turn."""
+    """The points of `collect` with times; the models of a task take turns."""
     points = []
     for group in fronts.groups(point for point, _ in found):
-        own = {point: opened for point, opened in found if (point.task, point.metric) == group}
-        seconds = latency.of_runs({point.name: opened for point, opened in own.items()}, rows=ROWS, rounds=rounds)
+        own = {point: experiment for point, experiment in found if (point.task, point.metric) == group}
+        seconds = latency.of_runs(
+            {point.name: experiment for point, experiment in own.items()}, rows=ROWS, rounds=rounds
+        )
         for point in own:
             alone, together = seconds[point.name]
             points.append(dataclasses.replace(point, milliseconds=1e3 * alone, rate=ROWS / together))
@@ -233,8 +236,8 @@ def main():
 
 if __name__ == "__main__":
     flags.DEFINE_list("runs", ["runs/**"], "Folders of runs, with * and **, separated by commas.")
-    flags.DEFINE_string("only", "", "A regex for the folders to take.")
-    flags.DEFINE_integer("rounds", 7, "Turns of every model in the timing.", lower_bound=1)
-    flags.DEFINE_boolean("report_only", False, "Measure nothing: write the page anew from its results.json.")
+    flags.DEFINE_string("only", "", "Regular expression for the folders to measure.")
+    flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
+    flags.DEFINE_boolean("report_only", False, "Measure nothing; write the page again from its results.json.")
     flags.DEFINE_string("out", "docs/results/pareto", "The page, OUT.md, and folder of its pictures.")
     command_line.run(main, required=[])

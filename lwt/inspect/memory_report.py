@@ -1,4 +1,4 @@
-"""The page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse in."""
+"""Writes the page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse."""
 
 import csv
 import pathlib
@@ -9,7 +9,7 @@ from lwt.data import tokenizer as tokenizers
 from lwt.inspect import memory_page
 from lwt.report import plots, results
 
-SHOWN = 10  # triggers of a key in the file to browse in
+SHOWN = 10  # triggers of a key in the file to browse
 CONFIDENT = 0.1  # the share of keys whose values are surest
 FIGURES = {  # of a layer -> header, factor, digits
     "keys": ("keys", 1, 0),
@@ -38,7 +38,7 @@ trigger is removed (up to {SHOWN} triggers of a sample of keys); in an encoder, 
 
 
 def statistics(layer):
-    """The `FIGURES` of a layer; those that nothing can be said of are None.
+    """The `FIGURES` of a layer; those that are undefined are None.
 
     Args:
         layer: an `ffn_memories.Layer`.
@@ -77,7 +77,7 @@ def commonest(ids, real):
     return float(np.mean(shares))
 
 
-def write(out, layers, texts, tokenizer, facts):
+def write(out, layers, *, texts, tokenizer, facts):
     """Writes README.md, results.json, memories.csv, memories.png and memories.html; returns their names.
 
     Args:
@@ -132,7 +132,7 @@ def table(found):
 
 
 def draw(path, found):
-    """Agreement, what triggers share, and the change of coefficients, by layer."""
+    """Draws the agreement, what triggers share, and the change of coefficients, by layer."""
     panels = {
         "Values": ("agreement", "agreement_by_chance", "agreement_of_the_surest"),
         "Triggers": ("same_last_token", "same_last_token_by_chance", "same_last_bigram"),
@@ -152,7 +152,7 @@ def draw(path, found):
 
 
 def _page_layer(layer, texts, tokenizer):
-    """What `memory_page.page` takes of a layer."""
+    """The data of a layer that `memory_page.page` takes."""
 
     def tokens(ids):
         return [piece(tokenizer, int(i)) for i in ids]
@@ -170,6 +170,6 @@ def _page_layer(layer, texts, tokenizer):
 
 
 def piece(tokenizer, number):
-    """A token as a text; special ones by their names."""
+    """A token as text; special tokens by name."""
     specials = tokenizers.ENCODER if tokenizer.first == len(tokenizers.ENCODER) else tokenizers.SEQ2SEQ
     return specials[number] if number < len(specials) else tokenizer.decode([[number]])[0]

@@ -1,8 +1,8 @@
-"""The examples that make the keys of feed-forward layers answer most, and what becomes of it without a token.
+"""Finds the strongest triggers of the keys of feed-forward layers, and how coefficients change without a token.
 
 A coefficient is what the second product of a feed-forward layer reads: ``act(x·k + b)`` for key k (a column of
-``fc1/kernel``). Two passes over the data, which have the same batches both times: the first keeps the strongest
-positions of each key and nothing else, the second looks them up.
+``fc1/kernel``). Two passes over the same batches: the first keeps only the strongest positions of each key, the
+second looks them up.
 """
 
 import collections
@@ -16,19 +16,19 @@ from lwt.layers import listen
 FIELDS = ("batch", "row", "position", "last", "before", "answer")  # of a trigger, beside its coefficient
 
 
-def strongest(model, weights, batches, names, *, top=50):
+def strongest(model, weights, *, batches, names, top=50):
     """The positions where each key's coefficient is largest, over all tokens of all batches.
 
     Args:
         model: a linen module.
         weights: flat dict.
         batches: an iterable of numpy batches.
-        names: of the kernels that coefficients meet, `[f d]`.
-        top: how many for each key.
+        names: the kernels `[f d]` that the coefficients are multiplied with.
+        top: the number of positions for each key.
 
     Returns:
         ``{name: {"coefficient": [f top] float32, descending, and FIELDS: [f top] int32}}``: the number of the batch and
-        its row and position; the ids of the token there and of the one before it (-1: none), and the `answers`. Where
+        its row and position; the ids of the token there and of the one before it (-1: none), and the `answers`. If
         there are fewer tokens, coefficients are -inf.
     """
 
@@ -56,10 +56,10 @@ def _merged(first, second, top):
 
 
 def answers(name, batch):
-    """The token `[b t]` that a value would have to name at each position of what the layer `name` reads.
+    """The token `[b t]` that a value should predict at each position that the layer `name` reads.
 
-    In a decoder the next one; in an encoder, which predicts none, the token itself, and where it is masked the one
-    under the mask.
+    In a decoder, this is the next token. In an encoder, which predicts none, it is the token itself, or the one under
+    the mask.
     """
     keys = listen.side(name, batch)
     if keys[0] == "inputs":
@@ -77,8 +77,8 @@ def contexts(found, batches, *, wanted):
     """``{(name, key, place): (ids before, id, ids after)}`` of the first triggers of some keys.
 
     Args:
-        found: from `strongest`; batches: the same again.
-        wanted: ``{name: (keys, how many of their triggers)}``.
+        found: from `strongest`; batches: the same ones.
+        wanted: ``{name: (keys, number of their triggers)}``.
     """
     by_batch = collections.defaultdict(list)
     for name, (keys, count) in wanted.items():
@@ -97,11 +97,11 @@ def contexts(found, batches, *, wanted):
     return texts
 
 
-def without(name, batch, rows, drop):
-    """A batch of some rows of another, each without one token of the side that the layer `name` reads.
+def without(name, batch, *, rows, drop):
+    """Some rows of a batch, each without one token of the side that the layer `name` reads.
 
     Args:
-        rows: `[n]`; drop: `[n]` positions of the tokens that go; what is behind them moves up.
+        rows: `[n]`; drop: `[n]` positions of the removed tokens; later tokens move up.
     """
     taken = {key: array[rows] for key, array in batch.items()}
     for key in listen.side(name, batch):
@@ -112,16 +112,16 @@ def without(name, batch, rows, drop):
     return taken
 
 
-def removals(model, weights, batches, found, *, keys=32, top=10):
+def removals(model, weights, *, batches, found, keys=32, top=10):
     """How a coefficient changes when a token of its trigger is removed (Geva et al., section 3.2 and figure 3).
 
     The token is the first one of the text, or the last one of the prefix, at whose position the coefficient was read;
-    after the removal it is read where the prefix now ends. In an encoder the text behind the prefix stays.
+    after the removal, it is read where the prefix now ends. In an encoder, the text after the prefix stays.
 
     Args:
-        batches: those that `found` comes from, again.
+        batches: those that `found` comes from.
         found: from `strongest`.
-        keys: of a layer, evenly spaced among those that ever answer; top: triggers of each.
+        keys: the number of keys of a layer, evenly spaced among those with triggers; top: that of triggers of each.
 
     Returns:
         ``{name: {"first": c'/c - 1, "last": ...}}``, means over triggers with at least two tokens; None without any.
@@ -144,7 +144,7 @@ def removals(model, weights, batches, found, *, keys=32, top=10):
                 filled = np.resize(some, size)  # one shape to compile: the first of them again
                 row, position, key = own["row"][filled], own["position"][filled], places[0][filled]
                 for which, drop in (("first", np.full_like(position, start)), ("last", position)):
-                    changed = without(name, batch, row, drop)
+                    changed = without(name, batch, rows=row, drop=drop)
                     values = np.asarray(read(weights, changed, np.arange(size), position - 1, key)[name])
                     before = own["coefficient"][some]
                     changes[name][which] += (values[: len(some)] / before - 1).tolist()

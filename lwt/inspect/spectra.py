@@ -1,10 +1,10 @@
-"""Singular values of a run's weights, and of what training on top of another run changed (a LoRA's updates).
+"""Computes singular values of a run's weights, and of its updates to the run it started from (such as a LoRA's).
 
     python -m lwt.inspect.spectra --workdir=runs/mt --out=docs/results/spectra
     python -m lwt.inspect.spectra --workdir=runs/ranks/rank16-lora-one-seed0 --out=docs/results/spectra_lora
 
 Writes README.md, results.json, spectra.csv (a line for each weight), singular_values.csv (all of them, largest first)
-and spectra.png. For a run with ``init_from``, the updates are its merged weights less those that it started from.
+and spectra.png. For a run with ``init_from``, the updates are its merged weights minus those that it started from.
 """
 
 import collections
@@ -16,12 +16,12 @@ import time
 import numpy as np
 from absl import flags
 
+import lwt
 from lwt.layers import linear
 from lwt.machine import command_line as command
 from lwt.machine import hardware
 from lwt.reparam import targets
 from lwt.report import elbow, pages, plots, results
-from lwt.runs import experiment
 
 KERNELS = r".*(kernel|embedding|embed/\w+)"
 UNCHANGED = 1e-5  # an update this small beside its weight is the rounding of a merge
@@ -64,8 +64,8 @@ def of_weights(weights, pattern=KERNELS):
     return {name: np.linalg.svd(w, compute_uv=False) for name, w in dense.items() if np.any(w)}
 
 
-def of_updates(weights, base, pattern=KERNELS):
-    """The same of ``weights - base``, for the weights that both have in one shape and that differ."""
+def of_updates(weights, base, *, pattern=KERNELS):
+    """The same for ``weights - base``, of the weights that have one shape in both and differ."""
     changed = {}
     for name in targets.select(weights, pattern, key="--weights"):
         if name in base and base[name].shape == weights[name].shape:
@@ -76,7 +76,7 @@ def of_updates(weights, base, pattern=KERNELS):
 
 
 def kind(name):
-    """What weights of all layers have in common: "encoder/layer_0/mlp/fc1/kernel" -> "encoder/mlp/fc1"."""
+    """The name that weights of all layers share: "encoder/layer_0/mlp/fc1/kernel" -> "encoder/mlp/fc1"."""
     parts = [part for part in name.removesuffix("/kernel").split("/") if not part.rpartition("_")[2].isdigit()]
     return "/".join(parts)
 
@@ -157,10 +157,10 @@ def _write_csv(path, found):
 def main():
     """The program."""
     values, begin = flags.FLAGS, time.perf_counter()
-    opened = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    spectra = {"weights": of_weights(opened.weights, values.weights)}
-    if opened.config.init_from:
-        updates = of_updates(opened.weights, opened.base(), values.weights)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    spectra = {"weights": of_weights(experiment.weights, values.weights)}
+    if experiment.config.init_from:
+        updates = of_updates(experiment.weights, experiment.base(), pattern=values.weights)
         spectra |= {"updates": updates} if updates else {}
     about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
     files = write(values.out, spectra, seconds=round(time.perf_counter() - begin, 2), **about)

@@ -83,7 +83,7 @@ def test_memories_are_the_strongest_triggers(translator):
     found = served.look(given, answer="2 5 8")
     (batch,) = served.inputs.batches(given, "2 5 8")
     names = ffn_memories.layers(translator.weights)
-    triggers = memory_triggers.strongest(translator.model, translator.weights, [batch], names, top=1)
+    triggers = memory_triggers.strongest(translator.model, translator.weights, batches=[batch], names=names, top=1)
     table = np.asarray(translator.weights["embed/embedding"])[: translator.tokenizer.pieces]
     assert [f"{layer}/kernel" for layer in found.memories] == names and found.through == "output embedding"
     for name in names:

@@ -56,7 +56,7 @@ BATCHES = [batch_of([2, 7, 3, 4, 6], [2, 5, 7]), batch_of([2, 3, 4], [2, 6, 5, 5
 
 @pytest.fixture(scope="module")
 def triggers():
-    return memory_triggers.strongest(Toy(), WEIGHTS, BATCHES, [FC2], top=4)
+    return memory_triggers.strongest(Toy(), WEIGHTS, batches=BATCHES, names=[FC2], top=4)
 
 
 def test_triggers_are_the_largest_coefficients_of_all_batches(triggers):
@@ -71,7 +71,7 @@ def test_triggers_are_the_largest_coefficients_of_all_batches(triggers):
     assert own["last"][0, :2].tolist() == [4, 4] and own["before"][1].tolist()[:3] == [5, 6, 2]
     np.testing.assert_array_equal(own["answer"], own["last"])
     assert own["coefficient"][2].max() == 0
-    many = memory_triggers.strongest(Toy(), WEIGHTS, BATCHES, [FC2], top=50)[FC2]["coefficient"]
+    many = memory_triggers.strongest(Toy(), WEIGHTS, batches=BATCHES, names=[FC2], top=50)[FC2]["coefficient"]
     assert np.isfinite(many).sum(axis=1).tolist() == [15] * 3, "padding is no trigger"
 
 
@@ -83,16 +83,19 @@ def test_texts_of_triggers(triggers):
 def test_removed_tokens(triggers):
     """Of 5: without the first token of [2 7 3 4 6] it stays, of [2 3 4] it falls to 4; without 4, 3 is left: 2."""
     bigram = {FC2: {what: values[:1, :2] for what, values in triggers[FC2].items()}}
-    found = memory_triggers.removals(Toy(), WEIGHTS, BATCHES, bigram)[FC2]
+    found = memory_triggers.removals(Toy(), WEIGHTS, batches=BATCHES, found=bigram)[FC2]
     np.testing.assert_allclose([found["first"], found["last"]], [(0 - 1 / 5) / 2, -3 / 5], atol=1e-6)
     nothing = {FC2: {what: values[2:] for what, values in triggers[FC2].items()}}
-    assert memory_triggers.removals(Toy(), WEIGHTS, BATCHES, nothing)[FC2] == {"first": None, "last": None}
+    assert memory_triggers.removals(Toy(), WEIGHTS, batches=BATCHES, found=nothing)[FC2] == {
+        "first": None,
+        "last": None,
+    }
 
 
 def test_statistics(triggers):
     """Values name 4, 5, 6; the top triggers of the two keys that are alive are at 4 and 5."""
     tokens, shares, rank = ffn_memories.value_tokens(
-        ffn_memories.value_rows(WEIGHTS, FC2), jnp.eye(8), triggers[FC2]["answer"][:, 0], count=3
+        ffn_memories.value_rows(WEIGHTS, FC2), jnp.eye(8), answers=triggers[FC2]["answer"][:, 0], count=3
     )
     assert tokens[:, 0].tolist() == [4, 5, 6] and rank[:2].tolist() == [0, 0]
     np.testing.assert_allclose(shares[:, 0], np.exp(9) / (np.exp(9) + 7), rtol=1e-5)
@@ -195,7 +198,7 @@ def test_a_translation_model(tmp_path):
         assert own["last"] == batch[ids][own["row"], own["position"]]
         assert own["answer"] == batch[answer][own["row"], own["position"]]
     facts |= {"workdir": "runs/x", "command": "c", "hardware": "h", "seconds": 1.0}
-    files = memory_report.write(tmp_path / "out", layers, texts, data.tokenizer, facts)
+    files = memory_report.write(tmp_path / "out", layers, texts=texts, tokenizer=data.tokenizer, facts=facts)
     assert sorted(files) == sorted(path.name for path in (tmp_path / "out").iterdir())
     assert Reader((tmp_path / "out/memories.html").read_text()).open == []
     page = (tmp_path / "out/README.md").read_text()

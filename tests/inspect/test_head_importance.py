@@ -38,13 +38,15 @@ def test_curve_ablations_and_page(tmp_path):
     ablated = head_importance.ablations(measure, worth)
     (name, head), (without, alone) = next(iter(ablated.items()))
     assert without == pytest.approx(30 - worth[name][head]) and alone == pytest.approx(30 - worth[name][1 - head])
-    points = head_importance.curve(experiment, measure, worth, shares=[0.4, 0.8, 1.0], seeds=2)
+    points = head_importance.curve(experiment, measure, scores=worth, shares=[0.4, 0.8, 1.0], seeds=2)
     by_order = {(p.order, p.seed, p.share): p for p in points}
     assert by_order["importance", 0, 0.4].heads == 6 and by_order["random", 1, 1.0].value == 0
     values = np.sort(np.concatenate(list(worth.values())))
     assert by_order["importance", 0, 0.8].value == pytest.approx(values[8:].sum())
     assert all(by_order["importance", 0, 0.8].value >= by_order["random", seed, 0.8].value for seed in (0, 1))
-    files = head_report.write(tmp_path, worth, gates.normalised(worth), ablated, points, ABOUT)
+    files = head_report.write(
+        tmp_path, points, scores=worth, ranking=gates.normalised(worth), ablated=ablated, about=ABOUT
+    )
     assert files == ["README.md", "pruning_curve.csv", "pruning_curve.png", "results.json", "scores.csv", "scores.png"]
     rows = list(csv.DictReader((tmp_path / "scores.csv").open()))
     assert len(rows) == 10 and float(rows[0]["without"]) == pytest.approx(without)

@@ -102,5 +102,5 @@ def test_kept_figures_are_of_this_model(runs, tmp_path):
 
 
 def test_no_runs(tmp_path):
-    with pytest.raises(errors.ConfigError, match="no folder with a run"):
+    with pytest.raises(errors.ConfigError, match="no folder of a run matches"):
         measuring.find([f"{tmp_path}/**"])
