@@ -200,9 +200,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder to write.")
+    command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("precision", "float32", [*bundle.FLOATS, bundle.INTEGERS], "Number format of the weights.")
     flags.DEFINE_integer(
         "block", None, "With int8: weights that share a scale; 0: row-wise. Default: the run's, else 64."

@@ -125,8 +125,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
+    command_line.define_run()
     flags.DEFINE_string("out", "", "File to write; default: export/FORMAT.safetensors in the workdir.")
     flags.DEFINE_enum("format", None, sorted(quantized_weight.FORMATS), "Default: the run's own, else int8.")
     flags.DEFINE_integer("block", None, "Weights that share a scale; 0: row-wise. Default: the run's own, else 64.")

@@ -173,8 +173,7 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run on texts.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    command_line.define_run(workdir="Folder of a run or bundle of texts.")
     flags.DEFINE_string("data", "", "Data set of the triggers, KIND:NAME@SPLIT; default: the validation set.")
     flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
     flags.DEFINE_integer("top", 50, "Number of triggers of a key.")

@@ -149,9 +149,7 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder of the page.")
+    command_line.define_run(out="Folder of the page.")
     flags.DEFINE_string("metric", "", "The figure; default: the first that exists of bleu, accuracy and loss.")
     flags.DEFINE_string("data", "", "Data set of the figures, KIND:NAME@SPLIT; default: the test set.")
     flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")

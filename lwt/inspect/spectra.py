@@ -168,8 +168,7 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    command.define_run()
     flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
     flags.DEFINE_string("weights", KERNELS, "Regular expression for the names of the weights.")
     command.run(main, required=["workdir"])

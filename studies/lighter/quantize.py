@@ -176,8 +176,7 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Folder of a run.")
-    flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+    command_line.define_run()
     flags.DEFINE_string("out", "docs/results/quantization", "Folder of the page.")
     flags.DEFINE_string("only", "", "A regex for the formats to take, beside float32.")
     flags.DEFINE_integer("records", 0, "So many records of the test set; 0: all.", lower_bound=0)

@@ -23,9 +23,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder to write.")
+    command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
     flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)
     command_line.run(main, required=["workdir", "out"])

@@ -212,8 +212,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
+    command_line.define_run()
     flags.DEFINE_enum("runtime", "litert", RUNTIMES, "Runtime that the file is for.")
     flags.DEFINE_string("out", "", "File to write; default: export/FORMAT.tflite, or .onnx, in the workdir.")
     flags.DEFINE_enum("format", "float32", litert.FORMATS, "Number format of weights and activations.")

@@ -209,9 +209,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "Checkpoint to read: best, last or a step.")
-    flags.DEFINE_string("out", None, "Folder to write.")
+    command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("runtime", "litert", classify.RUNTIMES, "Runtime that the files are for.")
     flags.DEFINE_enum("format", "float32", FORMATS, "Number format of the weights.")
     flags.DEFINE_integer("length", None, "Most tokens of a source or an answer; default: the run's own.", lower_bound=1)
