@@ -1,8 +1,8 @@
 """K/V projection: every head attends in a space of k < d_k dimensions.
 
 Source: "Improving Transformer Efficiency with Key/Value Projection", section "Mathematical Formulation":
-``Q' = Q W_q``, ``K' = K W_k``, ``V' = V W_v``, ``O = softmax(Q' K'ᵀ / √k) V' W_o``. It shortens the heads and not, as
-Linformer does, the sequence. The cache of decoding shrinks by d_k/k.
+``Q' = Q W_q``, ``K' = K W_k``, ``V' = V W_v``, ``O = softmax(Q' K'ᵀ / √k) V' W_o``. It narrows the heads, whereas
+Linformer shortens the sequence. The decode cache shrinks by a factor d_k/k.
 """
 
 import functools
@@ -17,14 +17,16 @@ from lwt.attention import softmax
 from lwt.layers import linear
 
 
-class Into(nn.Module):
-    """Heads of width d_k, then of width k: ``x W`` and, head by head, times W_q, W_k or W_v: `[b t d] -> [b t h·k]`.
+class InputProjection(nn.Module):
+    """``x W`` (heads of width d_k), then W_q, W_k or W_v per head (width k): `[b t d] -> [b t h·k]`.
 
     Attributes:
-        heads: h; head_width: d_k; rank: k.
-        shared: whether one matrix `[d_k k]` serves all heads; if not, each has its own, together `[h·d_k k]`.
-        mixing: a further matrix `[k k]`, which starts as the identity.
-        use_bias: of W.
+        heads: h.
+        head_width: d_k.
+        rank: k.
+        shared: whether all heads share one matrix `[d_k k]`; otherwise each has its own, together `[h·d_k k]`.
+        mixing: whether there is a further matrix `[k k]`, which starts as the identity.
+        use_bias: whether W has a bias.
         dtype: operands of the products.
     """
 
@@ -41,13 +43,12 @@ class Into(nn.Module):
         full = linear.Linear(self.heads * self.head_width, use_bias=self.use_bias, dtype=self.dtype, name="full")(x)
         y = PerHead(self.heads, self.rank, self.shared, self.dtype, name="rank")(full)
         if self.mixing:
-            identity = lambda key, shape, dtype=jnp.float32: jnp.eye(*shape, dtype=dtype)  # noqa: E731
-            y = PerHead(self.heads, self.rank, True, self.dtype, init=identity, name="mixing")(y)
+            y = PerHead(self.heads, self.rank, True, self.dtype, init=_identity, name="mixing")(y)
         return y
 
 
-class OutOf(nn.Module):
-    """Heads of width k to d_k by W_o, and together to d: `[b t h·k] -> [b t d]`; attributes as of `Into`."""
+class OutputProjection(nn.Module):
+    """W_o per head (width k to d_k), then heads to width d: `[b t h·k] -> [b t d]`; fields as of `InputProjection`."""
 
     heads: int
     head_width: int
@@ -63,7 +64,7 @@ class OutOf(nn.Module):
 
 
 class PerHead(nn.Module):
-    """Each head times a matrix: `[b t h·n] -> [b t h·m]`; the kernel is `[n m]` if it is shared, else `[h·n m]`."""
+    """Multiplies each head by a matrix: `[b t h·n] -> [b t h·m]`; the kernel is `[n m]` if shared, else `[h·n m]`."""
 
     heads: int
     width: int
@@ -86,18 +87,23 @@ class PerHead(nn.Module):
         return y.reshape(*x.shape[:-1], -1)
 
 
+def _identity(key, shape, dtype=jnp.float32):
+    del key
+    return jnp.eye(*shape, dtype=dtype)
+
+
 class Attention(softmax.Attention):
     """Multi-head attention whose heads attend in k dimensions.
 
-    Folded, the products of two matrices are one each, and what is left is `softmax.Attention` with
-    ``head_width = rank``: the same functions, faster, but another parametrization of them, which trains otherwise.
-    `fold` turns trained weights of the form in the text into the folded one's.
+    The folded form multiplies each pair of matrices into one; what is left is `softmax.Attention` with
+    ``head_width = rank``. It represents the same functions and is faster, but it is another parametrization and trains
+    differently. `fold` converts trained weights of the source's form.
 
     Attributes:
         rank: k; 0: half of d_k = d/h.
-        folded: whether it has the folded form's weights.
-        shared: whether the heads share W_q, W_k, W_v and W_o, as in the text.
-        mixing: a learned matrix `[k k]` between W_q and the scores, for ``Q' M K'ᵀ``.
+        folded: whether the weights are those of the folded form.
+        shared: whether the heads share W_q, W_k, W_v and W_o, as in the source.
+        mixing: whether a learned matrix `[k k]` stands between W_q and the scores: ``Q' M K'ᵀ``.
         head_width: d_k; 0: d/h.
     """
 
@@ -106,7 +112,7 @@ class Attention(softmax.Attention):
     shared: bool = True
     mixing: bool = False
 
-    loses_heads = False
+    heads_removable = False
 
     @property
     def full_size(self):
@@ -119,12 +125,10 @@ class Attention(softmax.Attention):
         return self.rank or max(1, self.full_size // 2)
 
     def check(self):
-        """Refuses fields that do not fit together."""
+        """Raises an error for fields that do not fit together."""
         super().check()
         if not 0 <= self.rank <= self.full_size:
-            raise self.refuse(
-                f"rank={self.rank} should be at most the head width {self.full_size}, or 0 for half of it"
-            )
+            raise self.refuse(f"rank={self.rank} must be at most the head width {self.full_size}, or 0 for half of it")
 
     def setup(self):
         if self.folded:
@@ -132,20 +136,22 @@ class Attention(softmax.Attention):
             return
         self.check()
         common = {"shared": self.shared, "use_bias": self.use_bias, "dtype": self.dtype}
-        into = lambda heads, mixing=False: Into(heads, self.full_size, self.head_size, mixing=mixing, **common)  # noqa: E731
-        self.query, self.out = into(self.heads, self.mixing), OutOf(self.heads, self.full_size, self.width, **common)
-        self.key, self.value = into(self.key_heads), into(self.key_heads)
+        widths = {"head_width": self.full_size, "rank": self.head_size}
+        self.query = InputProjection(self.heads, **widths, mixing=self.mixing, **common)
+        self.out = OutputProjection(self.heads, self.full_size, self.width, **common)
+        self.key = InputProjection(self.key_heads, **widths, **common)
+        self.value = InputProjection(self.key_heads, **widths, **common)
 
 
 def fold(params, *, heads):
-    """Weights of the folded form from those of the form in the text: exactly the same function.
+    """Converts weights of the source's form to the folded form; the function stays exactly the same.
 
     Args:
         params: the tree of a model, or of one attention.
-        heads: h, of every K/V projection in it.
+        heads: h of every K/V projection in it.
 
     Returns:
-        the tree for ``Attention(folded=True)``; other weights are taken over as they are.
+        The tree for ``Attention(folded=True)``; other weights are unchanged.
 
     Raises:
         lwt.errors.ConfigError: there is no K/V projection to fold.
@@ -154,11 +160,11 @@ def fold(params, *, heads):
     end = "query/rank/kernel"
     stems = [name.removesuffix(end) for name in flat if name == end or name.endswith(f"/{end}")]
     if not stems:
-        raise errors.ConfigError(f"there are no weights */{end} to fold: is it a kv_projection that is not folded?")
+        raise errors.ConfigError(f"found no weights */{end} to fold; is this a kv_projection with folded=False?")
     for stem in stems:
         d_k, rank = flat[f"{stem}query/full/kernel"].shape[1] // heads, flat[f"{stem}{end}"].shape[1]
         for name in ("query", "key", "value"):
-            matrix = flat.pop(f"{stem}{name}/rank/kernel").reshape(-1, d_k, rank)  # of all heads, or one for each
+            matrix = flat.pop(f"{stem}{name}/rank/kernel").reshape(-1, d_k, rank)  # one for all heads, or one per head
             if (mixing := f"{stem}{name}/mixing/kernel") in flat:
                 matrix = matrix @ flat.pop(mixing)
             flat[f"{stem}{name}/kernel"] = _into(flat.pop(f"{stem}{name}/full/kernel"), matrix)
@@ -173,7 +179,7 @@ def fold(params, *, heads):
 
 
 def _into(full, matrix):
-    """``W W_q``, head by head: `[d h·d_k]` and `[1|h d_k k] -> [d h·k]`."""
+    """``W W_q`` per head: `[d h·d_k]` and `[1|h d_k k] -> [d h·k]`."""
     blocks = full.reshape(len(full), -1, matrix.shape[1]).swapaxes(0, 1) @ matrix
     return blocks.swapaxes(0, 1).reshape(len(full), -1)
 
@@ -181,7 +187,7 @@ def _into(full, matrix):
 def break_even(head_width, rank):
     """The length n beyond which k < d_k costs fewer operations: ``2 d_k k / (d_k - k)``.
 
-    A head needs 4n²k + 8n·d_k·k of them in the form in the text, and 4n²·d_k without projections. Folded, it always
-    needs fewer.
+    A head needs 4n²k + 8n·d_k·k operations in the source's form, and 4n²·d_k without projections. The folded form
+    always needs fewer.
     """
     return 2 * head_width * rank / (head_width - rank)

@@ -1,4 +1,4 @@
-"""Linear attention: weights that are products of features, so that keys and values are summed before a query comes."""
+"""Linear attention: weights are products of features, so keys and values are summed before a query reads them."""
 
 import functools
 import math
@@ -11,33 +11,33 @@ from jaxtyping import Array, Float
 
 from lwt.attention.parts import base, core, masks
 
-# Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; beyond this all are scaled down alike.
+# Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; above this all are scaled down alike.
 LARGEST_EXPONENT = 60.0
-SMALLEST_TOTAL = 1e-30  # what is divided by; a query with less than this to see (all of it padding, say) reads 0
+SMALLEST_TOTAL = 1e-30  # a query whose weights sum to less (because it sees only padding, say) reads 0
 
 
 class Attention(base.Base):
-    """``φ(Q) (φ(K)ᵀ V)``, divided by ``φ(Q) Σ_s φ(k_s)``: cost and memory grow with n, the decode cache not at all.
+    """``φ(Q) (φ(K)ᵀ V) / φ(Q) Σ_s φ(k_s)``: cost and memory grow with n; the decode cache has constant size.
 
-    With "elu", φ(x) = elu(x) + 1 (Katharopoulos et al. 2020, "Transformers are RNNs", equations 4 to 12), of q and k as
-    projected: the factor 1/√k is left out, as in the paper.
+    With "elu", φ(x) = elu(x) + 1 (Katharopoulos et al. 2020, "Transformers are RNNs", equations 4 to 12), applied to q
+    and k as projected: the factor 1/√k is left out, as in the paper.
 
     With "random", φ(x)_i = exp(w_i·x − |x|²/2) of q and k over k^¼, whose products have the mean exp(q·k/√k): softmax
     attention with an error that falls with the number of features (FAVOR+; Choromanski et al. 2021, "Rethinking
-    attention with performers", lemma 1 and section 2.4). The directions w_i are orthogonal in groups of k, a constant
-    made from the seed: no weight, the same for all heads and layers, never drawn anew. A query's features are divided
-    by their largest, which cancels. A key's are not: what depends on the keys seen so far would come out otherwise in a
-    step of decoding than in the whole. In return, keys with |k|² above some 200·√k count for nothing. The exponents are
-    float32.
+    attention with performers", lemma 1 and section 2.4). The directions w_i are orthogonal in groups of k. They are a
+    constant that follows from the seed: not weights, the same for all heads and layers, never redrawn. A query's
+    features are divided by their largest, which cancels. A key's are not, since a divisor that depends on the keys seen
+    so far would make a decoding step differ from the whole pass; in return, keys with |k|² above some 200·√k count for
+    nothing. The exponents are float32.
 
-    Rows of several texts take the array of all pairs ``φ(q_t)·φ(k_s)``, the same function at quadratic cost; so do
-    calls with so few queries or keys that this is cheaper. Dropout drops a value for all the queries of a head at once,
-    since there are no single weights to drop.
+    Rows of several texts use the array of all pairs ``φ(q_t)·φ(k_s)``, the same function at quadratic cost. So do calls
+    with so few queries or keys that this is cheaper. There are no single weights to drop, so dropout drops a value for
+    all queries of a head at once.
 
     Attributes:
         features: "elu" or "random".
-        count: m, how many random features; 0: k·⌈ln k⌉, at least k.
-        seed: of the random directions.
+        count: m, the number of random features; 0: k·⌈ln k⌉, at least k.
+        seed: seed of the random directions.
         block: positions that the causal form handles at once.
     """
 
@@ -47,16 +47,16 @@ class Attention(base.Base):
     block: int = 64
 
     def check(self):
-        """Refuses fields that do not fit together."""
+        """Raises an error for fields that do not fit together."""
         super().check()
         if self.features not in ("elu", "random"):
-            raise self.refuse(f"features={self.features!r} should be 'elu' or 'random'")
+            raise self.refuse(f"features={self.features!r} must be 'elu' or 'random'")
         if self.count < 0 or (self.count and self.features == "elu"):
-            raise self.refuse(f"count={self.count} should be positive with features='random', and 0 with 'elu'")
+            raise self.refuse(f"count={self.count} must be at least 0, and 0 with features='elu'")
         if self.block < 1:
-            raise self.refuse(f"block={self.block} should be at least 1")
+            raise self.refuse(f"block={self.block} must be at least 1")
         if self.seed < 0:
-            raise self.refuse(f"seed={self.seed} should not be negative")
+            raise self.refuse(f"seed={self.seed} must not be negative")
 
     @property
     def feature_count(self):
@@ -72,31 +72,31 @@ class Attention(base.Base):
         return {**made, "key": nn.elu(k) + 1 if self.features == "elu" else jnp.exp(self._exponents(k))}
 
     def empty_cache(self, batch, length):
-        """The sums `[b h m k]` and `[b h m]` over all keys seen, whatever the length."""
+        """The sums `[b h m k]` and `[b h m]` over all keys seen; their size does not depend on the length."""
         sums = jnp.zeros((batch, self.heads, self.feature_count, self.head_size))
         return {"state": sums, "norm": sums[..., 0]}
 
-    def extend(self, cache, new, index):
-        """The cache with the features and the values `new` of position `index`."""
+    def extend(self, cache, new, *, index):
+        """The cache with the features and values `new` of position `index` added."""
         added = new["key"].swapaxes(2, 3) * new["value"]
         return {"state": cache["state"] + added, "norm": cache["norm"] + new["key"][:, :, 0]}
 
-    def recall(self, q, cache, index):
-        """What query `[b h 1 k]` reads from the sums: `[b h 1 k]`."""
+    def recall(self, q, cache, *, index):
+        """Reads the sums with a query `[b h 1 k]`: `[b h 1 k]`."""
         q = self._queries(q)
         return _divide(q @ cache["state"], (q * cache["norm"][:, :, None]).sum(-1))
 
-    def mix(self, q, cache, mask, *, dtype, key=None):
+    def mix(self, q, cache, *, mask, dtype, key=None):
         """See `base.Base`."""
         mask = masks.Mask() if mask is None else mask
-        q, k, v = self._queries(q), cache["key"], core.drop_values(cache["value"], key, self.dropout)
+        q, k, v = self._queries(q), cache["key"], core.drop_values(cache["value"], key, rate=self.dropout)
         (b, h, t, m), (s, width) = q.shape, v.shape[2:]
         k = jnp.where(mask.real(s)[:, None, :, None], k, 0)
         q, k, v = (x.reshape(b * h, *x.shape[2:]) for x in (q, k, v))
         if mask.query_segments is not None or (not mask.causal and t * s * (m + width) <= (t + s) * m * width):
-            mixed = quadratic(q, k, v, mask.array(t, s), dtype)
+            mixed = quadratic(q, k, v, allowed=mask.array(t, s), dtype=dtype)
         elif mask.causal:
-            mixed = causal(q, k, v, self.block, dtype)
+            mixed = causal(q, k, v, block=self.block, dtype=dtype)
         else:
             state = _dot("zsm,zsv->zmv", k, v, dtype)
             mixed = _divide(_dot("ztm,zmv->ztv", q, state, dtype), (q * k.sum(1)[:, None]).sum(-1))
@@ -120,7 +120,7 @@ def directions(count, width, *, seed) -> Float[np.ndarray, "m k"]:
     Args:
         count: m.
         width: k.
-        seed: the same one gives the same directions.
+        seed: determines the directions.
     """
     rng = np.random.default_rng(seed)
     squares = rng.normal(size=(-(-count // width), width, width))
@@ -131,17 +131,21 @@ def directions(count, width, *, seed) -> Float[np.ndarray, "m k"]:
 
 
 def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) -> Float[Array, "... m"]:
-    """``w_i·x − |x|²/2``, less a constant where the features could get too large: their logarithms, up to a factor
-    1/√m that attention divides away."""
+    """``w_i·x − |x|²/2``, the logarithms of the features up to a factor 1/√m that cancels.
+
+    A constant is subtracted where the features could overflow.
+    """
     excess = max(0.0, float((directions**2).sum(-1).max()) / 2 - LARGEST_EXPONENT)
     return x @ directions.T - (x * x).sum(-1, keepdims=True) / 2 - excess
 
 
-def quadratic(q, k, v, allowed, dtype):
-    """Attention by all pairs of features.
+def quadratic(q, k, v, *, allowed, dtype):
+    """Attention through the array of all pairs of features.
 
     Args:
-        q: features of the queries `[b·h t m]`; k: of the keys `[b·h s m]`; v: values `[b·h s k]`.
+        q: features of the queries `[b·h t m]`.
+        k: features of the keys `[b·h s m]`.
+        v: values `[b·h s k]`.
         allowed: `[#b 1 #t s]`, True where attention is allowed.
         dtype: operands of the products.
     """
@@ -150,13 +154,13 @@ def quadratic(q, k, v, allowed, dtype):
     return _divide(_dot("zts,zsv->ztv", weights, v, dtype), weights.sum(-1))
 
 
-def causal(q, k, v, block, dtype):
-    """Causal attention by sums over what came before.
+def causal(q, k, v, *, block, dtype):
+    """Causal attention through sums over the earlier positions.
 
-    Within a block of positions all pairs of features are formed; what came before the block is in sums `[b·h m k]` and
+    Within a block of positions, all pairs of features are formed. Earlier blocks enter through sums `[b·h m k]` and
     `[b·h m]` that are carried from block to block. The backward pass carries the same sums again, and their gradients
-    from the end to the start (section 3.3.1 of Katharopoulos et al. has the formulas for blocks of one), so that no
-    block's sums are kept.
+    from the end to the start, so that no block's sums are kept (Katharopoulos et al., section 3.3.1, has the formulas
+    for blocks of one position).
 
     Args:
         q, k: features `[b·h t m]`; v: values `[b·h t k]`.
@@ -242,7 +246,9 @@ def _inverse(total):
 
 
 def _divide(mixed, total):
-    """``mixed [.. t k] / total [.. t]``, with both scaled first: the gradient of a quotient has the square of what is
-    divided by, which could leave float32."""
+    """``mixed [.. t k] / total [.. t]``, with both scaled first.
+
+    The gradient of a quotient contains the square of the divisor, which could leave the range of float32.
+    """
     scale = jax.lax.stop_gradient(_inverse(total))
     return mixed * scale[..., None] / jnp.where(scale > 0, total * scale, 1)[..., None]

@@ -1,4 +1,4 @@
-"""Linformer: keys and values are mixed along the sequence into r rows, whatever its length."""
+"""Linformer: keys and values are mixed along the sequence into r rows, for any length."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,12 +9,12 @@ from lwt.layers import linear
 
 
 class Rows(nn.Module):
-    """``Σ_s kernel[s] x[s]``: s positions become r rows, the same way in every head.
+    """``Σ_s kernel[s] x[s]``: s positions become r rows, in the same way in every head.
 
-    The initial kernel is that of the authors' code: Xavier uniform over √2, whose variance is 1/(max_length + r).
+    The kernel starts as in the authors' code: Xavier uniform over √2, with variance 1/(max_length + r).
 
     Attributes:
-        max_length: rows of the kernel; a shorter sequence uses the first ones.
+        max_length: rows of the kernel; a shorter sequence uses the first of them.
         rank: r.
         dtype: operands of the product.
     """
@@ -34,17 +34,17 @@ class Rows(nn.Module):
 class Attention(base.Base):
     """``softmax(Q (EᵀK)ᵀ / √k) FᵀV``: the scores are `[t r]` (Wang et al. 2020, section 4).
 
-    Padding is set to zero before it is mixed; none of the r rows is padding. A row mixes all positions, so that there
-    is neither a causal form nor a way to keep several texts of a row apart. Every call mixes the keys and values anew,
-    those of a cache too; of a compiled loop of decoding steps, XLA does it once, before the loop.
+    Padding is set to zero before mixing; none of the r rows is padding. Each row mixes all positions, so there is no
+    causal form, and several texts of a row cannot be kept apart. Every call mixes keys and values again, also those of
+    a cache; in a compiled loop of decoding steps, XLA does it once, before the loop.
 
     With n of max_length positions in use, the initial EᵀK and FᵀV are √(n/max_length) of their full size: short rows
-    begin with flatter weights and smaller outputs. So max_length should be the longest row there is, and no more.
+    start with flatter weights and smaller outputs. Set max_length to the longest row, and no more.
 
     Attributes:
         max_length: the longest sequence of keys.
         rank: r.
-        shared: E = F, the paper's "key-value sharing"; both are shared by the heads in any case.
+        shared: E = F, the paper's "key-value sharing". The heads share both in any case.
     """
 
     max_length: int = 512
@@ -60,13 +60,13 @@ class Attention(base.Base):
             setattr(self, name, Rows(self.max_length, self.rank, dtype=self.dtype))
 
     def check(self):
-        """Refuses fields that do not fit together."""
+        """Raises an error for fields that do not fit together."""
         super().check()
         for name in ("max_length", "rank"):
             if getattr(self, name) < 1:
-                raise self.refuse(f"{name}={getattr(self, name)} should be at least 1")
+                raise self.refuse(f"{name}={getattr(self, name)} must be at least 1")
 
-    def mix(self, q, cache, mask, *, dtype, key=None):
+    def mix(self, q, cache, *, mask, dtype, key=None):
         """See `base.Base`.
 
         Raises:
@@ -74,9 +74,10 @@ class Attention(base.Base):
         """
         s = cache["key"].shape[2]
         if s > self.max_length:
-            raise self.refuse(f"max_length={self.max_length} should be at least {s}, the length of these rows")
+            raise self.refuse(f"max_length={self.max_length} is less than {s}, the length of these rows")
         if mask is not None:
             real = mask.real(s)[:, None, :, None]
             cache = {name: jnp.where(real, x, 0) for name, x in cache.items()}
         rows = {name: self.rows if self.shared else getattr(self, f"{name}_rows") for name in cache}
-        return self.weigh(q, {name: rows[name](x) for name, x in cache.items()}, None, dtype=dtype, key=key)
+        cache = {name: rows[name](x) for name, x in cache.items()}
+        return self.weigh(q, cache, allowed=None, dtype=dtype, key=key)

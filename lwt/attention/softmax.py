@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: multi-head, and with fewer heads of keys and values than of queries."""
+"""Scaled dot-product attention: multi-head, multi-query and grouped-query."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,15 +11,16 @@ class Attention(base.Base):
     """``softmax(Q Kᵀ / √k) V`` in h heads (Vaswani et al. 2017, section 3.2; "Implementing Transformers", equation 2).
 
     Attributes:
-        head_width: k; 0: d/h. K/V projection's folded form is this with k < d/h.
+        head_width: k; 0: d/h. The folded form of K/V projection is this with k < d/h.
         kv_heads: heads of the keys and values, each shared by h/kv_heads heads of queries; 0: h. One is multi-query
-            attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks alike.
+            attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks in
+            proportion.
         block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless fewer are
-            faster or their weights would be more than `base.WHOLE` numbers.
-        norm: what keeps every logit within ±bound. "": nothing. "clip": queries (scaled) and keys longer than √bound
-            are shortened to it. "rms": they all get that length (after Henry et al. 2020, "Query-Key Normalization for
+            faster or the weights would be more than `base.WHOLE` numbers.
+        norm: keeps every logit within ±bound. "": no norm. "clip": queries (scaled) and keys longer than √bound are
+            shortened to it. "rms": all get that length (after Henry et al. 2020, "Query-Key Normalization for
             Transformers", section 2, with a fixed factor).
-        bound: on the logits' absolute values, by "clip" and "rms".
+        bound: largest absolute logit that "clip" and "rms" allow.
     """
 
     head_width: int = 0
@@ -28,7 +29,7 @@ class Attention(base.Base):
     norm: str = ""
     bound: float = 1.0
 
-    loses_heads = True
+    heads_removable = True
     norms = ("", "clip", "rms")
 
     @property
@@ -42,41 +43,41 @@ class Attention(base.Base):
         return self.kv_heads or self.heads
 
     def check(self):
-        """Refuses fields that do not fit together."""
+        """Raises an error for fields that do not fit together."""
         if not self.head_width:
             super().check()
         if min(self.head_width, self.kv_heads, self.block) < 0:
-            raise self.refuse("head_width, kv_heads and block should not be negative")
+            raise self.refuse("head_width, kv_heads and block must not be negative")
         if self.heads % self.key_heads:
-            raise self.refuse(f"kv_heads={self.kv_heads} should be a divisor of heads={self.heads}")
+            raise self.refuse(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         if self.norm not in self.norms:
             raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in self.norms])}")
         if not self.bound > 0:
-            raise self.refuse(f"bound={self.bound} should be more than 0")
+            raise self.refuse(f"bound={self.bound} must be positive")
 
     def queries(self, x: Float[Array, "b t d"]):
-        """See `base.Base`; they are bounded."""
+        """Queries as in `base.Base`, bounded."""
         return self._bounded(super().queries(x))
 
     def project(self, context: Float[Array, "b s d"]):
-        """See `base.Base`; the keys are bounded."""
+        """Keys and values as in `base.Base`; the keys are bounded."""
         cache = super().project(context)
         return cache | {"key": self._bounded(cache["key"])}
 
     def _bounded(self, x):
-        """Vectors of length √bound, or at most that."""
+        """Vectors of length √bound ("rms"), or at most that ("clip")."""
         if self.norm not in ("clip", "rms"):
             return x
         square = jnp.square(x).sum(-1, keepdims=True)
         floor = self.bound if self.norm == "clip" else 1e-12
         return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))
 
-    def weigh(self, q, cache, allowed, *, dtype, key=None):
-        """The queries of the heads that share keys are taken as more positions of one head."""
+    def weigh(self, q, cache, *, allowed, dtype, key=None):
+        """See `base.Base`; queries of heads that share keys count as further positions of one head."""
         (b, h, t, k), shared = q.shape, self.heads // self.key_heads
         if shared == 1:
-            return super().weigh(q, cache, allowed, dtype=dtype, key=key)
+            return super().weigh(q, cache, allowed=allowed, dtype=dtype, key=key)
         if allowed is not None and allowed.shape[2] > 1:
             allowed = jnp.tile(allowed, (1, 1, shared, 1))
         q = q.reshape(b, self.key_heads, shared * t, k)
-        return super().weigh(q, cache, allowed, dtype=dtype, key=key).reshape(b, h, t, -1)
+        return super().weigh(q, cache, allowed=allowed, dtype=dtype, key=key).reshape(b, h, t, -1)

@@ -67,16 +67,17 @@ def _kernel_gradient(x, dy, *, k):
 causal.defvjp(_forward, _backward)
 
 
-def _uniform(key, shape):
-    bound = shape[0] ** -0.5  # a channel has k inputs
+def uniform(key, shape):
+    """Initial kernels `[k d]` as in PyTorch: U(-1/√k, 1/√k), since a channel has k inputs."""
+    bound = shape[0] ** -0.5
     return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
 
 
 def _present(key, shape):
-    return (_uniform(key, shape) * 0.1).at[-1].set(1.0)
+    return (uniform(key, shape) * 0.1).at[-1].set(1.0)
 
 
-STARTS = {"uniform": _uniform, "present": _present}
+STARTS = {"uniform": uniform, "present": _present}
 
 
 class DepthwiseConv(nn.Module):

@@ -45,7 +45,7 @@ class Part:
     def can_lose(self):
         """Whether it can be made with fewer of them, of the same width."""
         kind = getattr(self.maker, "func", self.maker)
-        return not self.is_attention or (getattr(kind, "loses_heads", False) and not self._given("kv_heads"))
+        return not self.is_attention or (getattr(kind, "heads_removable", False) and not self._given("kv_heads"))
 
     def make(self, **given):
         """Makes the module, with the arguments that all modules of the model are given."""

@@ -140,7 +140,7 @@ class Distill:
                 apart = jnp.square(student.output - teacher.output.reshape(student.output.shape))[:, 0]
             else:
                 real &= (batch["label"] >= 0) & (batch["label"] < student.output.shape[-1])
-                apart = soft_loss.divergence(student.output, teacher.output, self.temperature)
+                apart = soft_loss.divergence(student.output, teacher.output, temperature=self.temperature)
             return jnp.where(real, apart, 0.0).sum(), real.sum()
         if isinstance(self.task, masked_lm.MaskedLm):
             weights, places = batch["masked_weights"], batch["masked_positions"][..., None]
@@ -151,7 +151,7 @@ class Distill:
             heads = [(x(method="output_table"), None) for x in (student, teacher)]
         sides = ((x, *head) for x, head in zip(hidden, heads))
         options = dict(temperature=self.temperature, dtype=self.task.dtype, chunk=self.task.chunk)
-        return soft_loss.soft_loss(*sides, weights, **options), weights.sum()
+        return soft_loss.soft_loss(*sides, weights=weights, **options), weights.sum()
 
     def _differences(self, student, teacher, projections):
         """The weighted means over layers of the mean squared difference over positions and entries."""

@@ -43,8 +43,8 @@ class MaskedLm:
         masked = vocabulary_loss.vocabulary_loss(
             jnp.take_along_axis(hidden, batch["masked_positions"][..., None], axis=1, mode="clip"),
             table,
-            batch["masked_targets"],
-            batch["masked_weights"],
+            targets=batch["masked_targets"],
+            weights=batch["masked_weights"],
             bias=bias,
             dtype=self.dtype,
             chunk=self.chunk,

@@ -61,8 +61,8 @@ class Translate:
         sums = vocabulary_loss.vocabulary_loss(
             hidden,
             apply(method="output_table"),
-            batch["targets"],
-            batch["target_segments"] > 0,
+            targets=batch["targets"],
+            weights=batch["target_segments"] > 0,
             smoothing=self.label_smoothing if train else 0.0,
             dtype=self.dtype,
             chunk=self.chunk,

@@ -11,7 +11,7 @@ def gradient_of_mix():
 
     def compiled(module, n, *, causal):
         def loss(q, k, v):
-            return module.mix(q, {"key": k, "value": v}, masks.Mask(causal=causal), dtype="float32").sum()
+            return module.mix(q, {"key": k, "value": v}, mask=masks.Mask(causal=causal), dtype="float32").sum()
 
         array = jax.ShapeDtypeStruct((1, 1, n, module.width), jnp.float32)
         return jax.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(array, array, array).compile()

@@ -212,5 +212,5 @@ def test_what_does_not_fit_is_refused(fields, words):
 def test_centring_looks_ahead():
     module = approximate.Attention(width=16, heads=2, norm="centre", exact_forward=False)
     x = jnp.ones((1, 3, 16))
-    with pytest.raises(errors.ConfigError, match="exact_forward should be True"):
+    with pytest.raises(errors.ConfigError, match="needs exact_forward=True"):
         module.apply(module.init(jax.random.key(0), x), x, None, masks.Mask(causal=True))

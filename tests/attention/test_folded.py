@@ -53,7 +53,7 @@ def test_a_step_reads_a_place_only():
     cache = module.empty_cache(2, 10)
     assert cache["key"].shape == (2, 4, 4, 3, 4)
     new = {name: jnp.ones((2, 4, 1, 4)) for name in cache}
-    assert np.argwhere(module.extend(cache, new, 6)["value"][0, 0, :, :, 0]).tolist() == [[2, 1]]
+    assert np.argwhere(module.extend(cache, new, index=6)["value"][0, 0, :, :, 0]).tolist() == [[2, 1]]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_causal_equals_its_quadratic_form_and_so_does_its_gradient(n, features):
 
     @jax.jit
     def results(mask):
-        mixed, gradient = jax.vjp(lambda q, k, v: module.mix(q, {"key": k, "value": v}, mask, dtype="float32"), q, k, v)
+        mixed, gradient = jax.vjp(
+            lambda q, k, v: module.mix(q, {"key": k, "value": v}, mask=mask, dtype="float32"), q, k, v
+        )
         return mixed, *gradient(g)
 
     for ours, expected in zip(results(mask), results(by_pairs)):

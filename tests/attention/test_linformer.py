@@ -55,7 +55,7 @@ def test_weights_and_their_variance():
 
 def test_longer_rows_are_refused():
     module, variables = made(max_length=4)
-    with pytest.raises(errors.ConfigError, match="'linformer': max_length=4 should be at least 5"):
+    with pytest.raises(errors.ConfigError, match="'linformer': max_length=4 is less than 5"):
         module.apply(variables, jnp.ones((1, 5, 16)))
     with pytest.raises(errors.ConfigError, match="rank=0"):
         made(rank=0)

@@ -35,7 +35,7 @@ def test_equals_softmax_over_the_band(rows, causal, window):
     arrays = None if segments is None else jnp.asarray(segments)
     mask = masks.Mask(arrays, arrays if rows == "texts" else None, causal=causal)
     module = local.Attention(width=8, heads=2, window=window)
-    ours = jax.jit(lambda: module.mix(q, {"key": k, "value": v}, mask, dtype="float32"))()
+    ours = jax.jit(lambda: module.mix(q, {"key": k, "value": v}, mask=mask, dtype="float32"))()
     segments = np.ones((2, 11), int) if segments is None else segments
     for row, segment in enumerate(segments):
 
@@ -60,8 +60,8 @@ def test_gradient_equals_that_of_softmax_with_the_band_as_its_mask(causal):
             lambda: jax.vjp(lambda q, k, v: attend(q, {"key": k, "value": v}, dtype="float32"), q, k, v)[1](g)
         )()
 
-    ours = gradient(lambda q, cache, dtype: module.mix(q, cache, mask, dtype=dtype))
-    expected = gradient(lambda q, cache, dtype: full.weigh(q, cache, band, dtype=dtype))
+    ours = gradient(lambda q, cache, dtype: module.mix(q, cache, mask=mask, dtype=dtype))
+    expected = gradient(lambda q, cache, dtype: full.weigh(q, cache, allowed=band, dtype=dtype))
     for mine, other in zip(ours, expected):
         np.testing.assert_allclose(mine, other, atol=1e-5)
 

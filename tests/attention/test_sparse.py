@@ -44,10 +44,10 @@ def check(module, mask, allowed):
         return output * real, *gradient(g * real)
 
     def ours(q, k, v):
-        return module.mix(q, {"key": k, "value": v}, mask, dtype="float32")
+        return module.mix(q, {"key": k, "value": v}, mask=mask, dtype="float32")
 
     def dense(q, k, v):
-        return full.weigh(q, {"key": k, "value": v}, jnp.asarray(allowed)[:, None], dtype="float32")
+        return full.weigh(q, {"key": k, "value": v}, allowed=jnp.asarray(allowed)[:, None], dtype="float32")
 
     for mine, expected in zip(jax.jit(lambda: results(ours))(), jax.jit(lambda: results(dense))()):
         np.testing.assert_allclose(mine, expected, atol=1e-5)
@@ -78,7 +78,7 @@ def test_dropout_keeps_the_mean():
     q, k, v = jax.random.normal(jax.random.key(0), (3, 1, 2, 10, 4))
 
     def mix(key):
-        return module.mix(q, {"key": k, "value": v}, None, dtype="float32", key=key)
+        return module.mix(q, {"key": k, "value": v}, mask=None, dtype="float32", key=key)
 
     drawn = jax.jit(jax.vmap(mix))(jax.random.split(jax.random.key(1), 3000))
     deviation = (drawn.mean(0) - mix(None)) / (drawn.std(0) / 3000**0.5)

@@ -18,7 +18,7 @@ def test_summed_parts_equal_scikit_learn():
     logits, targets = rng.normal(size=(4, 9, 11)).astype(np.float32), rng.integers(0, 11, (4, 9))
     real = np.arange(9) < np.array([9, 3, 1, 5])[:, None]
     rows, table = (slice(0, 2), slice(2, 4)), np.eye(11, dtype=np.float32)
-    parts = [vocabulary_loss.vocabulary_loss(logits[i], table, targets[i], real[i]) for i in rows]
+    parts = [vocabulary_loss.vocabulary_loss(logits[i], table, targets=targets[i], weights=real[i]) for i in rows]
     figures = token.finish(jax.tree.map(operator.add, *parts))
     p = np.exp(logits[real]) / np.exp(logits[real]).sum(-1, keepdims=True)
     loss = sklearn.metrics.log_loss(targets[real], p / p.sum(-1, keepdims=True), labels=np.arange(11))

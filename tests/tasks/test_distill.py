@@ -26,8 +26,8 @@ def test_value_and_gradient_by_hand(temperature):
     z, teacher = rng.normal(size=(2, 5, 7)) * 4
     q, p = (scipy.special.softmax(x / temperature, axis=-1) for x in (z, teacher))
     with jax.enable_x64(True):
-        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), temperature)
-        gradients = jax.grad(lambda *logits: soft_loss.divergence(*logits, temperature).sum(), (0, 1))(
+        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), temperature=temperature)
+        gradients = jax.grad(lambda *logits: soft_loss.divergence(*logits, temperature=temperature).sum(), (0, 1))(
             jnp.asarray(z), jnp.asarray(teacher)
         )
     np.testing.assert_allclose(found, temperature**2 * scipy.special.kl_div(p, q).sum(-1), atol=1e-12)
@@ -39,7 +39,7 @@ def test_hot_targets_are_logits():
     """For T → ∞ half of the variance of z - z' (Hinton et al. 2015, section 2.1)."""
     z, teacher = np.random.default_rng(1).normal(size=(2, 6, 9)) * 3
     with jax.enable_x64(True):
-        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), 1e5)
+        found = soft_loss.divergence(jnp.asarray(z), jnp.asarray(teacher), temperature=1e5)
     np.testing.assert_allclose(found, (z - teacher).var(-1) / 2, rtol=1e-3)
 
 
@@ -56,10 +56,10 @@ def test_chunks_equal_the_whole(chunk, length):
 
     def whole(student):
         z = student[0] @ student[1].T + student[2]
-        return (weights * soft_loss.divergence(z, teacher[0] @ teacher[1].T, 2.0)).sum()
+        return (weights * soft_loss.divergence(z, teacher[0] @ teacher[1].T, temperature=2.0)).sum()
 
     def ours(student):
-        return soft_loss.soft_loss(student, teacher, weights, temperature=2.0, chunk=chunk)
+        return soft_loss.soft_loss(student, teacher, weights=weights, temperature=2.0, chunk=chunk)
 
     (mine, gradients), (right, wanted) = (jax.jit(jax.value_and_grad(f))(student) for f in (ours, whole))
     np.testing.assert_allclose(mine, right, rtol=1e-6)
@@ -111,7 +111,7 @@ def test_loss_of_a_translator_and_its_layers(pairs):
 
     (z, mine), (z_teacher, theirs) = (jax.jit(functools.partial(answers, model))() for model in (student, teacher))
     hard = classify.cross_entropy(z[real], pairs["targets"][real]).sum()
-    soft, matched = soft_loss.divergence(z, z_teacher, 1.5)[real].sum(), 0.0
+    soft, matched = soft_loss.divergence(z, z_teacher, temperature=1.5)[real].sum(), 0.0
     for weight, parts_of in ((2.0, parts[:1]), (3.0, parts[1:])):
         names = [name.removesuffix("/kernel") for name in sorted(wanted)]
         names = [name for name in names if any(name.endswith(f"_{i}{part}") for i in (0, 1) for part in parts_of)]
@@ -150,7 +150,7 @@ def test_loss_of_classes_and_numbers():
     asked = {"teacher": lambda batch, **_: teacher, "projections": {}}
     total, count, _ = objective.loss(lambda batch, **_: z, batch, **asked)
     hard = classify.cross_entropy(z[:2], np.array([0, 2])).sum()
-    soft = soft_loss.divergence(z[:2], teacher[:2], 2.0).sum()
+    soft = soft_loss.divergence(z[:2], teacher[:2], temperature=2.0).sum()
     assert count == 2 and float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-6)
     sums = objective.evaluate(lambda batch, **_: jnp.asarray(z), batch)
     alone = classify.Classify().score(z[:3], batch["label"][:3])
@@ -179,7 +179,7 @@ def test_the_teacher_reads_the_words_left_by_word_dropout():
     total, *_ = objective.loss(student, batch, rngs={"dropout": jax.random.key(1)}, teacher=teacher, projections={})
     assert 0.3 < (read[0] == text_head.MASK).mean() < 0.7 and jnp.all((read[0] == ids) | (read[0] == text_head.MASK))
     z = student({**batch, "ids": read[0]})  # the student's outputs on the words it read
-    hard, soft = classify.cross_entropy(z, batch["label"]).sum(), soft_loss.divergence(z, 3 * z, 2.0).sum()
+    hard, soft = classify.cross_entropy(z, batch["label"]).sum(), soft_loss.divergence(z, 3 * z, temperature=2.0).sum()
     assert float(total) == pytest.approx(float(0.75 * hard + 0.25 * soft), rel=1e-5)
 
 
@@ -210,7 +210,7 @@ def test_loss_of_masked_words():
     objective = distill.Distill(task, teacher="there", temperature=2.0, weight=0.25)
     total, count, _ = objective.loss(model(0), batch, teacher=model(1), projections={})
     logits = [hidden[i] @ kernels[i].T for i in (0, 1)]
-    soft = soft_loss.divergence(*(x[np.array([0, 0, 1]), np.array([1, 3, 4])] for x in logits), 2.0).mean()
+    soft = soft_loss.divergence(*(x[np.array([0, 0, 1]), np.array([1, 3, 4])] for x in logits), temperature=2.0).mean()
     hard = task.loss(model(0), batch)[0]
     assert count == 2 and float(total) == pytest.approx(float(0.75 * hard + 0.25 * 2 * soft), rel=1e-5)
 

@@ -161,7 +161,7 @@ def check_call(function, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True)
         return output
 
     def mix(layer, module, call, args, kwargs):
-        logits = _logit_factors(module, *args, degree=degree, crossing=crossing[-1])
+        logits = _logit_factors(module, *args, mask=kwargs["mask"], degree=degree, crossing=crossing[-1])
         one = check(**logits, tolerance=tolerance, sample=sample, layer=layer)
         found[layer] = max(found.get(layer, one), one, key=lambda one: one.error)
         return call(*args, **kwargs)
@@ -175,7 +175,7 @@ def check_call(function, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True)
     return list(found.values())
 
 
-def _logit_factors(module, q, cache, mask, *, degree, crossing):
+def _logit_factors(module, q, cache, *, mask, degree, crossing):
     """The arguments of `check` for a call of ``module.mix``."""
     keys, queries = cache["key"], None
     if isinstance(module, approximate.Attention):

@@ -1,9 +1,9 @@
-"""Exact softmax attention without an array `[t s]`: some queries at a time, with all keys.
+"""Exact softmax attention without an array `[t s]`: a block of queries at a time, with all keys.
 
-The idea is that of Rabe and Staats 2021 ("Self-attention does not need O(n²) memory") with one level of blocks: a block
-of c queries needs `[b h c s]` at once, so that memory grows with n and not with n². The backward pass makes every
-block's weights anew, as `core.py` does, from the sums that normalised them. Where heads come one after the
-other, a block is `[b 1 c s]`, which may be small enough for a CPU's cache.
+After Rabe and Staats 2021 ("Self-attention does not need O(n²) memory"), with one level of blocks: a block of c queries
+needs `[b h c s]` at once, so memory grows with n and not with n². The backward pass recomputes each block's weights
+from the sums that normalised them, as `core.py` does. If heads are handled one after the other, a block is `[b 1 c s]`,
+which can fit a CPU's cache.
 """
 
 import functools
@@ -19,38 +19,41 @@ def attention(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
     v: Float[Array, "b h s v"],
-    mask: masks.Mask | None = None,
     *,
+    mask: masks.Mask | None = None,
     block: int,
     apart: bool = False,
     key=None,
     rate=0.0,
     dtype="float32",
 ) -> Float[Array, "b h t v"]:
-    """``softmax(q kᵀ) v``, as `core.attend` gives it (with other random numbers for dropout).
+    """``softmax(q kᵀ) v``, equal to `core.attend` (with other random numbers for dropout).
 
     Args:
-        q: queries, scaled; k, v: keys and values.
-        mask: what may be seen, or None.
-        block: queries that are handled at once, at most.
-        apart: whether heads come one after the other, and not all at once.
-        key, rate: dropout on the weights; no key, no dropout.
+        q: queries, scaled.
+        k: keys.
+        v: values.
+        mask: what each query may see, or None.
+        block: most queries handled at once.
+        apart: whether heads are handled one after the other.
+        key: random key of dropout on the weights; None: no dropout.
+        rate: dropout rate.
         dtype: operands of the products.
     """
     if apart:
-        return _one_after_the_other(q, k, v, mask, key, block=block, rate=rate, dtype=dtype)
+        return _head_by_head(q, k, v, key, mask=mask, block=block, rate=rate, dtype=dtype)
     t = q.shape[2]
     blocks = -(-t // block)
-    size = -(-t // blocks)  # equal blocks: the least that is padded
+    size = -(-t // blocks)  # equal blocks need the least padding
     padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * size - t), (0, 0)))
     return _attention(_cut(padded, blocks), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
 
 
-def _one_after_the_other(q, k, v, mask, key, **settings):
+def _head_by_head(q, k, v, key, **settings):
     def one(item):
         number, *head = item
         own = None if key is None else jax.random.fold_in(key, number)
-        return attention(*(x[:, None] for x in head), mask, key=own, **settings)[:, 0]
+        return attention(*(x[:, None] for x in head), key=own, **settings)[:, 0]
 
     heads_first = (jnp.moveaxis(x, 1, 0) for x in (q, k, v))
     return jnp.moveaxis(jax.lax.map(one, (jnp.arange(q.shape[1]), *heads_first)), 0, 1)
@@ -65,7 +68,7 @@ def _forward(q, k, v, mask, key, rate, dtype):
     def one(item):
         number, q = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        return core.forward_with_total(q, k, v, allowed, keep, rate, dtype)
+        return core.forward_with_total(q, k, v, mask=allowed, keep=keep, rate=rate, dtype=dtype)
 
     outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
     return _paste(outputs), (q, k, v, mask, key, outputs, totals)
@@ -77,7 +80,8 @@ def _backward(rate, dtype, saved, d_output):
     def one(sums, item):
         number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        d_q, d_k, d_v = core.backward(q, k, v, allowed, keep, output, total, d_output, None, rate, dtype)
+        given = {"mask": allowed, "keep": keep, "output": output, "total": total, "rate": rate, "dtype": dtype}
+        d_q, d_k, d_v = core.backward(q, k, v, d_output=d_output, **given)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 
     items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))
@@ -93,7 +97,7 @@ def _of_block(number, q, k, mask, key, rate):
     t, s = q.shape[2], k.shape[2]
     allowed = None if mask is None else mask.array(t, s, start=number * t)
     key = None if key is None else jax.random.fold_in(key, number)
-    return allowed, core.keep_mask(key, rate, (*q.shape[:3], s))
+    return allowed, core.keep_mask(key, rate, shape=(*q.shape[:3], s))
 
 
 def _cut(x, blocks):

@@ -1,65 +1,70 @@
-"""What lies between the projections of an attention: ``softmax(Q Kᵀ) V``, forward and backward."""
+"""The core of softmax attention, ``softmax(Q Kᵀ) V``, with its own backward pass."""
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lwt.layers import dropout, weight_gradient
 
-BLOCKED = -1e9  # finite, so that a row with nothing to see gives an average and no NaN; its output is never used
+BLOCKED = -1e9  # finite, so that a query that sees nothing gives an average and not NaN; its output is never used
 
 
 def attend(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
     v: Float[Array, "b h s v"],
-    mask: Bool[Array, "#b #h #t s"] | None = None,
     *,
+    mask: Bool[Array, "#b #h #t s"] | None = None,
     key=None,
     rate=0.0,
     dtype="float32",
 ) -> Float[Array, "b h t v"]:
-    """``softmax(q kᵀ) v``, with the products' operands in `dtype`, forward and backward; sums are float32.
+    """``softmax(q kᵀ) v``; the operands of all products, forward and backward, are in `dtype`, sums in float32.
 
-    The backward pass makes the weights `[b h t s]` anew, so that none are kept between the passes, and needs only one
-    sum over them: ``Σ_s p dp`` is the product of the output with its own gradient (Dao et al. 2022, appendix B.2).
+    The backward pass recomputes the weights `[b h t s]`, so none are kept between the passes. It needs only one sum
+    over them: ``Σ_s p dp`` is the product of the output with its own gradient (Dao et al. 2022, appendix B.2).
 
     Args:
         q: queries, scaled.
         k: keys.
         v: values; may be the keys themselves.
         mask: True where attention is allowed, or None.
-        key: random key of dropout on the weights; None for none.
-        rate: of that dropout.
+        key: random key of dropout on the weights; None: no dropout.
+        rate: dropout rate.
         dtype: "float32" or "bfloat16".
     """
-    return attend_with_total(q, k, v, mask, key=key, rate=rate, dtype=dtype)[0]
+    return attend_with_total(q, k, v, mask=mask, key=key, rate=rate, dtype=dtype)[0]
 
 
-def attend_with_total(q, k, v, mask=None, *, key=None, rate=0.0, dtype="float32"):
+def attend_with_total(q, k, v, *, mask=None, key=None, rate=0.0, dtype="float32"):
     """As `attend`, with the logarithms of the sums that normalised the weights: ``([b h t v], [b h t 1])``.
 
-    Two results over different keys, each weighed by the exponential of its total, are attention over all of them.
+    Two results over different keys, each weighted by the exponential of its total, add up to attention over all keys.
     """
-    keep = keep_mask(key, rate, (*q.shape[:3], k.shape[2]))
+    chex.assert_rank([q, k, v], 4)
+    chex.assert_equal_shape_prefix([q, k, v], 2)
+    if mask is not None:  # `[b h t 1]` would otherwise broadcast over the keys
+        chex.assert_axis_dimension(mask, 3, k.shape[2])
+    keep = keep_mask(key, rate, shape=(*q.shape[:3], k.shape[2]))
     return _attend_with_total(q, k, v, mask, keep, rate, jnp.dtype(dtype).name)
 
 
-def keep_mask(key, rate, shape):
-    """The weights that dropout keeps, True in an array of that shape; None without a key or without dropout."""
+def keep_mask(key, rate, *, shape):
+    """Which weights dropout keeps, a boolean array of that shape; None without a key or with a rate of 0."""
     dropping = key is not None and dropout.kept_of_256(rate) < 256
-    return dropout.keep_mask(key, rate, shape) if dropping else None
+    return dropout.keep_mask(key, rate, shape=shape) if dropping else None
 
 
-def drop_values(v: Float[Array, "b h s v"], key, rate):
-    """Dropout for attentions that have no weights to drop: of whole values, the same for all queries of a head."""
-    return _drop(v, keep_mask(key, rate, (*v.shape[:3], 1)), rate)
+def drop_values(v: Float[Array, "b h s v"], key, *, rate):
+    """Dropout of whole values, the same for all queries of a head: for attentions that have no weights to drop."""
+    return _drop(v, keep_mask(key, rate, shape=(*v.shape[:3], 1)), rate)
 
 
-def forward_with_total(q, k, v, mask, keep, rate, dtype):
-    """``(output [b h t v], total [b h t 1])`` of `attend_with_total`, from arrays (or None) `mask` and `keep`."""
+def forward_with_total(q, k, v, *, mask, keep, rate, dtype):
+    """``(output [b h t v], total [b h t 1])`` of `attend_with_total`; `mask` and `keep` are arrays or None."""
     scores = _scores(q, k, mask, dtype)
     largest = scores.max(-1, keepdims=True)
     weights = jnp.exp(scores - largest)
@@ -68,8 +73,8 @@ def forward_with_total(q, k, v, mask, keep, rate, dtype):
     return output, largest + jnp.log(norm)
 
 
-def backward(q, k, v, mask, keep, output, total, d_output, d_total, rate, dtype):
-    """``(d_q, d_k, d_v)`` from the output and the total and their gradients; the total's may be None."""
+def backward(q, k, v, *, mask, keep, output, total, d_output, d_total=None, rate, dtype):
+    """``(d_q, d_k, d_v)`` from the output, the total and their gradients."""
     weights = jnp.exp(_scores(q, k, mask, dtype) - total)
     q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
@@ -84,7 +89,7 @@ def backward(q, k, v, mask, keep, output, total, d_output, d_total, rate, dtype)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _attend_with_total(q, k, v, mask, keep, rate, dtype):
-    return forward_with_total(q, k, v, mask, keep, rate, dtype)
+    return forward_with_total(q, k, v, mask=mask, keep=keep, rate=rate, dtype=dtype)
 
 
 def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):
@@ -93,7 +98,8 @@ def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):
 
 
 def _backward_with_total(rate, dtype, saved, d_results):
-    return *backward(*saved, *d_results, rate, dtype), None, None
+    names = ("q", "k", "v", "mask", "keep", "output", "total", "d_output", "d_total")
+    return *backward(**dict(zip(names, (*saved, *d_results))), rate=rate, dtype=dtype), None, None
 
 
 _attend_with_total.defvjp(_saving_forward_with_total, _backward_with_total)
@@ -109,13 +115,13 @@ def _drop(x, keep, rate):
 
 
 def _product(x, y, axis):
-    """The sum over the last axis of x and `axis` of y, both `[b h n m]`."""
+    """Sums over the last axis of x and `axis` of y, both `[b h n m]`."""
     contracted = ((2,), (axis - 1,)), ((0,), (0,))
     return _by_heads(lambda x, y: jax.lax.dot_general(x, y, contracted, preferred_element_type=jnp.float32), x, y)
 
 
 def _by_heads(product, x, y):
-    """`product` with rows and heads as one axis: XLA's CPU backend has fast bfloat16 code for three axes only."""
+    """Applies `product` with batch and heads as one axis: on CPUs, XLA's fast bfloat16 code takes three axes only."""
     b, h = x.shape[:2]
     z = product(*(a.reshape(-1, *a.shape[2:]) for a in (x, y)))
     return z.reshape(b, h, *z.shape[1:])

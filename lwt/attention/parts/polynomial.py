@@ -1,26 +1,26 @@
-"""Attention by polynomial features: ``exp(q·k)`` as its Taylor polynomial, forward and backward, with no array `[t s]`.
+"""Attention by polynomial features: ``exp(q·k)`` as its Taylor polynomial, without an array `[t s]` in either pass.
 
 The features of degree g are all monomials of degree ≤ g, weighted so that ``φ(q)·φ(k) = Σ_{i≤g} (q·k)^i / i!``; there
-are m = C(k+g, g) of them. Softmax's matrix is then ``P ≈ D⁻¹ φ(Q) φ(K)ᵀ``, of rank m, which is good while the logits
-are small: near-linear algorithms for the gradients of LoRA exist below a norm of the inputs and the weights, and not
-above (Hu et al. 2024, "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"; the method is
-that of Alman and Song 2023, "Fast Attention Requires Bounded Entries"). `approximation_check.py`
-tells where a batch is.
+are m = C(k+g, g) of them. The matrix of softmax is then ``P ≈ D⁻¹ φ(Q) φ(K)ᵀ``, of rank m, a good approximation while
+the logits are small: near-linear algorithms for the gradients of LoRA exist below a norm of the inputs and weights, and
+not above (Hu et al. 2024, "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"; the method
+is that of Alman and Song 2023, "Fast Attention Requires Bounded Entries"). `approximation_check.py` measures whether it
+holds for a batch.
 
-The gradient of softmax attention, with that P in the place of softmax's:
+The gradient is that of softmax attention, with this P instead of softmax's:
 
     dV = Pᵀ dO        dS = P ∘ (dO Vᵀ − δ 1ᵀ)        dQ = dS K        dK = dSᵀ Q
 
-The matrix in brackets is a product too, of ``[dO, −δ]`` and ``[V, 1]``, and the entry-wise product of two products is
-one of row-wise Kronecker products: a row of ``dS K`` is what the query's features read from the sum over the keys of
-``φ(k_j) ⊗ [v_j, 1] ⊗ k_j``, weighed with its ``[dO, −δ]``. Time is ``O(n m k²)``.
+The matrix in brackets is also a product, of ``[dO, −δ]`` and ``[V, 1]``, and the entry-wise product of two products is
+a product of row-wise Kronecker products: a row of ``dS K`` is what the query's features read from the sum over the keys
+of ``φ(k_j) ⊗ [v_j, 1] ⊗ k_j``, weighted by its ``[dO, −δ]``. Time is ``O(n m k²)``.
 
-δ is the row sum of ``dO ∘ O`` with the O of the same P, even where the forward pass is exact: the rows of dS then sum
-to zero, as those of softmax do (measured: with the exact O, dQ is off by a tenth to a quarter more at logits up to 6).
-It is not the gradient of attention with that P, which would be one degree worse: the derivative of a polynomial of
+δ is the row sum of ``dO ∘ O`` with the O of the same P, even if the forward pass is exact: the rows of dS then sum to
+zero, as those of softmax do (measured: with the exact O, the error of dQ grows by a tenth to a quarter at logits up to
+6). It is not the gradient of attention with this P, which would be one degree worse: the derivative of a polynomial of
 degree g has degree g−1.
 
-Inside, arrays of one head have positions on the last axis, in chunks: `[chunks k c]`.
+Arrays of one head have positions on the last axis, in chunks: `[chunks k c]`.
 """
 
 import functools
@@ -34,11 +34,11 @@ from jaxtyping import Array, Float
 
 from lwt.attention.parts import blockwise, masks
 
-AT_ONCE = 2**24  # numbers held for the heads that are handled together; the others wait
+AT_ONCE = 2**24  # most numbers held for the heads that are handled together
 
 
 def count(width, degree):
-    """How many features a vector of that width has: m = C(width + degree, degree)."""
+    """The number of features of a vector of that width: m = C(width + degree, degree)."""
     return math.comb(width + degree, degree)
 
 
@@ -51,15 +51,15 @@ def truncated_exp(x, degree):
 
 
 def ratio(x, total):
-    """``x / total``; 0 where the total is not above 0: nothing to see, or, of an odd degree, too large logits."""
+    """``x / total``; 0 where the total is not positive: nothing to see or, at an odd degree, logits too large."""
     return jnp.where(total > 0, x / jnp.where(total > 0, total, 1), 0)
 
 
 def features(x: Float[Array, "k n"], degree) -> Float[Array, "m n"]:
     """φ of every column of x: monomials, so that ``φ(q)·φ(k) = truncated_exp(q·k)``.
 
-    Monomials of one degree are sorted by their largest variable; those of degree i with x_e as their largest are then
-    x_e times the first C(e+i−1, i−1) of degree i−1.
+    Monomials of one degree are sorted by their largest variable: those of degree i whose largest is x_e are x_e times
+    the first C(e+i−1, i−1) monomials of degree i−1.
     """
     level, found = jnp.ones_like(x[:1]), [jnp.ones_like(x[:1])]
     for i in range(1, degree + 1):
@@ -80,20 +80,22 @@ def attention(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
     v: Float[Array, "b h s v"],
-    mask: masks.Mask | None = None,
     *,
+    mask: masks.Mask | None = None,
     degree,
     exact_forward=True,
     block=256,
     dtype="float32",
 ) -> Float[Array, "b h t v"]:
-    """``softmax(q kᵀ) v`` with the gradient above. A query whose weights do not sum to more than zero gets no gradient.
+    """``softmax(q kᵀ) v`` with the gradient above. A query whose weights do not sum to a positive number gets none.
 
     Args:
-        q: queries, scaled; k, v: keys and values.
-        mask: its `queries` should be None.
+        q: queries, scaled.
+        k: keys.
+        v: values.
+        mask: what each query may see; its `query_segments` must be None.
         degree: g, at least 1.
-        exact_forward: whether the output is exact (in blocks of queries, in time O(n²)) or of the same P.
+        exact_forward: whether the output is exact (in blocks of queries, in time O(n²)) or that of P.
         block: queries that the exact forward handles at once, and positions whose features are held at once.
         dtype: operands of the products.
     """
@@ -103,7 +105,7 @@ def attention(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7))
 def _attention(q, k, v, mask, degree, exact_forward, block, dtype):
     if exact_forward:
-        return blockwise.attention(q, k, v, mask, block=block, dtype=dtype)
+        return blockwise.attention(q, k, v, mask=mask, block=block, dtype=dtype)
     one = functools.partial(_output, degree=degree, causal=_causal(mask), dtype=dtype)
     return _by_heads(one, (q, k, _with_one(v, mask)), degree, block)[0]
 
@@ -126,15 +128,15 @@ def _causal(mask):
 
 
 def _with_one(v, mask):
-    """``[v, 1]``, and zeros for padding, which make its weights count for nothing: `[b h s v+1]`."""
+    """``[v, 1]`` `[b h s v+1]`, zero for padding, so that padding has no weight."""
     v = jnp.concatenate([v, jnp.ones_like(v[..., :1])], axis=-1)
     return v if mask is None else jnp.where(mask.real(v.shape[2])[:, None, :, None], v, 0)
 
 
 def _by_heads(one, arrays, degree, block):
-    """What `one` makes of every head's arrays `[b h n k]`, given in chunks: as many heads at once as `AT_ONCE` allows.
+    """Maps `one` over the heads of arrays `[b h n k]`, given in chunks; as many heads at once as `AT_ONCE` allows.
 
-    Its results are taken to be as long as the first of the arrays, the second, ...
+    The results have the lengths of the first array, the second, and so on.
     """
     b, h, _, k = arrays[0].shape
     pairs = arrays[2].shape[-1] * (k + 1)
@@ -157,7 +159,7 @@ def _paste(x, shape):
 
 
 def _output(q, k, v, *, degree, causal, dtype):
-    """The output of a head, as a tuple of one; v as from `_with_one`."""
+    """The output of a head, as a tuple of one; v comes from `_with_one`."""
     phi, product = functools.partial(features, degree=degree), functools.partial(_product, dtype=dtype)
 
     def add(seen, k, v):
@@ -178,16 +180,20 @@ def _output(q, k, v, *, degree, causal, dtype):
 
 
 def _gradients(q, k, v, d_output, *, degree, causal, dtype):
-    """``(d_q, d_k, d_v)`` of a head; v as from `_with_one`.
+    """``(d_q, d_k, d_v)`` of a head; v comes from `_with_one`.
 
-    Two sums carry it, `[pairs m]`: what the queries read, ``Σ_j [v_j, 1] ⊗ [k_j, 1] ⊗ φ(k_j)``, and what the keys
-    read, ``Σ_i [dO_i, −δ_i]/D_i ⊗ [q_i, 1] ⊗ φ(q_i)``. In the causal form the queries of a chunk read the keys of the
-    chunks before it, its keys the queries of the chunks after it, and within the chunk there is an array `[c c]`.
+    They are read from two sums `[pairs m]`: queries read ``Σ_j [v_j, 1] ⊗ [k_j, 1] ⊗ φ(k_j)``, keys read
+    ``Σ_i [dO_i, −δ_i]/D_i ⊗ [q_i, 1] ⊗ φ(q_i)``. In the causal form, the queries of a chunk read the keys of earlier
+    chunks and its keys read the queries of later chunks; within the chunk, an array `[c c]` is formed.
     """
     phi, product = functools.partial(features, degree=degree), functools.partial(_product, dtype=dtype)
-    read = lambda total, x: product(total, phi(x)).reshape(v.shape[1], -1, x.shape[1])  # noqa: E731
-    add = lambda total, x, y: total + product(_pairs(y, x), phi(x).T)  # noqa: E731
     nothing = jnp.zeros((v.shape[1] * (k.shape[1] + 1), count(k.shape[1], degree)), v.dtype)
+
+    def read(total, x):
+        return product(total, phi(x)).reshape(v.shape[1], -1, x.shape[1])
+
+    def add(total, x, y):
+        return total + product(_pairs(y, x), phi(x).T)
 
     def of_queries(found, d_output, within=0):
         """The gradient of q so far, and ``[dO, −δ]/D``; `within` is what the chunk's own keys add to ``D [O, 1]``."""
@@ -235,7 +241,7 @@ def _gradients(q, k, v, d_output, *, degree, causal, dtype):
 
 
 def _within(q, k, degree, dtype):
-    """The weights of a chunk's own keys, `[c c]`, a column for each query: none for the keys behind it."""
+    """The weights of a chunk's own keys, `[c c]`, one column per query; zero for later keys."""
     return jnp.triu(truncated_exp(_product(k.T, q, dtype), degree))
 
 
@@ -246,5 +252,5 @@ def _pairs(x, y):
 
 
 def _product(x, y, dtype):
-    """``x @ y``, operands in `dtype`, the sum in at least float32."""
+    """``x @ y`` with operands in `dtype` and sums in at least float32."""
     return jnp.matmul(x.astype(dtype), y.astype(dtype), preferred_element_type=jnp.promote_types(dtype, jnp.float32))

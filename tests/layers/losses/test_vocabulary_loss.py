@@ -1,16 +1,24 @@
+"""The vocabulary loss against Optax, and the chunk walk beneath it."""
+
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from lwt.layers.losses import vocabulary_loss
+from lwt.layers.losses import chunks, vocabulary_loss
 
 
 def problem(b=4, t=8, d=16, v=40):
     rng = np.random.default_rng(0)
     hidden, table = rng.normal(size=(b, t, d)).astype("f4"), rng.normal(size=(v, d)).astype("f4")
     return hidden, table, rng.integers(0, v, (b, t)), (rng.random((b, t)) > 0.3).astype("f4")
+
+
+def loss_of(hidden, table, **more):
+    return vocabulary_loss.vocabulary_loss(hidden, table, **more)["loss"]
 
 
 def reference(hidden, table, targets, weights, smoothing):
@@ -22,31 +30,29 @@ def reference(hidden, table, targets, weights, smoothing):
 @pytest.mark.parametrize("chunk", [1, 8, 512])
 def test_value_and_gradients_equal_optax(smoothing, chunk):
     hidden, table, targets, weights = problem()
-    ours = lambda h, e: vocabulary_loss.vocabulary_loss(  # noqa: E731
-        h, e, targets, weights, smoothing=smoothing, chunk=chunk
-    )["loss"]
-    theirs = lambda h, e: reference(h, e, targets, weights, smoothing)  # noqa: E731
+    ours = functools.partial(loss_of, targets=targets, weights=weights, smoothing=smoothing, chunk=chunk)
+    theirs = functools.partial(reference, targets=targets, weights=weights, smoothing=smoothing)
     np.testing.assert_allclose(ours(hidden, table), theirs(hidden, table), rtol=1e-6)
     for ours_g, theirs_g in zip(jax.grad(ours, (0, 1))(hidden, table), jax.grad(theirs, (0, 1))(hidden, table)):
         np.testing.assert_allclose(ours_g, theirs_g, atol=3e-6)
 
 
 def test_chunks_of_a_prime_number_of_positions():
-    lengths = {(t, most): vocabulary_loss.chunk_length(t, most) for t in (1, 11, 43, 64) for most in (1, 4, 8, 100)}
+    lengths = {(t, most): chunks.chunk_length(t, most) for t in (1, 11, 43, 64) for most in (1, 4, 8, 100)}
     assert [lengths[64, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 64]
     assert [lengths[43, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 43]  # 11 and 6 chunks, of 44 and 48 places
     assert [lengths[11, most] for most in (1, 4, 8, 100)] == [1, 4, 6, 11] and lengths[1, 4] == 1
     hidden, table, targets, weights = problem(t=11)
-    loss = lambda chunk: lambda h, e: vocabulary_loss.vocabulary_loss(h, e, targets, weights, chunk=chunk)["loss"]  # noqa: E731
-    assert float(loss(16)(hidden, table)) == pytest.approx(float(reference(hidden, table, targets, weights, 0.0)))
-    for padded, whole in zip(*(jax.grad(loss(chunk), (0, 1))(hidden, table) for chunk in (16, 44))):
+    loss = functools.partial(loss_of, targets=targets, weights=weights)
+    assert float(loss(hidden, table, chunk=16)) == pytest.approx(float(reference(hidden, table, targets, weights, 0.0)))
+    for padded, whole in zip(*(jax.grad(loss, (0, 1))(hidden, table, chunk=chunk) for chunk in (16, 44))):
         np.testing.assert_allclose(padded, whole, atol=3e-6)
 
 
 def test_chunks_of_padding_are_passed_over():
     hidden, table, targets, weights = problem(b=2, t=8)
     weights[:, 5:] = 0.0  # chunks of 2 rows and 2 positions: the last is all padding
-    loss = lambda h: vocabulary_loss.vocabulary_loss(h, table, targets, weights, chunk=4)["loss"]  # noqa: E731
+    loss = functools.partial(loss_of, table=table, targets=targets, weights=weights, chunk=4)
     expected = jax.value_and_grad(loss)(hidden)
     hidden[:, 6:] = np.nan  # what is not read does no harm
     found = jax.value_and_grad(loss)(hidden)
@@ -58,14 +64,17 @@ def test_chunks_of_padding_are_passed_over():
 def test_a_transposed_kernel_in_one_chunk_of_bfloat16():
     """As the output layer of a text encoder is evaluated; XLA's CPU backend once refused the product."""
     hidden, table, targets, weights = problem(v=64)
-    loss = lambda h, kernel: vocabulary_loss.vocabulary_loss(h, kernel.T, targets, weights, dtype="bfloat16")["nll"]  # noqa: E731
+
+    def loss(hidden, kernel):
+        return loss_of(hidden, kernel.T, targets=targets, weights=weights, dtype="bfloat16")
+
     expected = reference(hidden, table, targets, weights, 0.0)
     assert float(jax.jit(loss)(hidden, jnp.asarray(table.T))) == pytest.approx(float(expected), rel=1e-2)
 
 
 def test_sums_besides_the_loss():
     hidden, table, targets, weights = problem()
-    sums = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, smoothing=0.1)
+    sums = vocabulary_loss.vocabulary_loss(hidden, table, targets=targets, weights=weights, smoothing=0.1)
     right = ((hidden @ table.T).argmax(-1) == targets) * weights
     assert float(sums["correct"]) == right.sum()
     assert float(sums["tokens"]) == weights.sum()
@@ -74,7 +83,7 @@ def test_sums_besides_the_loss():
 
 def test_a_frozen_table_gets_no_gradient_product():
     hidden, table, targets, weights = problem()
-    loss = lambda h: vocabulary_loss.vocabulary_loss(h, jnp.asarray(table), targets, weights)["loss"]  # noqa: E731
+    loss = functools.partial(loss_of, table=jnp.asarray(table), targets=targets, weights=weights)
     shapes = [v.aval.shape for e in _equations(jax.make_jaxpr(jax.grad(loss))(hidden).jaxpr) for v in e.outvars]
     products = [v.aval.shape for e in _equations(jax.make_jaxpr(jax.grad(loss))(hidden).jaxpr)
                 if e.primitive.name == "dot_general" for v in e.outvars]  # fmt: skip
@@ -84,7 +93,7 @@ def test_a_frozen_table_gets_no_gradient_product():
 def test_never_the_whole_array_of_logits():
     b, t, d, v = 8, 64, 16, 4096
     hidden, table, targets, weights = problem(b, t, d, v)
-    loss = lambda h, e: vocabulary_loss.vocabulary_loss(h, e, targets, weights, chunk=64)["loss"]  # noqa: E731
+    loss = functools.partial(loss_of, targets=targets, weights=weights, chunk=64)
     compiled = jax.jit(jax.grad(loss, (0, 1))).lower(hidden, table).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < b * t * v * 4 / 2
 
@@ -95,7 +104,7 @@ def with_bias(smoothing, dtype):
 
     def ours(hidden, table, bias):
         more = {"bias": bias, "smoothing": smoothing, "dtype": dtype, "chunk": 8}
-        return vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, **more)["loss"]
+        return loss_of(hidden, table, targets=targets, weights=weights, **more)
 
     def plain(hidden, table, bias):
         rounded = (x.astype(dtype).astype("float32") for x in (hidden, table))
@@ -120,15 +129,25 @@ def test_bias_equals_the_plain_formula(smoothing, dtype):
         np.testing.assert_allclose(found, wanted, atol=atol)
         alone = jax.jit(jax.grad(ours, argument))(*inputs)  # the other two are frozen
         np.testing.assert_allclose(alone, found, rtol=1e-5, atol=1e-6)
-    sums = vocabulary_loss.vocabulary_loss(*inputs[:2], targets, weights, bias=inputs[2], dtype=dtype)
+    sums = vocabulary_loss.vocabulary_loss(*inputs[:2], targets=targets, weights=weights, bias=inputs[2], dtype=dtype)
     np.testing.assert_allclose(sums["nll"], with_bias(0.0, dtype)[1](*inputs), rtol=1e-6)
 
 
 def test_a_bias_of_zeros_is_no_bias():
     hidden, table, targets, weights = problem()
-    without = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, smoothing=0.1)
-    zeros = vocabulary_loss.vocabulary_loss(hidden, table, targets, weights, bias=np.zeros(40, "f4"), smoothing=0.1)
+    sums = functools.partial(vocabulary_loss.vocabulary_loss, targets=targets, weights=weights, smoothing=0.1)
+    without, zeros = sums(hidden, table), sums(hidden, table, bias=np.zeros(40, "f4"))
     assert {k: float(v) for k, v in without.items()} == {k: float(v) for k, v in zeros.items()}
+
+
+@pytest.mark.parametrize("wrong", ["targets", "weights", "table"])
+def test_arrays_that_do_not_fit_are_rejected(wrong):
+    """Weights `[b 1]` would otherwise count the first position of every row and nothing else."""
+    hidden, table, targets, weights = problem()
+    arrays = {"table": table, "targets": targets, "weights": weights}
+    arrays[wrong] = arrays[wrong][:, :1]
+    with pytest.raises(AssertionError, match="shape|dimension"):
+        loss_of(hidden, **arrays)
 
 
 def _equations(jaxpr):
