@@ -151,7 +151,7 @@ def write(out, records, *, workdir, base, missing, command_line):
     """
     report = pages.Page(out, "LoRA's rank on a trained translator", command_line=command_line)
     by_title = groups(report.rows(rows_of(records, workdir=workdir, command_line=command_line)))
-    report.csv("table.csv", ["method", "rank", "metric", "mean", "deviation", "seeds", "paper"], _lines(by_title))
+    report.csv("table.csv", *csv_table(by_title))
     report.add(f"{describe_base(base)}\n{_settings(records.values())}")
     report.add(pages.bullets([*findings(by_title), *pages.missing(missing)]), HOW_TO_READ)
     for title, rows in by_title.items():
@@ -215,14 +215,16 @@ def _percent(cell):
     return f"{100 * cell.mean:.1f}{spread}" + (f" / {100 * cell.paper:g}" if cell.paper is not None else "")
 
 
-def _lines(by_title):
-    """Lines of ``table.csv``."""
+def csv_table(by_title):
+    """Header and lines of ``table.csv``."""
+    body = []
     for title, rows in by_title.items():
         ranked = "rank" in rows[0]["overrides"]
         for rank, line in results.cells(rows, index="rank" if ranked else "method", columns="metric").items():
             for metric, cell in line.items():
                 numbers = (cell.mean, cell.deviation if cell.count > 1 else "", cell.count)
-                yield [title, rank if ranked else "", metric, *numbers, cell.paper]
+                body.append([title, rank if ranked else "", metric, *numbers, cell.paper])
+    return ["method", "rank", "metric", "mean", "deviation", "seeds", "paper"], body
 
 
 def _draw_accuracy(path, ranked):
