@@ -45,8 +45,9 @@ class Page:
         results.write(path, rows)
         return results.load(path)
 
-    def csv(self, name, header, body):
-        """Writes a table for programs."""
+    def csv(self, name, table):
+        """Writes a table for programs: ``(header, lines)``."""
+        header, body = table
         with open(self.path(name), "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *body])
 

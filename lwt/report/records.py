@@ -9,10 +9,10 @@ import json
 import pathlib
 
 from lwt import errors, files
-from lwt.runs import checkpoint
+from lwt.runs import checkpoint, run_config
 
 NAME = "records.jsonl"
-CONFIG, METRICS, HARDWARE = "config.json", "metrics.jsonl", "hardware.txt"
+CONFIG, METRICS, HARDWARE = run_config.NAME, "metrics.jsonl", "hardware.txt"
 KEYS = ("name", "config", "records", "metrics", "hardware")
 
 
@@ -93,7 +93,7 @@ def of_folder(folder, kept, *, metrics=False):
     return line
 
 
-def update(path, workdir, found, *, record, metrics=()):
+def update(path, workdir, *, found, record, metrics=()):
     """Adds runs to a file of records; lines of runs whose record did not change stay as they are.
 
     Args:

@@ -52,7 +52,7 @@ class Entry:
     spec: str
 
 
-def spec_of(path, arguments, more=""):
+def spec_of(path, arguments, *, more=""):
     """``FILE.py:key=value,...`` from the arguments of a config file, with `more` of them at the end."""
     given = [f"{key}={value}" for key, value in arguments.items()]
     return f"{path}:{','.join([*given, *filter(None, [more])])}"
@@ -75,7 +75,7 @@ def choose(found, *, only="", index=-1):
     return chosen if index < 0 else [chosen[index]]
 
 
-def run(entry, workdir, measure, *, record, config=None):
+def run(entry, workdir, *, measure, record, config=None):
     """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
     A run of which only the record and the config are left counts as finished.
@@ -93,7 +93,7 @@ def run(entry, workdir, measure, *, record, config=None):
     folder, config = os.path.join(workdir, entry.name), config or config_file.load(entry.spec)
     run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     kept = read_record(folder, record)
-    steps = steps_of(config, folder, kept)
+    steps = steps_of(config, folder, kept=kept)
     if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, checkpoint.FOLDER)):
         return kept
     if not finished(folder, steps):
@@ -103,11 +103,11 @@ def run(entry, workdir, measure, *, record, config=None):
     if kept and kept["steps"] == steps:
         return kept
     found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps} | measure(entry, folder)
-    write_record(folder, record, found)
+    write_record(folder, found, record=record)
     return found
 
 
-def steps_of(config, folder, kept=None):
+def steps_of(config, folder, *, kept=None):
     """Optimizer steps of a run. For a length in epochs the data are counted, unless the record `kept` has the steps."""
     if not config.epochs:
         return config.steps
@@ -137,7 +137,7 @@ def read_record(folder, record):
         return None
 
 
-def write_record(folder, record, found):
+def write_record(folder, found, *, record):
     """Writes the dict `found` as the record of a run."""
     files.write_text(os.path.join(folder, record), json.dumps(found, indent=2))  # a figure may be NaN
 
@@ -148,7 +148,7 @@ def folders(workdir):
     return {name: os.path.join(workdir, name) for name in names}
 
 
-def collect(workdir, expected, record):
+def collect(workdir, expected, *, record):
     """All runs of a workdir that have a record: ``(records, missing)``.
 
     Args:
@@ -237,7 +237,7 @@ def _with_records(main):
         main()
 
 
-def main(chosen, run, write, *, record, expected=None, curves=None):
+def main(chosen, run, *, write, record, expected=None, curves=None):
     """The program of a study: trains, then writes the page; exit code 1 if a run failed.
 
     Args:
@@ -256,10 +256,10 @@ def main(chosen, run, write, *, record, expected=None, curves=None):
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
-        found, missing = collect(values.workdir, chosen if expected is None else expected, record)
+        found, missing = collect(values.workdir, chosen if expected is None else expected, record=record)
         if values.out:
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
-            records.update(path, values.workdir, found, record=record, metrics=metrics)
+            records.update(path, values.workdir, found=found, record=record, metrics=metrics)
         out = values.out or os.path.join(values.workdir, "report")
         written = write(out, found, missing=missing, command_line=pages.command_line())
         print(f"wrote {out}/{', '.join(written)}")

@@ -1,14 +1,14 @@
-"""Approximate gradients of attention: how wrong they are at which logits, and what they cost at which length.
+"""Approximate gradients of attention: their error for each largest logit, and their cost for each length.
 
     python -m studies.approximate_gradients.gradients --out=docs/results/approximate_gradients
     python -m studies.approximate_gradients.gradients --out=... --parts=cost --lengths=512,1024 --head_widths=8
 
 Errors: queries, keys, values and the output's gradient are drawn from the standard normal distribution, 256 positions
-of width 8, in float64; queries and keys are then multiplied by what makes the largest logit the wanted one. An error is
+of width 8, in float64; queries and keys are then scaled until the largest logit has a given value. An error is
 ``‖dQ̃ − dQ‖ / ‖dQ‖`` with the exact dQ of a direct computation. Cost: forward and backward of eight heads of one
-text, float32, beside softmax attention; temporaries are the compiler's own figure.
+text, float32, beside softmax attention; the compiler counts the temporaries.
 
-Rows go into ``results.json``, in the place of those that measured the same before; the page shows all that are there.
+Rows are added to ``results.json`` and replace those that measured the same; the page shows all rows.
 """
 
 import functools
@@ -40,7 +40,7 @@ def draw(seed):
     return q / math.sqrt(WIDTH), k, v, d_output
 
 
-def exact_d_q(q, k, v, d_output):
+def exact_d_q(q, k, *, v, d_output):
     """The gradient of softmax attention by its formula, with all arrays `[t s]`."""
     weights = np.exp(q @ k.swapaxes(2, 3))
     weights /= weights.sum(-1, keepdims=True)
@@ -56,7 +56,7 @@ def measure_errors(largest, *, seeds=5, degrees=DEGREES):
     """
     cases = [(bound, seed) for bound in largest for seed in range(seeds)]
     q, k, v, d_output = (np.concatenate(x) for x in zip(*[_scaled(draw(seed), bound) for bound, seed in cases]))
-    exact = exact_d_q(q, k, v, d_output)
+    exact = exact_d_q(q, k, v=v, d_output=d_output)
     found = {}
     with jax.enable_x64(True):
         for degree in degrees:
@@ -86,7 +86,7 @@ def attentions(degrees):
     return found
 
 
-def cost(attention, length, width, *, repeats=3):
+def cost(attention, length, *, width, repeats=3):
     """``{"milliseconds", "temporary_megabytes"}`` of forward and backward: the median time, after one to warm up."""
     q, k, v, d_output = (
         jax.random.normal(jax.random.key(i), (1, HEADS, length, width)) * (0.3 if i < 2 else 1) for i in range(4)
@@ -103,7 +103,7 @@ def cost(attention, length, width, *, repeats=3):
 
 
 def numbers(text, *, flag):
-    """The whole numbers of a list such as "512,1024".
+    """The whole numbers of a list like "512,1024".
 
     Raises:
         lwt.errors.ConfigError: it holds something else.
@@ -128,14 +128,21 @@ def main():
         numbers(getattr(values, name), flag=name) for name in ("lengths", "head_widths", "degrees")
     )
     path = pathlib.Path(values.out) / "results.json"
-    keep = functools.partial(_keep, path, hardware.describe(), pages.command_line())
+    fixed = {"config": "lwt/attention/parts/polynomial.py", "split": "standard normal", "paper": None}
+    fixed |= {"hardware": hardware.describe(), "command": pages.command_line()}
+
+    def keep(overrides, *, seed, metric, value, seconds):
+        row = {"overrides": overrides, "seed": seed, "metric": metric, "value": value, "seconds": round(seconds, 3)}
+        results.append(path, fixed | row)
+
     if "errors" in parts:
         largest = sorted({*gradients_report.REFERENCE, *np.geomspace(0.1, 12, values.points).round(3).tolist()})
         begin = time.perf_counter()
         found = measure_errors(largest, seeds=values.seeds)
         seconds = (time.perf_counter() - begin) / len(found)
         for (degree, bound, seed), error in found.items():
-            keep({"degree": degree, "largest": bound}, seed, gradients_report.ERROR, error, seconds)
+            overrides = {"degree": degree, "largest": bound}
+            keep(overrides, seed=seed, metric=gradients_report.ERROR, value=error, seconds=seconds)
     if "cost" in parts:
         for width in widths:
             for length in lengths:
@@ -143,29 +150,24 @@ def main():
                     if name == "softmax" and length > values.largest_square:
                         continue
                     begin = time.perf_counter()
-                    found = cost(attention, length, width, repeats=values.repeats)
+                    found = cost(attention, length, width=width, repeats=values.repeats)
                     overrides = {"variant": name, "head_width": width, "length": length}
                     for metric, value in found.items():
-                        keep(overrides, None, metric, value, time.perf_counter() - begin)
+                        seconds = time.perf_counter() - begin
+                        keep(overrides, seed=None, metric=metric, value=value, seconds=seconds)
     gradients_report.write(values.out)
-
-
-def _keep(path, hardware, again, overrides, seed, metric, value, seconds):
-    fixed = {"config": "lwt/attention/parts/polynomial.py", "split": "standard normal", "paper": None}
-    row = {"overrides": overrides, "seed": seed, "metric": metric, "value": value, "seconds": round(seconds, 3)}
-    results.append(path, fixed | row | {"hardware": hardware, "command": again})
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("out", None, "Folder of the page.")
-    flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost; nothing: only the page is written.")
+    flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost; if empty, only the page is written.")
     flags.DEFINE_integer("seeds", 5, "Draws of every error.", lower_bound=1)
     flags.DEFINE_integer(
-        "points", 10, "Largest logits between 0.1 and 12, beside the three of the table.", lower_bound=2
+        "points", 10, "How many largest logits between 0.1 and 12, beside the three of the table.", lower_bound=2
     )
-    flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths whose cost is measured.")
-    flags.DEFINE_string("head_widths", "8,16", "Head widths whose cost is measured.")
-    flags.DEFINE_string("degrees", "1,2,3", "Degrees whose cost is measured.")
-    flags.DEFINE_integer("largest_square", 4096, "The longest length at which softmax keeps its whole array.")
-    flags.DEFINE_integer("repeats", 3, "Timed runs of each.", lower_bound=1)
+    flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths to measure the cost of.")
+    flags.DEFINE_string("head_widths", "8,16", "Head widths to measure the cost of.")
+    flags.DEFINE_string("degrees", "1,2,3", "Degrees to measure the cost of.")
+    flags.DEFINE_integer("largest_square", 4096, "The longest length for softmax that keeps its whole array.")
+    flags.DEFINE_integer("repeats", 3, "Timed runs of each measurement.", lower_bound=1)
     command_line.run(main, required=["out"])

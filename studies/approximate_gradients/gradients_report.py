@@ -1,10 +1,9 @@
-"""The page on approximate gradients: tables, pictures and sentences, all made from its ``results.json``."""
+"""The page on approximate gradients, made from its ``results.json``: tables, pictures and sentences."""
 
 import math
-import pathlib
 
 from lwt.attention.parts import approximation_check
-from lwt.report import plots, results, scaling
+from lwt.report import pages, plots, results, scaling
 
 ERROR = "relative_error_d_q"
 REFERENCE = {  # largest logit -> the error for degree 1 to 5 in another computation, whose draw is not known
@@ -31,7 +30,7 @@ def errors_of(rows):
     return {degree: {x: table[degree][x].mean for x in sorted(table[degree])} for degree in sorted(table)}
 
 
-def costs_of(rows, metric, width):
+def costs_of(rows, metric, *, width):
     """``{variant: {length: cost}}`` of one head width."""
     rows = [row for row in rows if row["metric"] == metric and row["overrides"]["head_width"] == width]
     table = results.cells(rows, index="variant", columns="length")
@@ -56,29 +55,25 @@ def reach(points, tolerance=approximation_check.TOLERANCE):
 
 
 def write(out):
-    """Writes README.md and the pictures beside the ``results.json`` of the folder `out`; returns the page's text.
+    """Writes README.md and the pictures beside the ``results.json`` of the folder `out`; returns the names.
 
     Raises:
-        lwt.errors.DataError: there is no such file.
+        lwt.errors.DataError: the folder has no such file.
     """
-    out = pathlib.Path(out)
-    rows = results.load(out / "results.json")
-    machines = ", ".join(sorted({row["hardware"] for row in rows}))
-    commands = [f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)]
-    text = ["# Approximate gradients of attention", "", *commands, "", f"Hardware: {machines}.", ""]
-    errors = errors_of(rows)
-    if errors:
-        text += _errors(out, errors)
+    rows = results.load(f"{out}/results.json")
+    commands = dict.fromkeys(row["command"] for row in rows)
+    page = pages.Page(out, "Approximate gradients of attention", command_line="\n    ".join(commands))
+    page.add(f"Hardware: {', '.join(sorted({row['hardware'] for row in rows}))}.")
+    if errors := errors_of(rows):
+        _add_errors(page, errors)
     widths = sorted({row["overrides"]["head_width"] for row in rows if row["metric"] in COSTS})
-    text += ["## Cost", "", ABOUT_COST] if widths else []
+    page.add(*(["## Cost", ABOUT_COST] if widths else []))
     for width in widths:
-        text += _costs(out, rows, width)
-    page = "\n".join(text).rstrip() + "\n"
-    (out / "README.md").write_text(page, encoding="utf-8")
-    return page
+        _add_costs(page, rows, width=width)
+    return page.write()
 
 
-def _errors(out, errors):
+def _add_errors(page, errors):
     header = ["degree", *(f"largest logit {x}" for x in REFERENCE)]
     body = []
     for degree, points in errors.items():
@@ -92,32 +87,29 @@ def _errors(out, errors):
         for degree, x in reaches.items()
         if x is not None
     ]
-    _draw_errors(errors, out / "errors.png")
-    picture = "![relative error over the largest logit](errors.png)"
-    return ["## Error", "", ABOUT_ERRORS, results.markdown(header, body), *found, "", picture, ""]
+    page.add("## Error", ABOUT_ERRORS, results.markdown(header, body), "\n".join(found))
+    _draw_errors(errors, page.picture("errors.png", "relative error over the largest logit"))
 
 
-def _costs(out, rows, width):
-    text = [f"### Heads of width {width}", ""]
+def _add_costs(page, rows, *, width):
+    page.add(f"### Heads of width {width}")
     for metric, (file, label) in COSTS.items():
-        series = costs_of(rows, metric, width)
+        series = costs_of(rows, metric, width=width)
         lengths = sorted({n for points in series.values() for n in points})
         body = []
         for name, points in series.items():
             power = scaling.exponent(points)
             cells = [f"{points[n]:,.1f}" if n in points else "–" for n in lengths]
             body.append([name, *cells, "–" if power is None else f"{power:.2f}"])
-        name = f"{file}_{width}.png"
-        scaling.against_length(series, out / name, label=label)
         header = [label, *(f"n = {n}" for n in lengths), "exponent"]
-        text += [results.markdown(header, body), f"![{label}]({name})", ""]
+        page.add(results.markdown(header, body))
+        scaling.against_length(series, page.picture(f"{file}_{width}.png", label), label=label)
         if metric == "milliseconds":
-            text += [*_break_even(series), ""]
-    return text
+            page.add("\n".join(_break_even(series)))
 
 
 def _break_even(series):
-    """From which length on each degree is faster than exact attention in blocks."""
+    """List items that say from which length on each degree is faster than exact attention in blocks."""
     for name, points in series.items():
         if name.startswith("degree"):
             n = scaling.crossing(points, series["softmax in blocks"])

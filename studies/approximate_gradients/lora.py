@@ -1,17 +1,17 @@
-"""LoRA with approximate gradients beside LoRA with exact ones, where the approximation holds and where it does not.
+"""LoRA with approximate gradients beside LoRA with exact ones, where the approximation is good and where it is not.
 
     python -m studies.approximate_gradients.lora --workdir=runs/approximate_lora --out=docs/results/approximate_lora
     python -m studies.approximate_gradients.lora --workdir=runs/approximate_lora --only='^base|^bound2-' --seeds=1
     python -m studies.approximate_gradients.lora --workdir=runs/approximate_lora --report_only
 
 The base is BERT of 2 MB with ten heads of width 8, trained on Emotion. Its query and key weights are then scaled, layer
-by layer, until the largest logit of a batch is the one wanted (`BOUNDS`): each of these bases is adapted to Snips by
+by layer, until the largest logit of a batch has a given value (`BOUNDS`). Each of these bases is adapted to Snips by
 LoRA on query, key and value, once with softmax attention and once with every approximation (`METHODS`). Training would
-make the logits large (to 55, from 1), where no approximation holds, so that all attentions clip queries and keys to
-that bound (``norm=clip``). With an exact forward pass all of them train the same function from the same start; only the
+make the logits large (from 1 to 55), where no approximation is good, so all attentions clip queries and keys to the
+bound (``norm=clip``). With an exact forward pass they all train the same function from the same start; only the
 gradient differs.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. ``--index`` needs the run ``base`` to be there.
+How runs are chosen, resumed and reported: `lwt/report/study.py`. With ``--index`` the run ``base`` must be finished.
 """
 
 import functools
@@ -51,11 +51,11 @@ def entries(workdir, *, seeds=3, smoke=False):
     Args:
         workdir: of the study.
         seeds: runs of every setting.
-        smoke: two steps of a tiny model each.
+        smoke: whether to train tiny models for two steps each.
     """
     more = "smoke=true" if smoke else ""
     base = dict(model="bert_2mb", task="emotion", recipe="tuned", word_dropout=0.0)
-    found = [study.Entry(lora_report.BASE, {"seed": 0}, study.spec_of(CONFIG, base, more))]
+    found = [study.Entry(lora_report.BASE, {"seed": 0}, study.spec_of(CONFIG, base, more=more))]
     for seed in range(seeds):
         for bound in BOUNDS:
             adapted = dict(model="bert_2mb", base=base_of(workdir, bound), task="snips", recipe="tuned", seed=seed)
@@ -64,7 +64,7 @@ def entries(workdir, *, seeds=3, smoke=False):
                 study.Entry(
                     f"bound{bound}-{method}-seed{seed}",
                     dict(bound=bound, method=method, seed=seed),
-                    study.spec_of(CONFIG, adapted, more),
+                    study.spec_of(CONFIG, adapted, more=more),
                 )
                 for method in METHODS
             ]
@@ -72,12 +72,12 @@ def entries(workdir, *, seeds=3, smoke=False):
 
 
 def base_of(workdir, bound):
-    """The bundle of the base whose largest logit is `bound`."""
+    """Folder of the base whose largest logit is `bound`, a bundle."""
     return os.path.join(workdir, f"base-bound{bound}")
 
 
 def config_of(entry):
-    """The config of a run: that of its spec, with narrow heads, and what is adapted and how."""
+    """The config of a run: that of its spec, with narrow heads, the attention and the adapter."""
     config = config_file.load(entry.spec)
     with config.unlocked():
         if "smoke" not in entry.spec:
@@ -92,13 +92,13 @@ def config_of(entry):
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record.
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
     Raises:
-        lwt.errors.ConfigError: the base is not there.
+        lwt.errors.ConfigError: the base is missing.
     """
     if "method" not in entry.arguments:
-        record = study.run(entry, workdir, measure_base, record=RECORD, config=config_of(entry))
+        record = study.run(entry, workdir, measure=measure_base, record=RECORD, config=config_of(entry))
         for bound in BOUNDS:
             if not bundled.is_bundle(base_of(workdir, bound)):
                 bundle.write(
@@ -106,18 +106,18 @@ def run(entry, workdir):
                 )
         return record
     if not bundled.is_bundle(base_of(workdir, entry.arguments["bound"])):
-        raise errors.ConfigError(f"{base_of(workdir, entry.arguments['bound'])} is not there: --only='^base$' makes it")
-    return study.run(entry, workdir, measure, record=RECORD, config=config_of(entry))
+        raise errors.ConfigError(f"{base_of(workdir, entry.arguments['bound'])} is missing: --only='^base$' makes it")
+    return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
 
 
-def with_largest(opened, bound):
-    """The opened run with query and key weights scaled, from the first layer on, until its largest logit is `bound`."""
-    weights, sample = linear.merge(opened.weights), first_batch(opened)
-    check = functools.partial(approximation_check.check_model, opened.model, batch=sample, warn=False)
+def with_largest(base, bound):
+    """The experiment `base` with query and key weights scaled, layer by layer, until its largest logit is `bound`."""
+    weights, sample = linear.merge(base.weights), first_batch(base)
+    check = functools.partial(approximation_check.check_model, base.model, batch=sample, warn=False)
     for layer in [one.layer for one in check(weights)]:
         found = {one.layer: one.largest for one in check(weights)}
         weights = _scale_logits(weights, layer, factor=bound / found[layer])
-    return opened.with_weights(weights, name=f"largest logit {bound}", step=opened.step)
+    return base.with_weights(weights, name=f"largest logit {bound}", step=base.step)
 
 
 def _scale_logits(weights, layer, *, factor):
@@ -128,37 +128,37 @@ def _scale_logits(weights, layer, *, factor):
     return {name: leaf * root if name in leaves else leaf for name, leaf in weights.items()}
 
 
-def first_batch(opened):
-    """Records of the run's validation set, as the model takes them."""
-    batch, *_ = opened.batches(limit=SAMPLE)
+def first_batch(trained):
+    """A batch of the run's validation set, as the model takes it."""
+    batch, *_ = trained.batches(limit=SAMPLE)
     return {name: jnp.asarray(batch[name]) for name in ("ids", "segments")}
 
 
 def measure_base(entry, folder):
-    """What is kept of the base."""
+    """The record of the base."""
     del entry
-    opened = experiment.load(folder)
+    trained = experiment.load(folder)
     return {
-        "epochs": opened.config.epochs,
-        "figures": opened.report(),
+        "epochs": trained.config.epochs,
+        "figures": trained.report(),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
 
 
 def measure(entry, folder):
-    """What is kept of an adapted run: figures on the test set; the largest logit at its end, and the error of the
-    attention weights there, at the degree of its own gradient."""
-    opened = experiment.load(folder)
+    """The record of an adapted run: its figures on the test set, its largest logit, and the error of its attention
+    weights at the degree of its gradient."""
+    trained = experiment.load(folder)
     degree = METHODS[entry.arguments["method"]].get("degree", 2)
-    weights = linear.merge(opened.weights)
+    weights = linear.merge(trained.weights)
     layers = approximation_check.check_model(
-        opened.model, weights, batch=first_batch(opened), degree=degree, warn=False
+        trained.model, weights, batch=first_batch(trained), degree=degree, warn=False
     )
     return {
-        "epochs": opened.config.epochs,
-        "checkpoint": opened.step,
-        "figures": opened.report(),
+        "epochs": trained.config.epochs,
+        "checkpoint": trained.step,
+        "figures": trained.report(),
         "logits": {"largest": max(one.largest for one in layers), "error": max(one.error for one in layers)},
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
@@ -172,7 +172,7 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     if values.index < 0 and found[0] not in chosen:
         chosen = [found[0], *chosen]
-    study.main(chosen, functools.partial(run, workdir=values.workdir), lora_report.write, record=RECORD)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=lora_report.write, record=RECORD)
 
 
 if __name__ == "__main__":

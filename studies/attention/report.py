@@ -59,8 +59,8 @@ def write(out, records, *, missing, command_line):
     report.add("\n".join(_settings(records)), pages.bullets([*sentences, *pages.missing(missing)]), HOW_TO_READ)
     _draw(report.picture("quality.png", "quality over the time of a step"), tables)
     for task, values in tables.items():
-        report.add(f"## {task.capitalize()}", table(task, values, records))
-    report.csv("table.csv", ["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables))
+        report.add(f"## {task.capitalize()}", table(task, values, records=records))
+    report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
     return report.write()
 
 
@@ -101,7 +101,7 @@ def findings(task, values):
     return lines
 
 
-def table(task, values, records):
+def table(task, values, *, records):
     """The Markdown table of a task: quality, its difference to softmax attention, and the costs."""
     metric, label, factor, digits = METRICS[task]
     costs = [cost for cost in COSTS if any(cost in own for own in values.values())]

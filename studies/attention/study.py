@@ -1,19 +1,19 @@
-"""Quality against cost: the same small models trained with every attention, in the same steps.
+"""Quality against cost: the same small models trained with every attention, for the same steps.
 
     python -m studies.attention --workdir=runs/attention --out=docs/results/attention_quality
     python -m studies.attention --workdir=runs/attention --only='^translation-(softmax|kv_projection)'
     python -m studies.attention --workdir=runs/attention --index=$SLURM_ARRAY_TASK_ID
     python -m studies.attention --workdir=runs/attention --report_only
 
-A run is the config of its task (`TASKS`), with the attention of its name (`studies/attention/variants.py`) and its
-seed; its folder is named like ``translation-local-seed0``. Where an attention has no causal form, or cannot attend to
-another sequence, the decoder has softmax attention in its place. Every row holds one text, for some attentions mix what
-is in a row. Evaluated is the best checkpoint, on the test set.
+A run is the config of its task (`TASKS`) with one attention (`studies/attention/variants.py`) and a seed. Its folder
+has a name like ``translation-local-seed0``. An attention without a causal form, or one that cannot attend to another
+sequence, is replaced by softmax attention there. Rows hold one text each, because some attentions mix all texts of a
+row. The best checkpoint is evaluated on the test set.
 
-``softmax_block256`` is left out: it is softmax attention, and on rows of at most its block not even another program.
+``softmax_block256`` is left out: it is softmax attention, and the same program on rows no longer than its block.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. The report holds all runs of the workdir that
-have figures, whatever the flags.
+How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
+record, whatever the flags.
 """
 
 import dataclasses
@@ -41,12 +41,12 @@ LEFT_OUT = ("softmax_block256",)
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is trained with every attention.
+    """A task that is trained with every attention.
 
     Attributes:
-        config: file of the config that it is made from; arguments: of that file.
-        model: what is set on the model.
-        settings: what else is set, by the name of its key.
+        config: file of its config; arguments: of that file.
+        model: keys that are set on the model.
+        settings: other keys that are set, by their dotted names.
         length: of the longest row.
     """
 
@@ -86,14 +86,14 @@ def entries(*, seeds=3, smoke=False):
 
     Args:
         seeds: runs of every setting.
-        smoke: two steps of a tiny model each.
+        smoke: whether to train tiny models for two steps each.
     """
     variants = [name for name in attention_variants.names() if name not in LEFT_OUT]
     return [
         study.Entry(
             f"{task}-{name}-seed{seed}",
             dict(task=task, attention=name, seed=seed),
-            study.spec_of(TASKS[task].config, TASKS[task].arguments, "smoke=true" if smoke else ""),
+            study.spec_of(TASKS[task].config, TASKS[task].arguments, more="smoke=true" if smoke else ""),
         )
         for seed in range(seeds)
         for task in TASKS
@@ -102,7 +102,7 @@ def entries(*, seeds=3, smoke=False):
 
 
 def config_of(entry):
-    """The config of a run: that of its task, and what the study sets on it."""
+    """The config of a run: that of its task, with the settings of the study."""
     task, config = TASKS[entry.arguments["task"]], config_file.load(entry.spec)
     settings = task.settings if "smoke" not in entry.spec else {}  # they say how long it trains, and on how much
     with config.unlocked():
@@ -114,13 +114,13 @@ def config_of(entry):
 
 
 def section_of(entry, config):
-    """The setting of a run's attention."""
+    """The config section of a run's attention."""
     length, head_width = TASKS[entry.arguments["task"]].length, config.model.width // config.model.heads
     return attention_variants.sections(head_width, length=length, reach=REACH)[entry.arguments["attention"]]
 
 
 def places(section, model):
-    """``{key of the model: section}``: where a model has the attention of a section, and where softmax instead.
+    """``{key of the model: section}``: the attention of a section where it can stand, softmax elsewhere.
 
     Args:
         section: from `attention_variants.sections`.
@@ -137,25 +137,25 @@ def places(section, model):
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
-    return study.run(entry, workdir, measure, record=RECORD, config=config_of(entry))
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+    return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
 
 
 def measure(entry, folder):
-    """What is kept of a run: figures on the test set, costs, and how its attention was set."""
-    opened = experiment.load(folder)
-    config, section = opened.config, section_of(entry, opened.config)
+    """The record of a run: figures on the test set, costs, and the settings of its attention."""
+    trained = experiment.load(folder)
+    config, section = trained.config, section_of(entry, trained.config)
     rates = plots.read(folder, "train/steps_per_second")[1]
     counted = cost.measure(config, rows=config.data.rows, row_length=ROW)
-    cache = cache_bytes(opened.model, TASKS[entry.arguments["task"]].length)
+    cache = cache_bytes(trained.model, TASKS[entry.arguments["task"]].length)
     return {
         "epochs": config.epochs,
-        "checkpoint": opened.step,
-        "figures": opened.report(),
+        "checkpoint": trained.step,
+        "figures": trained.report(),
         "costs": {
             "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
             "flops": counted["flops_per_example"]["forward_backward"],
-            "parameters": trees.count(opened.weights),
+            "parameters": trees.count(trained.weights),
         }
         | ({"cache_bytes": cache} if cache else {}),
         "setting": attention_variants.describe(section),
@@ -166,7 +166,7 @@ def measure(entry, folder):
 
 
 def cache_bytes(model, length):
-    """Bytes of the decode cache of a text of `length` tokens, for as many steps; 0 of a model that does not decode."""
+    """Bytes of the decode cache for a text of `length` tokens and as many steps; 0 if the model does not decode."""
     if not hasattr(model, "start"):
         return 0
 
@@ -185,4 +185,4 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), attention_report.write, record=RECORD)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=attention_report.write, record=RECORD)

@@ -1,6 +1,6 @@
-"""The attentions that are measured side by side, and their settings: one table for cost and for quality.
+"""The attentions that are compared, with their settings: one table for the cost and the quality of them all.
 
-A setting is a section of a config, ``{"name": file of lwt/attention/, ...}``, under the name that tables give it.
+A setting is a section of a config, ``{"name": file of lwt/attention/, ...}``. Its key is the variant's name in tables.
 """
 
 import math
@@ -14,8 +14,8 @@ def sections(head_width, *, length, reach):
     Args:
         head_width: d_k of the model's heads; the ranks of K/V projection are its half and its quarter.
         length: of the longest row. The stride of the sparse patterns is near its root, as in their paper.
-        reach: how many keys, whatever the length, those give a query that save on keys: the window of `local`, the rows
-            that `linformer` and `nystrom` make of a sequence. A sixteenth of it stands for a block of `sparse_fixed`.
+        reach: keys for each query, whatever the length, of the variants that save on keys: the window of `local`, the
+            rows to which `linformer` and `nystrom` reduce a sequence. A block of `sparse_fixed` has a sixteenth of it.
     """
     half, quarter = max(1, head_width // 2), max(1, head_width // 4)
     stride = min(reach, 2 ** round(math.log2(length) / 2))
@@ -47,16 +47,16 @@ def names():
 
 
 def maker(section):
-    """What makes the attention of a section, given ``width, heads, dropout, dtype``.
+    """A callable of ``width, heads, dropout, dtype`` that makes the attention of a section.
 
     Raises:
-        lwt.errors.ConfigError: there is no such file, or it has no such argument.
+        lwt.errors.ConfigError: the section names an unknown attention or argument.
     """
     return registry.ATTENTIONS.partial(section, key="attention", taken=("width", "heads", "dropout", "dtype"))
 
 
 def abilities(section):
-    """The class of a section, which says what it can: ``has_causal``, ``crosses``, ``keeps_texts_apart``."""
+    """The class of a section's attention, with ``has_causal``, ``crosses`` and ``keeps_texts_apart``."""
     return maker(section).func
 
 

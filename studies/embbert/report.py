@@ -34,9 +34,9 @@ def write(out, records, *, workdir, missing, command_line):
     tables, scores = paper.TABLES, embbert_scores.collect(rows)
     lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
     memory, data = memory_table(rows), data_table(tuned)
-    report.csv("scores.csv", *score_list(lines))
-    report.csv("memory.csv", *memory)
-    report.csv("data.csv", *data)
+    report.csv("scores.csv", score_list(lines))
+    report.csv("memory.csv", memory)
+    report.csv("data.csv", data)
     report.add("\n".join(settings(bases, tuned)))
     report.add(pages.bullets([*findings(lines, rows), *pages.missing(missing)]), HOW_TO_READ)
     empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
@@ -46,7 +46,7 @@ def write(out, records, *, workdir, missing, command_line):
             report.add(*(f"- {sentence}" for sentence in incomplete(table, lines[number])))
     report.add(f"Nothing is measured yet of Tables {', '.join(map(str, empty))}." if empty else "")
     report.add("## Table 2: memory", results.markdown(*_shown(*memory)), MEMORY, "## Figure 2")
-    draw(report.picture("figure2.png", "weights, activations and scores"), memory, lines)
+    draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
     if drawn := curves(records):
         report.add("## Pre-training")
         titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
@@ -109,7 +109,7 @@ def findings(lines, rows):
         table, parts = paper.TABLES[number], []
         for (model, form), line in lines[number].items():
             if line["average"]:
-                printed = embbert_scores.paper_line(table, model, form).get("average")
+                printed = embbert_scores.paper_line(table, model, form=form).get("average")
                 beside = f" (paper {100 * printed:.2f})" if printed is not None else ""
                 parts.append(f"{paper.title(model, form)} {_percent(line['average'])}{beside}")
         if parts:
@@ -131,7 +131,7 @@ def score_table(table, lines):
     columns = {**table.columns, **means}
     body = []
     for (model, form), line in lines.items():
-        title, printed = paper.title(model, form), embbert_scores.paper_line(table, model, form)
+        title, printed = paper.title(model, form), embbert_scores.paper_line(table, model, form=form)
         counts = sorted({len(line[column]) for column in table.columns if line[column]})
         seeds = "–" if not counts else "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
         body.append([title, *(_percent(line[column]) for column in columns), seeds])
@@ -158,7 +158,7 @@ def score_list(lines):
     for number, found in lines.items():
         table = paper.TABLES[number]
         for (model, form), line in found.items():
-            printed = embbert_scores.paper_line(table, model, form)
+            printed = embbert_scores.paper_line(table, model, form=form)
             for column, values in line.items():
                 mean = statistics.fmean(values) if values else None
                 deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -204,8 +204,8 @@ def data_table(tuned):
     return ["task", "records: paper", "classes", "train", "validation", "test", "in train", "rule"], body
 
 
-def draw(path, memory, lines):
-    """Figure 2: sizes of the models of section 6, and their means on both benchmarks."""
+def draw(memory, lines, *, path):
+    """Draws Figure 2: sizes of the models of section 6, and their means on both benchmarks."""
     sizes = {line[0]: (line[2], line[4]) for line in memory[1]}
     keys = [(model, paper.FLOAT) for model in paper.LADDER] + [("embbert", paper.EIGHT_BIT)]
     titles = {key: paper.title(*key) for key in keys}

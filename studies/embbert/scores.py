@@ -48,7 +48,7 @@ def rows_of(records, *, command_line):
         for form, found in record["figures"].items():
             for row in _numbers(found, METRICS):
                 column = column_of(arguments["task"], row["split"])
-                paper = paper_share(arguments["model"], arguments["start"], form, column, row["metric"])
+                paper = paper_share(arguments, form=form, column=column, metric=row["metric"])
                 rows.append(fixed | row | {"overrides": {**arguments, "form": form}, "paper": paper})
         form = {"overrides": {**arguments, "form": embbert_paper.EIGHT_BIT}}
         rows.append(fixed | form | {"split": "none", "metric": "bytes", "value": record["bytes"], "paper": None})
@@ -56,7 +56,7 @@ def rows_of(records, *, command_line):
 
 
 def _numbers(found, metrics):
-    """``{split: figures}`` -> of every finite one of `metrics`, what is its row's own."""
+    """Split, metric and value of every finite one of the `metrics` in ``{split: figures}``."""
     for split, figures in found.items():
         for metric in metrics:
             value = figures.get(metric)
@@ -65,13 +65,13 @@ def _numbers(found, metrics):
 
 
 def line_of(arguments):
-    """``(model, start)`` of a run's line in a table. Variants that the paper has not have lines of their own."""
+    """``(model, start)`` of a run's line in a table. Variants that the paper does not have get their own lines."""
     model, start = arguments["model"], arguments["start"]
     return (f"{model}+{start}", "pretrained") if start in embbert_paper.VARIANTS else (model, start)
 
 
 def file_sizes(rows):
-    """``{model: bytes}`` of the eight-bit files, on average over the runs (their heads differ)."""
+    """``{model: bytes}`` of the eight-bit files, averaged over the runs, whose heads differ in size."""
     found = {}
     for row in rows:
         if row["metric"] == "bytes":
@@ -80,20 +80,21 @@ def file_sizes(rows):
 
 
 def column_of(task, part):
-    """The column of a test set: the task, but for the two of MNLI: ``("mnli", "test_matched")`` -> "mnli_matched"."""
+    """The column of a test set: the task, or for MNLI one of two: ``("mnli", "test_matched")`` -> "mnli_matched"."""
     return f"mnli_{part.rpartition('_')[2]}" if task == "mnli" else task
 
 
 def metric_of(table, column):
-    """What a table of the paper shows in a column."""
+    """The metric that a table of the paper shows in a column."""
     if table.metric != "glue":
         return table.metric
     return F1 if glue.COLUMNS[column] == "f1" else glue.COLUMNS[column]
 
 
-def paper_share(model, start, form, column, metric):
-    """The paper's figure as a share of 1, from its whole tables; None where it has none."""
-    start = "pretrained" if model in embbert_paper.FROM_SCRATCH else start
+def paper_share(arguments, *, form, column, metric):
+    """The paper's figure for a run, as a share of 1, from its whole tables; None where it has none."""
+    model = arguments["model"]
+    start = "pretrained" if model in embbert_paper.FROM_SCRATCH else arguments["start"]
     for table in embbert_paper.TABLES.values():
         fits = table.whole and table.start == start and column in table.columns
         if fits and metric_of(table, column) == metric and (model, form) in table.rows:
@@ -114,17 +115,17 @@ def collect(rows):
 
 
 def lines(table, scores):
-    """``{(model, form): line}`` of a table of the paper: its own rows, and what we have beside; see `line`."""
+    """``{(model, form): line}`` of a table of the paper: its own rows and ours; see `line`."""
     found = {}
     for model in dict.fromkeys([*embbert_paper.MODELS, *(key[0] for key in scores)]):
         for form in (embbert_paper.FLOAT, embbert_paper.EIGHT_BIT):
-            ours = line(table, scores, model, form)
+            ours = line(table, scores, model=model, form=form)
             if (model, form) in table.rows or (table.whole and any(ours.values())):
                 found[model, form] = ours
     return found
 
 
-def line(table, scores, model, form):
+def line(table, scores, *, model, form):
     """``{column: values of the seeds}`` of a model in a table, and the same for `MEANS`.
 
     A mean is over all of its columns, of one seed: seeds that lack a column have none.
@@ -156,7 +157,7 @@ def means(table, figures):
     return found
 
 
-def paper_line(table, model, form):
+def paper_line(table, model, *, form):
     """``{column: share of 1}`` as the paper prints them, its average, and of GLUE the mean without WNLI, from them."""
     printed = {name: round(value / 100, 4) for name, value in table.rows.get((model, form), {}).items()}
     if printed and table.metric == "glue":

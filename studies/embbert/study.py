@@ -8,20 +8,21 @@
     python -m studies.embbert --workdir=runs/embbert --only=-seed --index=$SLURM_ARRAY_TASK_ID   # these
     python -m studies.embbert --workdir=runs/embbert --report_only
 
-A model is pre-trained once, in ``base-MODEL`` (`configs/embbert_pretrain.py`). A run that is there already, of whatever
-config of that model, is the one that is used; if it is not finished, it is gone on with by its own config. A bundle
-(`lwt/export/bundle.py`) that was put there with the record of its run is used as it is. Then every
-task is fine-tuned from it, in folders like ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`); Embedder
-and Embedder + Conv are trained from scratch, as in the paper, the others too with ``--starts``. With the start
-``further`` a task is fine-tuned from ``base-MODEL-TASK``, which goes on from ``base-MODEL`` on the task's own training
-texts (of GLUE: ``base-MODEL-glue``, on those of all nine tasks). With the start ``taught`` it learns beside the labels
-from the mean of the first `TEACHERS` runs of that task whose start is ``pretrained``.
+A model is pre-trained once, in ``base-MODEL`` (`configs/embbert_pretrain.py`). A pre-training that already exists there
+is used, whatever its config; an unfinished one is resumed with its own config. A bundle (`lwt/export/bundle.py`) is
+used as it is, if the record of its run lies beside it. Then every task is fine-tuned from the base, in folders like
+``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`). Embedder and Embedder + Conv are trained from
+scratch, as in the paper.
 
-The best checkpoint is evaluated on the test set, or on both of MNLI's, then written to a file of integers, and
-evaluated again from there.
+``--starts`` names other starts. ``scratch``: without pre-training. ``further``: the base is first trained further on
+the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all nine tasks, in ``base-MODEL-glue``).
+``taught``: the model also learns from the mean of the first `TEACHERS` runs of the task whose start is ``pretrained``.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. The report holds all runs of the workdir that
-have figures, whatever the flags.
+The best checkpoint is evaluated on the test set (of MNLI: on both), then written to a file of integers, and evaluated
+again from there.
+
+How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
+record, whatever the flags.
 """
 
 import dataclasses
@@ -47,7 +48,7 @@ SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more t
 
 
 def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3, more=""):
-    """The runs of the study, those of pre-training first.
+    """The runs of the study, pre-trainings first.
 
     Args:
         workdir: of the study.
@@ -55,10 +56,10 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
         models: names of `configs/embbert_pretrain.py`; none: all of them.
         starts: of `STARTS`, for the models that the paper pre-trains.
         seeds: runs of every setting.
-        more: arguments of every fine-tuning besides, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
+        more: further arguments of every fine-tuning, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
 
     Raises:
-        lwt.errors.ConfigError: an unknown suite, model or start, or an argument that tells the runs apart.
+        lwt.errors.ConfigError: an unknown suite, model or start; or `more` sets what distinguishes the runs.
     """
     config = config_file.module(FINETUNE)
     suites = {"tinynlp": config.TINYNLP, "glue": config.GLUE, "all": config.TINYNLP + config.GLUE}
@@ -69,15 +70,15 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
     given = [item for item in more.split(",") if item]
     taken = [item for item in given if item.partition("=")[0] in ("model", "task", "data", "base", "seed")]
     if taken:
-        raise errors.ConfigError(f"--more={more}: {taken[0]} is for the study to say; see --models, --suite, --seeds")
+        raise errors.ConfigError(f"--more={more}: the study sets {taken[0]}; see --models, --suite, --seeds")
     shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
     bases, runs = {}, {}
     for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):
         for base_name, own, begun in bases_of(arguments):
             before = {"base": os.path.join(workdir, begun)} if begun else {}
-            bases[base_name] = study.Entry(base_name, own, study.spec_of(PRETRAIN, own | before, shared))
+            bases[base_name] = study.Entry(base_name, own, study.spec_of(PRETRAIN, own | before, more=shared))
         for needed in (*teachers_of(arguments), arguments):  # what another learns from comes first
-            runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more))
+            runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more=more))
     return [*bases.values(), *runs.values()]
 
 
@@ -86,18 +87,18 @@ def name_of(arguments):
     return "{task}-{model}-{start}-seed{seed}".format(**arguments)
 
 
-def tuning_of(arguments, workdir, more):
+def tuning_of(arguments, workdir, *, more):
     """``FILE.py:key=value,...`` of a fine-tuning."""
     passed = {key: arguments[key] for key in ("model", "task", "seed")}
     if found := bases_of(arguments):
         passed = {"base": os.path.join(workdir, found[-1][0])} | passed
     if found := teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
-    return study.spec_of(FINETUNE, passed, more)
+    return study.spec_of(FINETUNE, passed, more=more)
 
 
 def bases_of(arguments):
-    """The pre-training that a run needs, in order: ``[(name, arguments, name of the one that it goes on from)]``."""
+    """The pre-trainings that a run needs, in order: ``[(name, arguments, name of the one that it starts from)]``."""
     model, start = arguments["model"], arguments.get("start")
     if start in (None, "scratch"):  # None: a pre-training itself
         return []
@@ -118,22 +119,22 @@ def teachers_of(arguments):
 
 
 def needs_of(arguments):
-    """Names of the runs that have to be finished before one starts."""
+    """Names of the runs that must be finished before a run starts."""
     return [*(name for name, *_ in bases_of(arguments)), *map(name_of, teachers_of(arguments))]
 
 
 def with_needs(chosen, found):
-    """The entries `chosen`, and before them those that they start or learn from, from all entries `found`."""
+    """The entries `chosen`, preceded by those that they start or learn from, from all entries `found`."""
     names = {entry.name for entry in chosen}
     names |= {name for entry in chosen for name in needs_of(entry.arguments)}
-    for entry in found:  # a base that was chosen itself may go on from another
+    for entry in found:  # a base that was chosen itself may start from another
         if entry.name in names and "data" in entry.arguments:
             names.add(f"base-{entry.arguments['model']}")
     return [entry for entry in found if entry.name in names]
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record.
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
     Raises:
         lwt.errors.ConfigError: the run starts from one that is not finished; names the call that finishes it.
@@ -146,16 +147,21 @@ def run(entry, workdir):
         begun = checkpoint.of_run(folder).last_step()
         config = run_config.read(folder) if begun else None
         measured = functools.partial(measure_base, found=bool(begun))
-        return study.run(entry, workdir, measured, record=RECORD, config=config)
+        return study.run(entry, workdir, measure=measured, record=RECORD, config=config)
     for name in needs_of(entry.arguments):
         if not study.read_record(os.path.join(workdir, name), RECORD):
-            raise errors.ConfigError(f"{workdir}/{name} is not there or not finished: --only='^{name}$' trains it")
-    return study.run(entry, workdir, measure, record=RECORD)
+            raise errors.ConfigError(f"{workdir}/{name} is missing or unfinished: --only='^{name}$' trains it")
+    return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
 def measure_base(entry, folder, *, found):
-    """What is kept of a pre-training: its length, text and last figures, and the config of one that was `found` here,
-    maybe trained in another way."""
+    """The record of a pre-training: its length, text, last figures and config.
+
+    Args:
+        entry: the run.
+        folder: of the run.
+        found: whether the run existed before the study, perhaps with another config than the entry's.
+    """
     config = run_config.read(folder)
     saved = checkpoint.of_run(folder)
     return {
@@ -170,25 +176,25 @@ def measure_base(entry, folder, *, found):
 
 
 def measure(entry, folder):
-    """What is kept of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes."""
+    """The record of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes."""
     del entry
-    opened = experiment.load(folder)
-    splits = assembly.make_data(opened.config, folder, make=False).splits
+    trained = experiment.load(folder)
+    splits = assembly.make_data(trained.config, folder, make=False).splits
     path = os.path.join(folder, ARTEFACT)
-    size = quantize.export(opened, path)
-    forms = {paper.FLOAT: opened, paper.EIGHT_BIT: opened.with_file(path)}
-    figures = {form: {part: found.report(split=part) for part in splits.tests} for form, found in forms.items()}
+    size = quantize.export(trained, path)
+    forms = {paper.FLOAT: trained, paper.EIGHT_BIT: trained.with_file(path)}
+    figures = {form: {part: model.report(split=part) for part in splits.tests} for form, model in forms.items()}
     return {
-        "epochs": opened.config.epochs,
-        "checkpoint": opened.step,
+        "epochs": trained.config.epochs,
+        "checkpoint": trained.step,
         "figures": figures,
-        "quantization": dataclasses.asdict(quantize.quantization_of(opened)),
+        "quantization": dataclasses.asdict(quantize.quantization_of(trained)),
         "bytes": size,
-        "weights": trees.count(opened.weights),
-        "weights_without_head": trees.count(memory.body(opened.weights)),
+        "weights": trees.count(trained.weights),
+        "weights_without_head": trees.count(memory.body(trained.weights)),
         "rule": splits.rule,
         "records": splits.counts,
-        "learning_rate": opened.config.optimizer.learning_rate,
+        "learning_rate": trained.config.optimizer.learning_rate,
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
@@ -211,6 +217,5 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own
     write = functools.partial(embbert_report.write, workdir=values.workdir)
-    study.main(
-        chosen, functools.partial(run, workdir=values.workdir), write, record=RECORD, curves=embbert_report.curves
-    )
+    train = functools.partial(run, workdir=values.workdir)
+    study.main(chosen, train, write=write, record=RECORD, curves=embbert_report.curves)

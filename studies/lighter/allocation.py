@@ -70,7 +70,7 @@ def entries(base, workdir, *, data, epochs, rate, seeds=3, smoke=False):
                 name = f"{how}-r{rank}-seed{seed}"
                 given = dict(base=base, method="lora_plus", rank=rank, data=data, epochs=epochs, rate=rate, seed=seed)
                 given |= {} if how == UNIFORM else dict(ranks=allocated(workdir, name))
-                spec = study.spec_of(CONFIG, given, "smoke=true" if smoke else "")
+                spec = study.spec_of(CONFIG, given, more="smoke=true" if smoke else "")
                 source = None if how == UNIFORM else next(e for e in found if e.name == largest(seed))
                 found.append(Adapted(name, dict(ranks=how, rank=rank, seed=seed), spec, source))
     return found
@@ -97,7 +97,7 @@ def run(entry, workdir):
             pattern = compose.build(opened.config.reparam).targets
             given = dict(budget=share, which=entry.arguments["ranks"], pattern=pattern)
             allocate_ranks.reallocate(opened, folder, base=opened.base(), **given)
-    return study.run(entry, workdir, measure, record=RECORD)
+    return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
 def measure(entry, folder):
@@ -185,7 +185,7 @@ def main():
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
     chosen = study.choose(entries(values.base, values.workdir, **given), only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write, record=RECORD)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=write, record=RECORD)
 
 
 if __name__ == "__main__":

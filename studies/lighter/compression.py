@@ -152,7 +152,7 @@ def run(entry, base, workdir):
         "seconds": trained.seconds,
         "hardware": hardware.of_run(os.path.join(folder, "trained")),
     }
-    study.write_record(folder, RECORD, found)
+    study.write_record(folder, found, record=RECORD)
     return found
 
 
@@ -272,7 +272,7 @@ def main():
     given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
     found = entries(values.base, **given)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write, record=RECORD)
+    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write=write, record=RECORD)
 
 
 if __name__ == "__main__":

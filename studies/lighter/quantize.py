@@ -101,7 +101,7 @@ def evaluate(opened, names, *, records=0, calibrated=calibrate.RECORDS):
             size = write(opened, name, path, limits=limits)
             figures = opened.with_file(path).evaluate(limit=records)[0]
             kept = {**same, "bytes": size, "parts": artefact.parts(path), "figures": figures}
-            study.write_record(folder, record, kept)
+            study.write_record(folder, kept, record=record)
         found[name] = kept
     return found
 

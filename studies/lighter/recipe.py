@@ -92,8 +92,8 @@ def run(chain, teacher, workdir, *, path, more=""):
         else:
             learning = {"teacher": teacher} if arguments["method"] == "distill" else {}
             start = {"base": folder} if folder else {}
-            spec = study.spec_of(path, start | learning | arguments, more)
-            seconds = study.run(study.Entry(name, arguments, spec), workdir, _timed, record=RECORD)["seconds"]
+            spec = study.spec_of(path, start | learning | arguments, more=more)
+            seconds = study.run(study.Entry(name, arguments, spec), workdir, measure=_timed, record=RECORD)["seconds"]
         opened = experiment.load(out)
         size = trees.nbytes(opened.stored()[0]) if what == "adapt" else measuring.size(opened)
         done.append(Made(name, opened, size, seconds))
@@ -105,7 +105,7 @@ def _cut(cut, folder, out, arguments):
     """A stage that trains nothing; one that is there already is left alone, if it was made by the same."""
     kept = study.read_record(out, RECORD)
     if checkpoint.of_run(out).last_step() is None:
-        study.write_record(out, RECORD, {"arguments": arguments})  # first, lest one that is cut off be nobody's
+        study.write_record(out, {"arguments": arguments}, record=RECORD)  # first, lest one that is cut off be nobody's
         cut(experiment.load(folder), out, **arguments)
     elif not kept or kept["arguments"] != arguments:
         raise errors.ConfigError(f"{out} was made with {(kept or {}).get('arguments')}; give another --workdir")

@@ -73,7 +73,7 @@ def milliseconds(task, chosen, workdir, *, data="", smoke=False, rounds=7):
             config = architectures.config_of(task, one, steps=1, data=data, smoke=smoke)
             calls[one.name] = architectures.call(config, one.format, length=architectures.TASKS[task].length)
         kept |= {name: 1e3 * own for name, own in latency.interleaved(calls, rounds=rounds).items()}
-        study.write_record(workdir, TIMES, {machine: kept})
+        study.write_record(workdir, {machine: kept}, record=TIMES)
         jax.clear_caches()
     return {one.name: kept[one.name] for one in chosen}
 
@@ -205,7 +205,7 @@ def search(values):
     def train(one, steps):
         entry = study.Entry(name(one, steps), dataclasses.asdict(one), architectures.TASKS[values.task].config)
         of_format, record = functools.partial(measure, one.format), os.path.join("eval", f"search_{one.format}.json")
-        made = study.run(entry, values.workdir, of_format, record=record, config=config_of(one, steps=steps))
+        made = study.run(entry, values.workdir, measure=of_format, record=record, config=config_of(one, steps=steps))
         jax.clear_caches()
         return made["figure"]
 

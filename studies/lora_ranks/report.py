@@ -151,7 +151,7 @@ def write(out, records, *, workdir, base, missing, command_line):
     """
     report = pages.Page(out, "LoRA's rank on a trained translator", command_line=command_line)
     by_title = groups(report.rows(rows_of(records, workdir=workdir, command_line=command_line)))
-    report.csv("table.csv", *csv_table(by_title))
+    report.csv("table.csv", csv_table(by_title))
     report.add(f"{describe_base(base)}\n{_settings(records.values())}")
     report.add(pages.bullets([*findings(by_title), *pages.missing(missing)]), HOW_TO_READ)
     for title, rows in by_title.items():

@@ -4,8 +4,8 @@
     python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --index=$SLURM_ARRAY_TASK_ID
     python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --report_only
 
-Every run has a folder of its own in the workdir, named like ``rank16-lora-one-seed0``. How runs are chosen, gone on
-with and reported: `lwt/report/study.py`.
+Every run has a folder in the workdir, with a name like ``rank16-lora-one-seed0``. How runs are chosen, resumed and
+reported: `lwt/report/study.py`.
 """
 
 import functools
@@ -30,16 +30,16 @@ def entries(path, base, *, seeds=3, more=""):
     Args:
         path: a config file with ``sweep`` and ``get_config``.
         base: workdir of the run that all start from.
-        more: arguments of every run besides, ``"steps=500,rate=0.002"``.
+        more: further arguments of every run, ``"steps=500,rate=0.002"``.
 
     Raises:
-        lwt.errors.ConfigError: no sweep there.
+        lwt.errors.ConfigError: the file has no sweep.
     """
     sweep = getattr(config_file.module(path), "sweep", None)
     if sweep is None:
         raise errors.ConfigError(f"--config={path} has no sweep(); configs/lora_ranks.py has one")
     return [
-        study.Entry(name_of(arguments), arguments, study.spec_of(path, {"base": base, **arguments}, more))
+        study.Entry(name_of(arguments), arguments, study.spec_of(path, {"base": base, **arguments}, more=more))
         for arguments in sweep(seeds)
     ]
 
@@ -52,20 +52,20 @@ def name_of(arguments):
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; evaluates it once; returns its record."""
-    return study.run(entry, workdir, measure, record=RECORD)
+    """Trains or resumes the run of `entry` unless it is finished; evaluates it once; returns its record."""
+    return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
 def measure(entry, folder):
-    """Figures of the best checkpoint on the test set, for the run's record."""
+    """The record of a run: figures of the best checkpoint on the test set."""
     del entry
-    opened = experiment.load(folder)
+    trained = experiment.load(folder)
     return {
-        "learning_rate": opened.config.optimizer.learning_rate,
-        "checkpoint": opened.step,
-        "split": opened.config.data.test,
-        "figures": opened.report(),
-        "parameters": cost.parameters(opened.config, vocabulary=opened.tokenizer.vocabulary),
+        "learning_rate": trained.config.optimizer.learning_rate,
+        "checkpoint": trained.step,
+        "split": trained.config.data.test,
+        "figures": trained.report(),
+        "parameters": cost.parameters(trained.config, vocabulary=trained.tokenizer.vocabulary),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
@@ -90,4 +90,4 @@ def main():
         return rank_report.curves(ordered(records))
 
     run_here = functools.partial(run, workdir=values.workdir)
-    study.main(chosen, run_here, write, record=RECORD, expected=found, curves=curves)
+    study.main(chosen, run_here, write=write, record=RECORD, expected=found, curves=curves)

@@ -1,4 +1,4 @@
-"""Pictures of images by class: examples, and which class was taken for which.
+"""Pictures of images by class: examples, and confusion matrices.
 
 python -m studies.radar.plots --data=generated:radar_har,difficulty=easy --out=maps.png
 """
@@ -20,7 +20,7 @@ COLUMNS = 4
 
 
 def main():
-    """The program: one map of each class."""
+    """The program: draws one map of each class."""
     source = sources.load(flags.FLAGS.data, split=flags.FLAGS.split)
     if source.name.startswith("generated:radar_har"):
         edges = (0, radar.DURATION, -radar.FASTEST, radar.FASTEST)
@@ -31,7 +31,7 @@ def main():
 
 
 def examples(source, *, each=1):
-    """``{label: images}``: the first `each` images of every class, in the order of the classes, else as they come."""
+    """``{label: images}``: the first `each` images of every class, in the order of the source's classes."""
     found = {name: [] for name in source.classes}
     for record in source:
         images = found.setdefault(record["label"], [])
@@ -41,7 +41,7 @@ def examples(source, *, each=1):
 
 
 def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""):
-    """A panel for each image, one colour scale for all.
+    """Draws a panel for each image, with one colour scale for all.
 
     Args:
         images: ``{label: [image [h w c], ...]}``.
@@ -69,8 +69,8 @@ def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""
     return drawn
 
 
-def confusion(references, predictions, names, path, *, title=""):
-    """How many records of a class (rows) were taken for which (columns); shades are shares of the row.
+def confusion(references, predictions, *, names, path, title=""):
+    """Draws how many records of a class (rows) were taken for which (columns); shades are shares of the row.
 
     Args:
         references, predictions: `[n]` class ids of 0 to len(names) - 1.

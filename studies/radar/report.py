@@ -126,4 +126,4 @@ def draw(seeds, path, *, title):
     runs = [record for some in seeds.values() for record in some]
     names = sorted({name for record in runs for name in record["classes"]})
     pairs = [(names.index(label), names.index(answer)) for record in runs for label, answer in record["answers"]]
-    plots.confusion(*zip(*pairs), names, path, title=title)
+    plots.confusion(*zip(*pairs), names=names, path=path, title=title)

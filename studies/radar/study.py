@@ -4,12 +4,12 @@
     python -m studies.radar --workdir=runs/radar --only='^radar_har-(lh_vit|vit)' --seeds=1
     python -m studies.radar --workdir=runs/radar --report_only
 
-A run is `configs/lh_vit.py` with a model, data, a fold of the recording, and a seed; its folder is named like
-``radar_har-lh_vit-seed0`` or ``radar_parrad-vit-fold3-seed0``. Evaluated is the best checkpoint, on the test set or the
-fold; the five folds of a seed make one figure, for every event is in one of them.
+A run is `configs/lh_vit.py` with a model, data, a fold of the recording, and a seed. Its folder has a name like
+``radar_har-lh_vit-seed0`` or ``radar_parrad-vit-fold3-seed0``. The best checkpoint is evaluated on the test set or the
+fold. The five folds of a seed make one figure, because each event is in exactly one of them.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. The report holds all runs of the workdir that
-have figures, whatever the flags; it reads the data, for the linear classifier and for the pictures.
+How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
+record, whatever the flags. It needs the data, for the linear classifier and for the pictures.
 """
 
 import csv
@@ -34,7 +34,7 @@ def entries(*, seeds=1, smoke=False):
 
     Args:
         seeds: runs of every setting.
-        smoke: two steps of a tiny model each.
+        smoke: whether to train tiny models for two steps each.
     """
     config = config_file.module(CONFIG)
     found = []
@@ -44,27 +44,27 @@ def entries(*, seeds=1, smoke=False):
                 for fold in range(config.FOLDS) if data == "radar_parrad" else [None]:
                     own = dict(model=model, data=data) | ({} if fold is None else dict(fold=fold)) | dict(seed=seed)
                     name = "-".join([data, model, *(f"{key}{own[key]}" for key in ("fold", "seed") if key in own)])
-                    found.append(study.Entry(name, own, study.spec_of(CONFIG, own, "smoke=true" if smoke else "")))
+                    found.append(study.Entry(name, own, study.spec_of(CONFIG, own, more="smoke=true" if smoke else "")))
     return found
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
-    return study.run(entry, workdir, measure, record=RECORD)
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+    return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
 def measure(entry, folder):
-    """What is kept of a run: its answers to the test set, its size and its time."""
+    """The record of a run: its answers on the test set, its size and its time."""
     del entry
-    opened = experiment.load(folder)
-    figures = opened.report()
+    trained = experiment.load(folder)
+    figures = trained.report()
     return {
-        "epochs": opened.config.epochs,
-        "checkpoint": opened.step,
+        "epochs": trained.config.epochs,
+        "checkpoint": trained.step,
         "figures": figures,
-        "classes": list(opened.labels),
+        "classes": list(trained.labels),
         "answers": answers_of(folder),
-        "parameters": cost.parameters(opened.config, outputs=len(opened.labels))["total"],
+        "parameters": cost.parameters(trained.config, outputs=len(trained.labels))["total"],
         "curve": plots.read(folder, "validation/accuracy"),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
@@ -72,7 +72,7 @@ def measure(entry, folder):
 
 
 def answers_of(folder):
-    """``[[label, answer], ...]`` of the test set, as the evaluation of the run wrote them."""
+    """``[[label, answer], ...]`` of the test set, from the file that the run's evaluation wrote."""
     (path,) = glob.glob(os.path.join(folder, "eval", "*.tsv"))
     with open(path, newline="") as file:
         return [row[:2] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
@@ -82,4 +82,4 @@ def main():
     """The program."""
     values = flags.FLAGS
     chosen = study.choose(entries(seeds=values.seeds, smoke=values.smoke), only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), radar_report.write, record=RECORD)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=radar_report.write, record=RECORD)

@@ -74,7 +74,7 @@ def write(out, records, *, missing, command_line):
             continue
         report.add(f"## {TITLES[task]}", setting(own), table(own, metric))
         for name, label, factor in (("loss", "loss", 1), (metric.name, metric.label, metric.factor)):
-            found = curves(records, task, name)
+            found = curves(records, task, name=name)
             if any(part[0] for parts in found.values() for part in parts.values()):
                 draw(found, report.picture(f"{task}_{name}.png", label), label=label, factor=factor)
     return report.write()
@@ -122,7 +122,7 @@ def table(rows, metric):
     return results.markdown([*first, "parameters", "share", "MB", "ms a step"], body)
 
 
-def curves(records, task, name):
+def curves(records, task, *, name):
     """``{title: {"train": (steps, values), "validation": ...}}`` of the first seed of every model of a task."""
     found = {}
     for record in records.values():

@@ -1,5 +1,4 @@
-"""Vertical LoRA beside the whole model: images (the paper's Figure 2), with augmentation and as they are, translation,
-text classification.
+"""Vertical LoRA beside the whole model, on images (the paper's Figure 2; with and without augmentation) and on texts.
 
     python -m studies.vertical --workdir=runs/vertical                              # the paper's size: a GPU
     python -m studies.vertical --workdir=runs/small --size=small --epochs=10        # two cores
@@ -7,12 +6,12 @@ text classification.
     python -m studies.vertical --workdir=runs/vertical --index=$SLURM_ARRAY_TASK_ID
     python -m studies.vertical --workdir=runs/vertical --report_only
 
-A run is the config of its task (`TASKS`), whole or with increments of a rank and a mode, and its seed; its folder is
-named like ``images-recursive-r4-seed0``. All start from scratch and train for the same steps at the same rate.
-Evaluated is the best checkpoint, on the test set.
+A run is the config of its task (`TASKS`) with a seed, whole or with increments of a rank and a mode. Its folder has a
+name like ``images-recursive-r4-seed0``. All runs start from scratch and train for the same steps at the same rate. The
+best checkpoint is evaluated on the test set.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. The report holds all runs of the workdir that
-have figures, whatever the flags.
+How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
+record, whatever the flags.
 """
 
 import dataclasses
@@ -36,13 +35,13 @@ IMAGES = "configs/vlora_cifar10.py"
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is trained whole and with increments.
+    """A task that is trained whole and with increments.
 
     Attributes:
-        config: file of the config that it is made from; arguments: of that file.
+        config: file of its config; arguments: of that file.
         chunks: of every stack of layers.
         modes: of the increments.
-        settings: what else is set, by the name of its key.
+        settings: other keys that are set, by their dotted names.
     """
 
     config: str
@@ -70,7 +69,7 @@ TASKS = {
         settings={"epochs": 12.0},  # from scratch: twice those from a pre-trained model
     ),
 }
-SMALL = {  # six layers of images in place of twelve; and bfloat16 is slower than float32 on most CPUs
+SMALL = {  # six layers for images, not twelve; bfloat16 is slower than float32 on most CPUs
     "images": dataclasses.replace(TASKS["images"], arguments=dict(precision="float32"), chunks=2),
     "unaugmented": dataclasses.replace(
         TASKS["unaugmented"], arguments=dict(precision="float32", augment="none", rows=32, rate=5e-4), chunks=2
@@ -85,14 +84,14 @@ def entries(*, seeds=1, size="paper", epochs=0.0, smoke=False):
     Args:
         seeds: runs of every setting.
         size: of the images' model, see `configs/vlora_cifar10.py`; epochs: of its training, 0 for the size's own.
-        smoke: two steps of a tiny model each.
+        smoke: whether to train tiny models for two steps each.
     """
     found = []
     for seed in range(seeds):
         for task, about in TASKS.items():
             about = SMALL.get(task, about) if size == "small" else about
             own = dict(size=size, epochs=epochs) if about.config == IMAGES else {}
-            spec = study.spec_of(about.config, about.arguments | own, "smoke=true" if smoke else "")
+            spec = study.spec_of(about.config, about.arguments | own, more="smoke=true" if smoke else "")
             found.append(study.Entry(f"{task}-{WHOLE}-seed{seed}", dict(task=task, mode=WHOLE, seed=seed), spec))
             for mode in about.modes:
                 for rank in RANKS:
@@ -102,7 +101,7 @@ def entries(*, seeds=1, size="paper", epochs=0.0, smoke=False):
 
 
 def config_of(entry):
-    """The config of a run: that of its task, what the study sets on it, and its increments."""
+    """The config of a run: that of its task, with the settings of the study and its increments."""
     config, arguments = config_file.load(entry.spec), entry.arguments
     with config.unlocked():
         config.seed = arguments["seed"]
@@ -114,22 +113,22 @@ def config_of(entry):
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
-    return study.run(entry, workdir, measure, record=RECORD, config=config_of(entry))
+    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+    return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
 
 
 def measure(entry, folder):
-    """What is kept of a run: figures on the test set, sizes, time of a step, and its curves."""
-    opened = experiment.load(folder)
-    config = opened.config
-    vocabulary = opened.tokenizer.vocabulary if opened.tokenizer else 0
-    size = dict(vocabulary=vocabulary, outputs=len(opened.labels))
+    """The record of a run: figures on the test set, sizes, the time of a step, and its curves."""
+    trained = experiment.load(folder)
+    config = trained.config
+    vocabulary = trained.tokenizer.vocabulary if trained.tokenizer else 0
+    size = dict(vocabulary=vocabulary, outputs=len(trained.labels))
     rates = plots.read(folder, "train/steps_per_second")[1]
     counted = cost.parameters(config, **size)["total"]
     names = ("loss", vertical_report.METRICS[entry.arguments["task"]].name)
     return {
-        "checkpoint": opened.step,
-        "figures": opened.report(),
+        "checkpoint": trained.step,
+        "figures": trained.report(),
         "costs": {
             "parameters": counted,
             "parameter_bytes": 4 * counted,
@@ -149,4 +148,4 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, size=values.size, epochs=values.epochs, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), vertical_report.write, record=RECORD)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=vertical_report.write, record=RECORD)

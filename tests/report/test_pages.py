@@ -23,7 +23,7 @@ def test_a_page(tmp_path):
     assert page.rows([ROW]) == [ROW] == results.load(tmp_path / "out/results.json")
     page.add("First.", "", pages.bullets(pages.missing([])), "| a |\n| --- |\n")
     page.picture("a.png", "a picture").write_bytes(b"")
-    page.csv("a.csv", ["x", "y"], [[1, None], [2.5, "z"]])
+    page.csv("a.csv", (["x", "y"], [[1, None], [2.5, "z"]]))
     page.add(pages.bullets(["one", *pages.missing("abcdefgh")]))
     assert page.write() == ["README.md", "results.json", "a.png", "a.csv"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*page.files}

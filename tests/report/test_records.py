@@ -25,7 +25,7 @@ def kept(tmp_path):
     workdir = tmp_path / "runs"
     files = {"metrics.jsonl": '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": null}\n', "hardware.txt": "a CPU"}
     found = {name: folder_of(workdir, name, {"of": name, "nan": None}, **files) for name in ("b", "a")}
-    records.update(tmp_path / "records.jsonl", workdir, found, record=RECORD, metrics=["b"])
+    records.update(tmp_path / "records.jsonl", workdir, found=found, record=RECORD, metrics=["b"])
     return tmp_path / "records.jsonl", workdir
 
 
@@ -57,10 +57,10 @@ def test_only_changed_runs_are_written(kept, tmp_path):
     before = path.stat().st_mtime_ns, records.load(path)
     found = {name: {"of": name, "nan": None} for name in "ab"}
     (workdir / "a/config.json").write_text('{"seed": 2}')
-    records.update(path, workdir, found, record=RECORD)
+    records.update(path, workdir, found=found, record=RECORD)
     assert (path.stat().st_mtime_ns, records.load(path)) == before
     found["c"] = folder_of(workdir, "c", {"of": "c"})
-    records.update(path, workdir, found, record=RECORD, metrics=["a"])
+    records.update(path, workdir, found=found, record=RECORD, metrics=["a"])
     lines = records.load(path)
     assert lines["b"] == before[1]["b"] and lines["a"]["metrics"][0] == {"step": 1, "loss": 2.5}
     assert lines["c"] == {"name": "c", "config": {"seed": 1}, "records": {RECORD: {"of": "c"}}}

@@ -118,10 +118,10 @@ def test_the_radar_page(tmp_path, monkeypatch):
         for (_, name, _), (a, count), (b, _) in zip(radar_report.SETS.values(), linear, majority, strict=True)
     }
     small = sources.load("generated:radar_har,difficulty=easy,size=10@test")
-    monkeypatch.setattr(radar_report.baseline, "baseline", figures.get)
+    monkeypatch.setattr(radar_report.linear_classifier, "of_images", figures.get)
     monkeypatch.setattr(radar_report.sources, "load", lambda name, split: small)
     records.unpack(page / records.NAME, tmp_path / "runs")
-    found, _ = study.collect(tmp_path / "runs", [], radar.RECORD)
+    found, _ = study.collect(tmp_path / "runs", [], record=radar.RECORD)
     radar_report.write(out, found, missing=[], command_line="python -m studies.radar")
     assert_same(page, out, files={path.name for path in page.iterdir()} - {records.NAME})
 
@@ -134,8 +134,8 @@ def test_tables_of_embbert_without_records(name, tmp_path):
     scores = embbert_scores.collect(rows)
     lines = {number: embbert_scores.lines(table, scores) for number, table in embbert_paper.TABLES.items()}
     made = pages.Page(tmp_path, "", command_line="")
-    made.csv("scores.csv", *embbert_report.score_list(lines))
-    made.csv("memory.csv", *embbert_report.memory_table(rows))
+    made.csv("scores.csv", embbert_report.score_list(lines))
+    made.csv("memory.csv", embbert_report.memory_table(rows))
     assert_same(page, tmp_path, files={"scores.csv", "memory.csv"})
     text = (page / "README.md").read_text(encoding="utf-8")
     for number, table in embbert_paper.TABLES.items():
@@ -149,7 +149,7 @@ def test_tables_of_the_rank_study(tmp_path):
     page = RESULTS / "lora_ranks"
     by_title = rank_report.groups(results.load(page / "results.json"))
     made = pages.Page(tmp_path, "", command_line="")
-    made.csv("table.csv", *rank_report.csv_table(by_title))
+    made.csv("table.csv", rank_report.csv_table(by_title))
     assert_same(page, tmp_path, files={"table.csv"})
     text = (page / "README.md").read_text(encoding="utf-8")
     assert pages.bullets(rank_report.findings(by_title)) in text

@@ -28,13 +28,13 @@ def test_the_exact_gradient_is_that_of_softmax_attention():
     q, k, v, d_output = gradients.draw(0)
     q32, k32, v32, d_output32 = (jnp.asarray(x, jnp.float32) for x in (q, k, v, d_output))
     expected = jax.vjp(lambda q: core.attend(q, k32, v32), q32)[1](d_output32)
-    np.testing.assert_allclose(gradients.exact_d_q(q, k, v, d_output), expected[0], atol=2e-5)
+    np.testing.assert_allclose(gradients.exact_d_q(q, k, v=v, d_output=d_output), expected[0], atol=2e-5)
 
 
 def test_costs_are_measured():
     variants = gradients.attentions((1,))
     assert list(variants) == ["softmax", "softmax in blocks", "degree 1, exact forward", "degree 1"]
-    found = gradients.cost(variants["degree 1"], 64, 4, repeats=1)
+    found = gradients.cost(variants["degree 1"], 64, width=4, repeats=1)
     assert found["milliseconds"] > 0 and found["temporary_megabytes"] > 0
 
 

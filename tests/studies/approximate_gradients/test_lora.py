@@ -45,7 +45,7 @@ def test_a_run(runs, monkeypatch):
     monkeypatch.setattr(lora, "BOUNDS", (3,))
     found = {entry.name: entry for entry in lora.entries(str(runs), seeds=1, smoke=True)}
     adapted = found["bound3-degree1-seed0"]
-    with pytest.raises(errors.ConfigError, match="base-bound3 is not there: --only='.base.'"):
+    with pytest.raises(errors.ConfigError, match="base-bound3 is missing: --only='.base.'"):
         lora.run(adapted, str(runs))
     lora.run(found["base"], str(runs))
     base = experiment.load(runs / "base-bound3")

@@ -108,7 +108,7 @@ def test_a_bundle_in_the_place_of_a_base(finished, data, tmp_path, monkeypatch):
     card = (tmp_path / "base-bert_2mb" / "README.md").read_text()
     assert "base=base-bert_2mb" in card and "predict" not in card and "test:" not in card
     record = study.read_record(base, embbert_study.RECORD)
-    study.write_record(str(tmp_path / "base-bert_2mb"), embbert_study.RECORD, record)
+    study.write_record(str(tmp_path / "base-bert_2mb"), record, record=embbert_study.RECORD)
     monkeypatch.setattr(study, "train", None)
     base = study.choose(found_in(tmp_path), only="^base")
     assert embbert_study.run(base[0], str(tmp_path)) == record
@@ -128,7 +128,7 @@ def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
     task = run_config.read(os.path.join(workdir, taught().name)).task
     assert (task.name, task.teacher) == ("distill", f"{workdir}/snips-bert_2mb-pretrained-seed0")
     monkeypatch.setattr(embbert_study, "TEACHERS", 2)
-    with pytest.raises(errors.ConfigError, match="snips-bert_2mb-pretrained-seed1 is not there or not finished"):
+    with pytest.raises(errors.ConfigError, match="snips-bert_2mb-pretrained-seed1 is missing or unfinished"):
         embbert_study.run(taught(), workdir)
 
 
@@ -149,7 +149,7 @@ def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     (own / embbert_study.RECORD).unlink()
     assert "AttributeError" in study.run_all(chosen, run)[chosen[0].name]  # measured anew, but not trained
     other = study.choose(embbert_study.entries(str(finished / "none"), models=("embbert",), seeds=1), only="^snips")
-    with pytest.raises(errors.ConfigError, match="base-embbert is not there or not finished: --only='.base-embbert.'"):
+    with pytest.raises(errors.ConfigError, match="base-embbert is missing or unfinished: --only='.base-embbert.'"):
         embbert_study.run(other[0], str(finished / "none"))
 
 
@@ -170,7 +170,7 @@ def test_epochs_are_counted_once(data, tmp_path, monkeypatch):
     config = config_file.load(f"{embbert_study.FINETUNE}:model=embedder,task=snips,epochs=4")
     assert study.steps_of(config, str(tmp_path)) == 4 * 48 / 32
     monkeypatch.setenv("LWT_DATA", str(tmp_path))  # no data there
-    assert study.steps_of(config, str(tmp_path), {"epochs": 4.0, "steps": 7}) == 7
+    assert study.steps_of(config, str(tmp_path), kept={"epochs": 4.0, "steps": 7}) == 7
     assert config_file.load(f"{embbert_study.FINETUNE}:model=embedder").epochs == 20
 
 
@@ -218,8 +218,8 @@ def test_a_page_needs_figures(tmp_path):
     chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
     for workdir in (tmp_path, tmp_path / "not_there"):
         with pytest.raises(errors.DataError, match="none of the 2 runs"):
-            study.collect(workdir, chosen, "eval/study.json")
-    study.write_record(tmp_path / "b", "eval/study.json", {"figures": {}})
-    records, missing = study.collect(tmp_path, chosen, "eval/study.json")
+            study.collect(workdir, chosen, record="eval/study.json")
+    study.write_record(tmp_path / "b", {"figures": {}}, record="eval/study.json")
+    records, missing = study.collect(tmp_path, chosen, record="eval/study.json")
     folders = study.folders(tmp_path)
     assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])

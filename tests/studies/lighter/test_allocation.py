@@ -29,7 +29,7 @@ def test_ranks_under_a_budget(tiny, tmp_path, monkeypatch):
     config = experiment.load(f"{workdir}/{entry.name}").config
     assert config.optimizer.learning_rate == 0.01 and config.seed == 1
 
-    records, missing = study.collect(workdir, found[:1], allocation.RECORD)
+    records, missing = study.collect(workdir, found[:1], record=allocation.RECORD)
     names = allocation.write(tmp_path / "out", records, missing=missing, command_line="c")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     text = (tmp_path / "out/README.md").read_text()

@@ -49,7 +49,7 @@ def fake_study(workdir, *, seeds=3):
         (folder / rank_study.RECORD).write_text(json.dumps(record))
         rows = [{"step": step, "time": step / 10, "validation/loss": 5 / step} for step in (500, 1000, 2000)]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return study.collect(str(workdir), [], rank_study.RECORD)[0]
+    return study.collect(str(workdir), [], record=rank_study.RECORD)[0]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_rows_and_the_table_for_programs(page):
 
 def test_a_page_needs_records(tmp_path):
     with pytest.raises(errors.DataError, match="none of the 1 runs has a record"):
-        study.collect(str(tmp_path), [study.Entry("rank4-lora-one-seed0", {}, "")], rank_study.RECORD)
+        study.collect(str(tmp_path), [study.Entry("rank4-lora-one-seed0", {}, "")], record=rank_study.RECORD)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def test_examples_come_by_class_with_one_scale_for_all(tmp_path, monkeypatch):
 
 
 def test_a_confusion_matrix_counts(tmp_path):
-    drawn = plots.confusion([0, 0, 0, 1, 2], [0, 0, 1, 1, 0], ("a", "b_b", "c"), tmp_path / "confusion.png")
+    drawn = plots.confusion([0, 0, 0, 1, 2], [0, 0, 1, 1, 0], names=("a", "b_b", "c"), path=tmp_path / "c.png")
     (axes,) = drawn.axes
     shown = {tuple(map(int, text.get_position())): int(text.get_text()) for text in axes.texts}
     assert shown == {(0, 0): 2, (1, 0): 1, (1, 1): 1, (0, 2): 1}  # (answer, activity)
