@@ -51,7 +51,7 @@ EXCEPTIONS = {  # (module, what it may import): the attentions are listed once, 
 }
 SINGLE = {"studies"}  # rooms with one file
 LINES = 300  # of a file
-CONTRACTS = {"mix", "recall", "extend", "weigh", "expand", "batch"}  # methods whose arguments docs/design puts in order
+CONTRACTS = {"expand", "batch"}  # methods whose arguments docs/design puts in order
 
 
 def imports(path):

@@ -167,7 +167,9 @@ def moments(experiment, names, *, records, data=""):
         return jnp.dot(x.T, x, precision="highest")
 
     batches, totals = made.batches(found), {}
-    for _, moments in listen.summaries(experiment.model, experiment.weights, batches, names=names, summary=moment):
+    for _, moments in listen.summaries(
+        experiment.model, experiment.weights, batches=batches, names=names, summary=moment
+    ):
         for name, own in moments.items():
             totals[name] = totals.get(name, 0) + own.astype(np.float64)
     missing = [name for name in names if name not in totals]

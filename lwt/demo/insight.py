@@ -111,7 +111,7 @@ class Reader:
             if self._tokenizer is None:  # an image is normalised by its task
                 self._task.predict(functools.partial(self._model.apply, {"params": trees.unflatten(weights)}), batch)
                 return {n: w for n, w in _whole(found, batch["image"]).items() if _is_map(w)}, {}
-            coefficients = listen.inputs(self._model, weights, batch, self._names)
+            coefficients = listen.inputs(self._model, weights, batch=batch, names=self._names)
         return _whole(found, next(iter(batch.values()))), coefficients
 
     def _attention(self, name, weights, batch):
@@ -183,13 +183,13 @@ def attention_weights(found):
         del module
         if name not in found:
             found[name] = None  # calls of the base class, and those made below, are the same attention
-            found[name] = _weights(call, *args, dtype=kwargs["dtype"])
+            found[name] = _weights(call, *args, mask=kwargs["mask"], dtype=kwargs["dtype"])
         return call(*args, **kwargs)
 
     return listen.intercept(answer, classes=base.Base, method="mix")
 
 
-def _weights(mix, q, cache, mask, *, dtype):
+def _weights(mix, q, cache, *, mask, dtype):
     """How much of every position an attention mixes into its output, `[b h t s]`: its output for unit vectors.
 
     Unit vectors replace the values, as many at a time as the values are wide. This holds for every attention whose
@@ -199,7 +199,7 @@ def _weights(mix, q, cache, mask, *, dtype):
     s, k = values.shape[2:]
     units = jnp.pad(jnp.eye(s), ((0, 0), (0, -s % k)))
     parts = [
-        mix(q, {**cache, "value": jnp.broadcast_to(units[:, i : i + k], values.shape)}, mask, dtype=dtype)
+        mix(q, {**cache, "value": jnp.broadcast_to(units[:, i : i + k], values.shape)}, mask=mask, dtype=dtype)
         for i in range(0, s, k)
     ]
     return jnp.concatenate(parts, axis=-1)[..., :s]

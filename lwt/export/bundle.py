@@ -97,7 +97,7 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
             quantize.export(source, weights, quantization=quantization)
             figures = _figures(source, weights)
         else:
-            bundle.write_weights(weights, linear.merge(source.weights), precision)
+            bundle.write_weights(weights, linear.merge(source.weights), precision=precision)
             figures = _figures(source)
         size = weights.stat().st_size
         files.write_json(new / run_config.NAME, _config(source))

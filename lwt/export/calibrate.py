@@ -33,7 +33,9 @@ def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
         return jnp.abs(x).max(-1), real
 
     batches, seen = experiment.batches(data, limit=records), {}
-    for _, summaries in listen.summaries(experiment.model, experiment.weights, batches, names=names, summary=largest):
+    for _, summaries in listen.summaries(
+        experiment.model, experiment.weights, batches=batches, names=names, summary=largest
+    ):
         for name, (sizes, real) in summaries.items():
             seen.setdefault(name, []).append(sizes[real])
     return {

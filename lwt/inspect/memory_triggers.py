@@ -37,7 +37,7 @@ def strongest(model, weights, *, batches, names, top=50):
         return jax.lax.top_k(x.T, min(top, x.shape[0]))
 
     best = {}
-    summaries = listen.summaries(model, weights, batches, names=names, summary=largest)
+    summaries = listen.summaries(model, weights, batches=batches, names=names, summary=largest)
     for number, (batch, largest_of) in enumerate(summaries):
         for name, (values, places) in largest_of.items():
             ids = batch[listen.side(name, batch)[0]]
@@ -129,7 +129,7 @@ def removals(model, weights, *, batches, found, keys=32, top=10):
     read = jax.jit(
         lambda weights, batch, rows, positions, keys: {
             name: x[rows, positions, jnp.minimum(keys, x.shape[2] - 1)]
-            for name, x in listen.inputs(model, weights, batch, list(found)).items()
+            for name, x in listen.inputs(model, weights, batch=batch, names=list(found)).items()
         }
     )
     changes = {name: {"first": [], "last": []} for name in found}

@@ -58,7 +58,7 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
         yield calls
 
 
-def inputs(model, weights, batch, names):
+def inputs(model, weights, *, batch, names):
     """``{name: x [... in]}``, what the linear layers read whose kernels have these `names`, in evaluation.
 
     Args:
@@ -74,7 +74,7 @@ def inputs(model, weights, batch, names):
     return {f"{name}/kernel": values[-1] for name, values in calls.items()}
 
 
-def summaries(model, weights, batches, *, names, summary):
+def summaries(model, weights, *, batches, names, summary):
     """Yields ``(batch, {name: summary})`` of the inputs of linear layers, batch by batch, from one compiled function.
 
     Args:
@@ -85,7 +85,10 @@ def summaries(model, weights, batches, *, names, summary):
 
     @jax.jit
     def of_batch(weights, batch):
-        return {name: summary(x, real(name, batch, x)) for name, x in inputs(model, weights, batch, names).items()}
+        return {
+            name: summary(x, real(name, batch, x))
+            for name, x in inputs(model, weights, batch=batch, names=names).items()
+        }
 
     for batch in batches:
         yield batch, jax.device_get(of_batch(weights, batch))

@@ -101,5 +101,5 @@ class PatchEmbed(nn.Module):
             shape = (x.shape[1], self.width)
             table = linear.dense(self.param("position", nn.initializers.normal(0.02), shape))
         else:
-            table = jnp.pad(position.sinusoidal_2d(*grid, self.width), ((int(self.token), 0), (0, 0)))
+            table = jnp.pad(position.sinusoidal_2d(*grid, width=self.width), ((int(self.token), 0), (0, 0)))
         return x + table[None]

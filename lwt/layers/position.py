@@ -23,7 +23,7 @@ def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
     return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*positions.shape, width)
 
 
-def sinusoidal_2d(rows: int, columns: int, width: int) -> Float[Array, "n d"]:
+def sinusoidal_2d(rows: int, columns: int, *, width: int) -> Float[Array, "n d"]:
     """Positions of a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
 
     Args:

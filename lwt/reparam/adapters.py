@@ -213,7 +213,7 @@ def merge(base, weights):
     return {n: linear.dense(w).astype(jnp.float32) if linear.is_node(w) else w for n, w in weights.items()}
 
 
-def largest_difference(first, second, batches):
+def largest_difference(first, second, *, batches):
     """The largest absolute difference between the logits of two functions ``batch -> logits``, over all `batches`."""
     return max(float(jnp.max(jnp.abs(first(batch) - second(batch)))) for batch in batches)
 

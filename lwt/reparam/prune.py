@@ -129,7 +129,7 @@ class Prune:
     def masks(self, weights, step):
         """``{name: bool [in out]}`` of the weights `{name: [in out]}`: True for those that are kept at this step."""
         if self.pattern:
-            return {name: largest_of(abs(w), *self.pattern) | (step < self.begin) for name, w in weights.items()}
+            return {name: largest_of(abs(w), pattern=self.pattern) | (step < self.begin) for name, w in weights.items()}
         sparsity, sizes = self.sparsity_at(step), {name: abs(w) for name, w in weights.items()}
         if self.scope == "layer":
             return {name: size > threshold([size], sparsity) for name, size in sizes.items()}
@@ -180,8 +180,9 @@ def threshold(sizes, share):
     return jnp.where(count > 0, jax.lax.bitcast_convert_type(found, jnp.float32), -jnp.inf)
 
 
-def largest_of(sizes, n, m):
-    """Bool `[in out]`: the n largest of every m magnitudes in a row along the inputs; of equal ones, the first."""
+def largest_of(sizes, *, pattern):
+    """Bool `[in out]`: of a pattern ``(n, m)``, the n largest of every m magnitudes along the inputs; first of ties."""
+    n, m = pattern
     groups = sizes.reshape(-1, m, sizes.shape[1])
     rank = jnp.zeros(groups.shape, jnp.int32)
     for other in range(m):

@@ -63,7 +63,7 @@ def read_info(folder):
     return {**info, "step": step}
 
 
-def write_weights(path, weights, precision):
+def write_weights(path, weights, *, precision):
     """Writes a flat dict of arrays to a `pathlib.Path`, as floats of a `precision` of `FLOATS`.
 
     Raises:

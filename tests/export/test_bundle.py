@@ -127,4 +127,4 @@ def test_damage_is_named(run, folder, tmp_path):
     with pytest.raises(errors.CheckpointError, match="info/bundle.json is damaged"):
         lwt.load(tmp_path / "info")
     with pytest.raises(errors.NotFinite, match="'w' is not finite in float16"):
-        bundle_files.write_weights(tmp_path / "x", {"w": np.float32([1e6])}, "float16")
+        bundle_files.write_weights(tmp_path / "x", {"w": np.float32([1e6])}, precision="float16")

@@ -71,7 +71,7 @@ def made(name):
 def test_the_file_equals_the_memory(name, way, tmp_path):
     (model, base, batch, apply), limits = made(name), {}
     if way == "static":
-        seen = jax.jit(lambda base: listen.inputs(model, base, batch, list(base)))(base)
+        seen = jax.jit(lambda base: listen.inputs(model, base, batch=batch, names=list(base)))(base)
         limits = {f"{kernel}/limit": jnp.abs(x).max() for kernel, x in seen.items()}
     weights = quantize.Quantize(**WAYS[way]).expand(base, limits, 0)
     nodes = {key: w for key, w in weights.items() if linear.is_node(w)}

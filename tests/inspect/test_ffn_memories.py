@@ -133,7 +133,7 @@ def test_coefficients_times_values_are_what_the_convolution_of_embbert_adds(coll
         return model.apply({"params": trees.unflatten(w)}, batch, method="hidden_states")
 
     added = hidden(weights) - hidden(weights | {name: jnp.zeros((8, 8))})
-    coefficients = listen.inputs(model, weights, batch, [name])[name]
+    coefficients = listen.inputs(model, weights, batch=batch, names=[name])[name]
     np.testing.assert_allclose(coefficients @ ffn_memories.value_rows(weights, name), added, atol=1e-4)
 
 

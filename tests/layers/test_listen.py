@@ -69,11 +69,11 @@ def test_summaries_see_inputs_and_padding():
 
     names = ["first/kernel", "second/kernel", "second/bias"]
     batches = [BATCH, BATCH | {"x": 2 * X}]
-    once, twice = listen.summaries(model, weights, batches, names=names, summary=total)
+    once, twice = listen.summaries(model, weights, batches=batches, names=names, summary=total)
     assert once[0] is BATCH and set(once[1]) == {"first/kernel", "second/kernel"}
     sums = [float(summaries["first/kernel"][0]) for _, summaries in (once, twice)]
     assert sums == [X.reshape(4, 3)[:3].sum(), 2 * X.reshape(4, 3)[:3].sum()] and once[1]["first/kernel"][1] == 3
-    (second,) = [listen.inputs(model, weights, BATCH, names)["second/kernel"]]
+    (second,) = [listen.inputs(model, weights, batch=BATCH, names=names)["second/kernel"]]
     inner = linear.linear(X, weights["first/kernel"], weights["first/bias"])
     np.testing.assert_allclose(second, linear.linear(inner, weights["second/kernel"], weights["second/bias"]))
 

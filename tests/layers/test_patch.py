@@ -32,7 +32,7 @@ def test_windows_times_a_kernel_are_a_convolution(size, stride, side):
 
 
 def test_positions_of_a_grid_are_those_of_row_and_column():
-    table = position.sinusoidal_2d(3, 5, 8).reshape(3, 5, 8)
+    table = position.sinusoidal_2d(3, 5, width=8).reshape(3, 5, 8)
     row, column = position.sinusoidal(jnp.arange(3), 4), position.sinusoidal(jnp.arange(5), 4)
     np.testing.assert_array_equal(table[2, 4], jnp.concatenate([row[2], column[4]]))
     assert len(np.unique(np.round(table.reshape(15, 8), 5), axis=0)) == 15

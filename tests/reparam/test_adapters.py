@@ -175,5 +175,7 @@ def test_merge_is_float32_and_strict(base):
 
 
 def test_largest_difference():
-    difference = adapters.largest_difference(lambda x: x, lambda x: x + jnp.array([0.5, -2.0]), [jnp.zeros(2)] * 2)
+    difference = adapters.largest_difference(
+        lambda x: x, lambda x: x + jnp.array([0.5, -2.0]), batches=[jnp.zeros(2)] * 2
+    )
     assert difference == 2.0

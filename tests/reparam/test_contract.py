@@ -71,7 +71,9 @@ class TestContract:
 
         apart = optimised(lambda leaves, x: apply(expand(leaves), x))
         whole = optimised(lambda leaves, x: apply(adapters.merge(base, expand(leaves)), x))
-        assert adapters.largest_difference(lambda x: apart(adapter, x), lambda x: whole(adapter, x), [IDS]) < 1e-5
+        assert (
+            adapters.largest_difference(lambda x: apart(adapter, x), lambda x: whole(adapter, x), batches=[IDS]) < 1e-5
+        )
         if adapter:
             assert np.abs(apply(merged, IDS) - apply(base, IDS)).max() > 1e-2
         for name, w in before.items():
