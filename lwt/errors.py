@@ -27,7 +27,7 @@ class NotFinite(LwtError):
 
 
 def suggest(word, choices, *, limit=12):
-    """The end of a message about an unknown `word`: the choice most like it, or else the first `limit` choices."""
+    """Ends a message about an unknown `word`: names the closest choice, or else lists the first `limit` choices."""
     choices = sorted(str(c) for c in choices)
     close = difflib.get_close_matches(str(word), choices, n=1, cutoff=0.6)
     if close:

@@ -1,7 +1,7 @@
 """Parts by name: ``model.name = "seq2seq"`` means `lwt/models/seq2seq.py`; the file is its registration.
 
 A file of a package is a choice if it defines a class with the attributes (or defines the functions) that its `Registry`
-asks for. Helper modules and abstract bases in the same package are no choices. The arguments of a config section are
+needs. Helper modules and abstract bases in the same package are not choices. The arguments of a config section are
 checked against the annotations of the class.
 """
 
@@ -20,12 +20,12 @@ from lwt import errors
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """The files of a package that hold a part.
+    """The files of a package that define a part.
 
     Attributes:
-        package: such as "lwt.models".
-        needs: attributes of the part.
-        function: the part is the module itself, with functions of these names; otherwise it is a class of the module.
+        package: name of the package, such as "lwt.models".
+        needs: attributes that the part must have.
+        function: whether the part is the module itself, with functions of these names, or a class in it.
     """
 
     package: str
@@ -40,7 +40,7 @@ class Registry:
         """The class (or module) in the file `name`; `key` is the config key that errors blame.
 
         Raises:
-            lwt.errors.ConfigError: there is no such part; the message lists the choices.
+            lwt.errors.ConfigError: the part does not exist; the message lists the choices.
         """
         part = self._part(name) if name in self._files() else None
         if part is None:
@@ -53,11 +53,11 @@ class Registry:
         Args:
             section: the section, or a string ``"FILE"`` or ``"FILE:argument=value,..."``.
             key: config key of the section.
-            taken: arguments that the caller gives itself, so that the section may not.
+            taken: arguments that the caller sets and the section must not.
 
         Raises:
-            lwt.errors.ConfigError: no name or an unknown one; an argument that the class does not have, or a value of
-                another type.
+            lwt.errors.ConfigError: the name is missing or unknown, the class lacks an argument, or a value has the
+                wrong type.
         """
         if isinstance(section, str):
             name, _, text = section.partition(":")
@@ -71,7 +71,7 @@ class Registry:
         return cls, arguments(cls, section, key=key, taken=taken)
 
     def make(self, section, *, key, **more):
-        """An object from a config section; `more` are arguments of the caller, given where the class has them.
+        """Builds an object from a config section; of the caller's arguments `more`, the class gets those it has.
 
         Raises:
             lwt.errors.ConfigError: see `resolve`.
@@ -80,7 +80,7 @@ class Registry:
         return cls(**given, **{name: value for name, value in more.items() if name in fields(cls)})
 
     def partial(self, section, *, key, taken):
-        """The class of a config section with its arguments bound; a model adds those of `taken` in each layer.
+        """Binds the arguments of a config section to its class; a model adds those of `taken` in each layer.
 
         Raises:
             lwt.errors.ConfigError: see `resolve`.
@@ -90,7 +90,7 @@ class Registry:
 
     def _files(self):
         path = importlib.import_module(self.package).__path__
-        return sorted(found.name for found in pkgutil.iter_modules(path) if not found.ispkg)
+        return sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
 
     def _part(self, name):
         """The part in a file, or None."""
@@ -115,17 +115,17 @@ SOURCES = Registry("lwt.data.sources", ("read",), function=True)
 
 
 def fields(cls):
-    """What a config section can give to a class, ``{name: dataclass field}``."""
+    """The arguments of a class that a config section can set, ``{name: dataclass field}``."""
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")}
 
 
 def arguments(cls, section, *, key, taken=()):
-    """The arguments of a config section, checked by name and type against the annotations of a dataclass.
+    """Checks the arguments of a config section by name and type against the annotations of a dataclass.
 
-    An int fits a float, but a bool fits no number. Lists become tuples, as which JSON kept them.
+    An int fits a float, but a bool fits no number. Lists become tuples, since JSON stores tuples as lists.
 
     Raises:
-        lwt.errors.ConfigError: an unknown or taken argument, or a value of another type.
+        lwt.errors.ConfigError: an argument is unknown or taken, or a value has the wrong type.
     """
     choices = {name: field for name, field in fields(cls).items() if name not in taken}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in section.items()}
@@ -142,12 +142,12 @@ def arguments(cls, section, *, key, taken=()):
 
 
 def fits(value, annotation):
-    """Whether a value is of an annotated type: a class, a union, or a tuple such as ``tuple[str, ...]``."""
+    """Whether a value has an annotated type: a class, a union, or a tuple such as ``tuple[str, ...]``."""
     if annotation in (typing.Any, object):
         return True
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
-        return any(fits(value, one) for one in inner)
+        return any(fits(value, part) for part in inner)
     if annotation in (None, types.NoneType):
         return value is None
     kind = origin or annotation
@@ -161,7 +161,7 @@ def fits(value, annotation):
 
 
 def _parsed(cls, text, *, key):
-    """``"rank=16,folded=true"`` as a section, each value of the type of its argument."""
+    """Parses ``"rank=16,folded=true"`` to a section; each value gets the type of its argument."""
     section = {}
     for item in filter(None, text.split(",")):
         name, separator, value = item.partition("=")
@@ -172,7 +172,7 @@ def _parsed(cls, text, *, key):
 
 
 def _value(text, annotation):
-    """A text as the first type of an annotation that it can be; the text itself if there is none."""
+    """Parses a text as the first type of an annotation that fits; returns the text itself if none does."""
     for kind in typing.get_args(annotation) or (annotation,):
         if kind is bool and text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -185,7 +185,7 @@ def _value(text, annotation):
 
 
 def _spelt(annotation):
-    """An annotation in an error message: "int", "str or tuple"."""
+    """Spells an annotation for an error message: "int", "str or tuple"."""
     union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
     parts = typing.get_args(annotation) if union else (annotation,)
     names = ["None" if part is types.NoneType else getattr(part, "__name__", str(part)) for part in parts]

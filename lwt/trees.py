@@ -1,8 +1,7 @@
-"""Names of leaves: a tree of weights as a flat dict ``{"encoder/layer_0/mlp/fc1/kernel": array}``, and back.
+"""Trees of weights as flat dicts ``{"encoder/layer_0/mlp/fc1/kernel": array}``, and back.
 
-Flat names are the one currency for rules (first match wins), for splitting trained from frozen weights, for
-checkpoints and for tables. Only mappings are branches: an array, and a structured weight such as
-``linear.LowRank``, is a leaf.
+Rules (first match wins), the split of trained from frozen weights, checkpoints and tables use these flat names. Only
+mappings are branches: an array is a leaf, and so is a structured weight such as ``linear.LowRank``.
 """
 
 import collections.abc
@@ -15,7 +14,7 @@ from lwt import errors
 
 
 def flatten(tree, *, prefix=""):
-    """Nested mappings -> ``{"a/b/c": leaf}``, in the tree's own order."""
+    """Flattens nested mappings to ``{"a/b/c": leaf}``, in the tree's own order."""
     flat = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
@@ -27,7 +26,7 @@ def flatten(tree, *, prefix=""):
 
 
 def unflatten(flat):
-    """The inverse of `flatten`."""
+    """Inverts `flatten`."""
     tree = {}
     for name, value in flat.items():
         *parents, last = name.split("/")
@@ -39,7 +38,7 @@ def unflatten(flat):
 
 
 def subtree(flat, prefix):
-    """The entries of a flat dict below ``prefix/``, with the prefix taken off."""
+    """The entries of a flat dict below ``prefix/``, without the prefix."""
     prefix = prefix.rstrip("/") + "/"
     return {name[len(prefix) :]: value for name, value in flat.items() if name.startswith(prefix)}
 
@@ -53,8 +52,7 @@ def first_match(name, rules, *, what="rule"):
     """The value of the first ``(regex, value)`` whose regex matches the whole of `name`.
 
     Raises:
-        lwt.errors.ConfigError: no rule matches (a list of rules has to cover every leaf), or one is no regular
-            expression.
+        lwt.errors.ConfigError: no rule matches (rules must cover every leaf), or a rule is not a regular expression.
     """
     for pattern, value in rules:
         try:
@@ -69,7 +67,7 @@ def matching(names, pattern, *, what="pattern"):
     """The names that `pattern` matches in full.
 
     Raises:
-        lwt.errors.ConfigError: it is no regular expression, or matches nothing.
+        lwt.errors.ConfigError: `pattern` is not a regular expression, or matches nothing.
     """
     names = list(names)
     try:
@@ -82,28 +80,28 @@ def matching(names, pattern, *, what="pattern"):
 
 
 def split(flat, keep):
-    """``(kept, rest)`` of a flat dict, by the predicate ``keep(name)``."""
+    """Splits a flat dict into ``(kept, rest)`` by the predicate ``keep(name)``."""
     kept = {name: value for name, value in flat.items() if keep(name)}
     rest = {name: value for name, value in flat.items() if name not in kept}
     return kept, rest
 
 
 def count(tree):
-    """Number of scalars in all arrays of a tree (arrays, or shapes from `jax.eval_shape`)."""
+    """The number of scalars in all arrays of a tree (arrays, or shapes from `jax.eval_shape`)."""
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
 
 
 def nbytes(tree):
-    """Bytes of all arrays of a tree."""
+    """The bytes of all arrays of a tree."""
     return sum(
         int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
     )
 
 
 def differences(wanted, found):
-    """How two flat trees differ in names and shapes, as a sentence; empty if they do not.
+    """Describes how two flat trees differ in names and shapes; empty if they do not.
 
-    Loading is strict: a name that is missing, or one too many, is never passed over in silence.
+    Loading is strict: it never ignores a missing or unexpected name.
     """
     missing = [name for name in wanted if name not in found]
     unexpected = [name for name in found if name not in wanted]

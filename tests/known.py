@@ -20,9 +20,7 @@ POSITIONAL = {  # public functions that take more than two arguments by position
     "lwt.layers.sublayers": 1,
     "lwt.models.lh_vit": 1,
     "lwt.models.seq2seq": 3,
-    "lwt.reparam.targets": 1,
     "lwt.runs.checkpoint": 1,
-    "lwt.training.adam8": 2,
     "lwt.training.checks": 3,
 }
 LAMBDAS = {  # lambdas that have a name

@@ -55,7 +55,7 @@ class Update:
 
     def factors(self, kept):
         """`a` `[in k]` and `b` `[k out]` of the directions `kept`, which share the singular values."""
-        return targets.balanced(self.p, self.values, self.q, kept=kept)
+        return targets.balanced((self.p, self.values, self.q), kept)
 
 
 def updates(weights, base, *, pattern=".*", max_rank=64):

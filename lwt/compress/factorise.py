@@ -63,7 +63,7 @@ class Decomposition:
 
     def factors(self, rank):
         """`a` `[in r]` and `b` `[r out]`, float32, which share the singular values."""
-        a, b = targets.balanced(self.left, self.values, self.right, kept=slice(rank))
+        a, b = targets.balanced((self.left, self.values, self.right), slice(rank))
         return jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32)
 
     def kept(self, rank):

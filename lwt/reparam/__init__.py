@@ -1,1 +1,1 @@
-"""Light methods, one file each: pure maps from what is stored and trained to the weights of the model."""
+"""Reparametrizations, one file each: pure maps from the stored and trained arrays to the model's weights."""

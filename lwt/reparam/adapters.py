@@ -1,7 +1,7 @@
-"""Adapters as artefacts: a folder with ``adapter.safetensors`` (the leaves) and ``adapter.json`` (what they mean).
+"""Adapters on disk: a folder with ``adapter.safetensors`` (the leaves) and ``adapter.json`` (their meaning).
 
-An adapter says how it was made (the reparametrization's config), at which step, and on which base. Several adapters
-of one base are brought to one form by `low_rank`: switching between them changes arrays only and compiles nothing.
+An adapter records its reparametrization's config, its step and its base. `low_rank` brings several adapters of one base
+to one form: switching between them changes arrays only and compiles nothing.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ LEAVES, INFO = "adapter.safetensors", "adapter.json"
 
 @dataclasses.dataclass(frozen=True)
 class Adapter:
-    """An adapter with its meaning.
+    """An adapter and its meaning.
 
     Attributes:
         leaves: flat dict of arrays.
-        config: the section that `compose.build` makes its reparametrization from.
-        base_fingerprint: `fingerprint` of the base that it was trained on.
+        config: section from which `compose.build` makes its reparametrization.
+        base_fingerprint: `fingerprint` of the base it was trained on.
         step: optimizer steps it was trained for (SingLoRA's ramp depends on it).
     """
 
@@ -49,22 +49,22 @@ class Adapter:
 
 
 def fingerprint(base):
-    """A sha256 (hex) over the names, shapes, types and bytes of a flat dict, whatever its order."""
+    """The SHA-256 (hex) of the names, shapes, types and bytes of a flat dict, whatever its order."""
     digest = hashlib.sha256()
     for name in sorted(base):
-        for array in map(np.ascontiguousarray, jax.tree.leaves(base[name])):  # one, but for a node
+        for array in map(np.ascontiguousarray, jax.tree.leaves(base[name])):  # a node has several
             digest.update(f"{name} {array.shape} {array.dtype}\n".encode())
             digest.update(array.tobytes())
     return digest.hexdigest()
 
 
 def save(folder, adapter, *, reparam_config, base_fingerprint, step):
-    """Writes the leaves `adapter` and their meaning; each of the two files appears whole or not at all.
+    """Writes the leaves `adapter` and their meaning, each file atomically.
 
     Args:
-        folder: created if need be.
+        folder: created if needed.
         adapter: flat dict of arrays, constants included.
-        reparam_config: plain dict that JSON can hold, for `compose.build`.
+        reparam_config: JSON-serializable dict for `compose.build`.
         base_fingerprint: `fingerprint` of the base.
         step: optimizer steps so far.
     """
@@ -88,14 +88,15 @@ def load(folder, *, expected=None, base_fingerprint=None):
 
     Args:
         folder: the adapter's folder.
-        expected: flat dict of arrays (or shapes, from `jax.eval_shape` of ``init``) that the leaves have to match.
-        base_fingerprint: that of the base at hand.
+        expected: flat dict of arrays (or shapes, from `jax.eval_shape` of ``init``) that the leaves must match.
+        base_fingerprint: fingerprint that the adapter's base must have.
 
     Returns:
         An `Adapter`.
 
     Raises:
-        lwt.errors.CheckpointError: a file is missing or damaged; names or shapes differ (all are listed); another base.
+        lwt.errors.CheckpointError: a file is missing or damaged, names or shapes differ (the message lists them), or
+            the base differs.
     """
     folder = pathlib.Path(folder)
     try:
@@ -122,10 +123,10 @@ def load(folder, *, expected=None, base_fingerprint=None):
 
 
 def pad_rank(leaves, rank):
-    """The same adapter with its rank axes padded by zeros to `rank`: other shapes, the same product ``a @ b``.
+    """Pads an adapter's rank axes with zeros to `rank`; the product ``a @ b`` stays the same.
 
     Raises:
-        lwt.errors.ConfigError: a leaf has a larger rank already.
+        lwt.errors.ConfigError: a leaf has a larger rank.
     """
     padded = {}
     for name, leaf in leaves.items():
@@ -143,14 +144,14 @@ def pad_rank(leaves, rank):
 
 
 def low_rank(adapter, base, *, rank=None):
-    """The same change of `base` as plain LoRA with factor 1: every scale, ramp and constant folded into `a` and `b`.
+    """Converts an adapter to plain LoRA with factor 1: folds every scale, ramp and constant into `a` and `b`.
 
-    Exact for LoRA in all its scalings and starts, SingLoRA, and chains of these. All results with one set of targets
-    and one `rank` share their shapes and their reparametrization.
+    Exact for LoRA in all its scalings and starts, SingLoRA, and chains of these. All results with the same targets and
+    `rank` share their shapes and their reparametrization.
 
     Args:
         adapter: an `Adapter`.
-        base: flat dict of the weights that it belongs to.
+        base: flat dict of its base's weights.
         rank: pad to this rank; None is the largest among the targets.
 
     Raises:
@@ -173,19 +174,19 @@ def low_rank(adapter, base, *, rank=None):
 
 
 def weighted_merge(adapters, weights, *, base, rank=None):
-    """One plain LoRA adapter that changes `base` by the weighted sum ``Σ_i weight_i · ΔW_i`` of the others, exactly.
+    """Merges adapters into one plain LoRA adapter that changes `base` by exactly ``Σ_i weight_i · ΔW_i``.
 
     The factors are concatenated along the rank axis, each with its own scale: the rank is the sum of the ranks.
-    (Averaging all `a` and all `b` would give the products of unrelated factors too.)
+    (Averaging all `a` and all `b` would add products of unrelated factors.)
 
     Args:
         adapters: `Adapter` objects of one base; their reparametrizations, ranks and targets may differ.
-        weights: one number each.
+        weights: one number per adapter.
         base: flat dict of the base's weights.
         rank: pad to this rank.
 
     Raises:
-        lwt.errors.ConfigError: as many weights as adapters are needed; or see `low_rank`.
+        lwt.errors.ConfigError: the numbers of adapters and weights differ; or see `low_rank`.
         lwt.errors.CheckpointError: the adapters belong to different bases.
     """
     if not adapters or len(adapters) != len(weights):
@@ -202,26 +203,26 @@ def weighted_merge(adapters, weights, *, base, rank=None):
 
 
 def merge(base, weights):
-    """`weights` (from ``expand``) with every structured node turned into one float32 array; `base` is not touched.
+    """Turns every structured node of `weights` (from ``expand``) into one float32 array; `base` stays unchanged.
 
     Raises:
-        lwt.errors.CheckpointError: names or shapes of the two differ.
+        lwt.errors.CheckpointError: their names or shapes differ from those of `base`.
     """
     difference = trees.differences(base, weights)
     if difference:
-        raise errors.CheckpointError(f"weights that do not fit their base: {difference}")
+        raise errors.CheckpointError(f"the weights do not fit their base: {difference}")
     return {n: linear.dense(w).astype(jnp.float32) if linear.is_node(w) else w for n, w in weights.items()}
 
 
 def largest_difference(first, second, *, batches):
-    """The largest absolute difference between the logits of two functions ``batch -> logits``, over all `batches`."""
+    """The largest absolute difference between the logits of two functions ``batch -> logits`` on `batches`."""
     return max(float(jnp.max(jnp.abs(first(batch) - second(batch)))) for batch in batches)
 
 
 def _plain(leaves, rank, base_fingerprint):
     names = [name.removesuffix("/a") for name in leaves if name.endswith("/a")]
     if not names:
-        raise errors.ConfigError("an adapter without low-rank targets cannot be brought to the form of LoRA")
+        raise errors.ConfigError("an adapter without low-rank targets cannot be converted to LoRA")
     rank = rank or max(leaves[f"{name}/a"].shape[1] for name in names)
     config = {"name": "lora", "rank": rank, "scaling": "one", "targets": "|".join(re.escape(name) for name in names)}
     return Adapter(pad_rank(leaves, rank), config, base_fingerprint)

@@ -10,9 +10,9 @@ from lwt.layers import linear
 
 @dataclasses.dataclass(frozen=True)
 class Compose:
-    """Several reparametrizations in order: each adapts the weights that the one before it gave.
+    """Applies several reparametrizations in order: each adapts the weights that the previous one returned.
 
-    The leaves of part number i, of file NAME, have the prefix ``i_NAME/``.
+    The leaves of part i, from file NAME, have the prefix ``i_NAME/``.
 
     Attributes:
         parts: reparametrizations, at least one.
@@ -34,7 +34,7 @@ class Compose:
         return all(part.identity_at_start for _, part in self._named())
 
     def init(self, key, base):
-        """The leaves of all parts; a part starts from the dense weights that the parts before it give at step 0."""
+        """The leaves of all parts; each part starts from the dense weights that the previous ones return at step 0."""
         adapter = {}
         for i, (prefix, part) in enumerate(self._named()):
             own = part.init(jax.random.fold_in(key, i), base)
@@ -43,10 +43,10 @@ class Compose:
         return adapter
 
     def stored(self, base):
-        """What the first part keeps of the weights; the others adapt what it makes of them.
+        """The weights that the first part stores; the others adapt what it returns.
 
         Raises:
-            lwt.errors.ConfigError: another part would leave weights out.
+            lwt.errors.ConfigError: another part replaces stored weights.
         """
         for prefix, part in self._named()[1:]:
             if hasattr(part, "stored"):
@@ -76,19 +76,19 @@ class Compose:
 
 
 def stored(reparam, base):
-    """The weights of the whole model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
+    """The weights of the model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
     return reparam.stored(base) if hasattr(reparam, "stored") else base
 
 
 def build(section, *, key="reparam"):
-    """``{"name": "lora", "rank": 8, ...}`` (a dict or ConfigDict) -> ``LoRA(rank=8, ...)``.
+    """Builds ``LoRA(rank=8, ...)`` from ``{"name": "lora", "rank": 8, ...}`` (a dict or ConfigDict).
 
     Args:
         section: the file's name and the arguments of its class. ``"compose"`` takes ``parts``, a tuple of sections.
         key: config key of the section, for error messages.
 
     Raises:
-        lwt.errors.ConfigError: an unknown name or argument, a value of another type, or one outside its range.
+        lwt.errors.ConfigError: a name or argument is unknown, or a value has the wrong type or is outside its range.
     """
     cls, given = registry.REPARAMS.resolve(section, key=key)
     if cls is Compose and "parts" in given:

@@ -1,4 +1,4 @@
-"""DoRA: a weight is split into a trained magnitude and a direction with a low-rank update."""
+"""DoRA splits a weight into a trained magnitude and a direction with a low-rank update."""
 
 import dataclasses
 

@@ -35,7 +35,7 @@ class LoRA:
         dropout: rate on the input of `a`; embeddings have none.
         targets: regular expression for whole names of weights, or alternatives such as ("query", "value"), see
             `targets.matching`; the matrices among them are adapted.
-        rank_pattern: ``((regex, rank), ...)``; the first that matches a target's name replaces `rank`.
+        rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
         start: "lora", "pissa" or "olora".
 
@@ -93,7 +93,7 @@ class LoRA:
         return weights
 
     def labels(self, adapter):
-        """``{leaf: label}``; the optimizer trains all but the "constant" ones."""
+        """``{leaf: label}``; the optimizer trains all but those labelled "constant"."""
         return {leaf: targets.label(leaf) for leaf in adapter}
 
     def rank_of(self, name):

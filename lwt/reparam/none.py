@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Unchanged:
-    """``weights = base``; ``optimizer.trainable`` says what is trained.
+    """``weights = base``; ``optimizer.trainable`` selects the trained weights.
 
     Full fine-tuning is ``(".*",)``; BitFit (Ben Zaken et al. 2022) trains the biases, ``(".*/bias",)``.
     """

@@ -1,4 +1,4 @@
-"""Unstructured pruning: the smallest weights are held at zero while the rest is trained."""
+"""Unstructured pruning holds the smallest weights at zero while the rest trains."""
 
 import dataclasses
 import numbers
@@ -17,45 +17,41 @@ GRADIENTS = ("masked", "straight_through")
 
 @dataclasses.dataclass(frozen=True)
 class Prune:
-    """``W -> mask ∘ W``, where the mask leaves out the weights of least magnitude.
+    """``W -> mask ∘ W``, where the mask removes the weights of smallest magnitude.
 
-    The mask is a function of the stored weights and the step, made anew inside of every compiled step: there is nothing
-    to store. The base stays dense and goes on being trained (``optimizer.trainable = ("base/.*",)``). Between the steps
-    `begin` = t0 and `end` = t0 + nΔt the sparsity rises, every Δt steps, by the cubic schedule of Zhu and Gupta (2017,
-    arXiv 1710.01878, equation 1)
+    Every compiled step computes the mask from the stored weights and the step, so nothing is stored. The base stays
+    dense and trains (``optimizer.trainable = ("base/.*",)``). Between the steps `begin` = t0 and `end` = t0 + nΔt the
+    sparsity rises, every Δt steps, by the cubic schedule of Zhu and Gupta (2017, arXiv 1710.01878, equation 1)
 
         s_t = s_f + (s_i - s_f) (1 - (t - t0) / (nΔt))³
 
-    before it nothing is pruned, and without an `end` all at once. Deviation: there the mask stands still between two
-    rises and after the last; here it is at any step that of the weights of that step.
+    Before `begin` nothing is pruned; without an `end`, `begin` prunes all at once. Deviation: in the paper the mask is
+    fixed between two rises and after the last; here it always follows the current weights.
 
-    With ``mask="zeros"`` the mask is kept instead, as leaves ``NAME/mask`` that are not trained: the weights that are 0
-    in the run that this one starts from stay 0. That is fine-tuning after pruning, and a lottery ticket
-    (`lwt/compress/rewind.py`).
+    ``mask="zeros"`` stores the mask instead, as untrained leaves ``NAME/mask``: weights that are 0 in the run this one
+    starts from stay 0. Fine-tuning after pruning and lottery tickets (`lwt/compress/rewind.py`) use it.
 
-    The best checkpoint of a run may be one from before the end of the schedule; the last one is as sparse as was asked
-    for.
+    The best checkpoint of a run may precede the end of the schedule; the last one has the full sparsity.
 
     Attributes:
-        sparsity: s_f, the share of the targets' weights that end as 0.
-        initial: s_i, at the first step of the schedule.
-        begin, end: its steps; every: Δt.
+        sparsity: s_f, the final share of zeros among the targets' weights.
+        initial: s_i, the share at the first step of the schedule.
+        begin, end: first and last step of the schedule; every: Δt.
         scope: "layer": that share of each target; "global": of all together, by one threshold (Han et al. 2015 set one
-            a layer; magnitudes of layers with other scales are then compared).
-        pattern: ``(n, m)``: of any m weights in a row along the input axis, the n largest are kept, from the step
-            `begin` on (2:4, Mishra et al. 2021, arXiv 2104.08378); sparsity and schedule have no part in it. ``()``:
-            none.
-        gradient: "masked": that of ``mask ∘ W`` itself: a weight at zero rests, and comes back only when the others
-            shrink below it, so that what is left learns to do without it. "straight_through": as if there were no mask:
-            weights at zero go on learning and may come back, which N:M patterns from an early step need (Zhou et al.
-            2021, arXiv 2102.04010, without their extra decay).
+            per layer; a single one compares magnitudes of layers with different scales).
+        pattern: ``(n, m)`` keeps the n largest of any m consecutive weights along the input axis, from the step `begin`
+            on (2:4, Mishra et al. 2021, arXiv 2104.08378), and ignores sparsity and schedule; ``()`` for none.
+        gradient: "masked": that of ``mask ∘ W``: a weight at zero stays fixed and returns only when others shrink below
+            it, so the remaining weights learn to do without it. "straight_through": as without a mask: weights at zero
+            keep learning and may return, which N:M patterns from an early step need (Zhou et al. 2021, arXiv
+            2102.04010, without their extra decay).
         mask: "magnitude" or "zeros".
         targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; the matrices
-            among them are pruned. The default leaves tables of embeddings out.
+            among them are pruned. The default excludes embedding tables.
 
     Raises:
         lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches no matrix,
-            or a pattern does not divide its inputs.
+            or the pattern's m does not divide its inputs.
     """
 
     sparsity: float = 0.5
@@ -90,7 +86,7 @@ class Prune:
 
     @property
     def identity_at_start(self):
-        """Whether nothing is pruned at step 0 that was not 0 before."""
+        """Whether step 0 prunes only weights that are 0 already."""
         gradual = not self.pattern and self.end and not self.initial
         return bool(self.mask == "zeros" or self.begin or gradual)
 
@@ -127,7 +123,7 @@ class Prune:
         return jnp.where(step < self.begin, 0.0, sparsity)
 
     def masks(self, weights, step):
-        """``{name: bool [in out]}`` of the weights `{name: [in out]}`: True for those that are kept at this step."""
+        """``{name: bool [in out]}`` of the weights `{name: [in out]}`: True for those kept at this step."""
         if self.pattern:
             return {name: largest_of(abs(w), pattern=self.pattern) | (step < self.begin) for name, w in weights.items()}
         sparsity, sizes = self.sparsity_at(step), {name: abs(w) for name, w in weights.items()}
@@ -140,14 +136,14 @@ class Prune:
         """The names of the targets.
 
         Raises:
-            lwt.errors.ConfigError: there is none, or its inputs are no multiple of the pattern's m.
+            lwt.errors.ConfigError: there are none, or a target's inputs are not a multiple of the pattern's m.
         """
         names = targets.select(base, self.targets)
         for name in names if self.pattern else ():
             if base[name].shape[0] % self.pattern[1]:
                 raise errors.ConfigError(
-                    f"reparam.pattern is {self.pattern}, but {name} has {base[name].shape[0]} inputs, no multiple of "
-                    f"{self.pattern[1]}; reparam.targets should leave it out"
+                    f"reparam.pattern is {self.pattern}, but {name} has {base[name].shape[0]} inputs, not a multiple "
+                    f"of {self.pattern[1]}; reparam.targets should exclude it"
                 )
         return names
 
@@ -157,13 +153,13 @@ class Prune:
 
 
 def threshold(sizes, share):
-    """The magnitude that ``round(share · n)`` of the n numbers are at or below; -inf for none of them.
+    """The magnitude that ``round(share · n)`` of the n numbers do not exceed; -inf for none of them.
 
-    Found by halving the range of the bit patterns, whose order is that of the numbers: 31 passes that count, where
-    sorting millions of numbers would take longer than the step of training that it is a part of.
+    Bisects the range of bit patterns, which sort like the numbers, in 31 counting passes: sorting millions of numbers
+    would take longer than the training step around it.
 
     Args:
-        sizes: a list of float32 arrays, not negative.
+        sizes: a list of non-negative float32 arrays.
         share: in [0, 1), may be traced.
     """
     bits = [jax.lax.bitcast_convert_type(size.astype(jnp.float32), jnp.int32) for size in sizes]
@@ -181,7 +177,7 @@ def threshold(sizes, share):
 
 
 def largest_of(sizes, *, pattern):
-    """Bool `[in out]`: of a pattern ``(n, m)``, the n largest of every m magnitudes along the inputs; first of ties."""
+    """Marks the n largest of every m magnitudes along the inputs, `[in out]` bool; of equal ones, the first."""
     n, m = pattern
     groups = sizes.reshape(-1, m, sizes.shape[1])
     rank = jnp.zeros(groups.shape, jnp.int32)

@@ -1,4 +1,4 @@
-"""Quantization: weights rounded to eight (or four) bits, after training or while they are trained."""
+"""Quantization rounds weights to eight (or four) bits, after or during training."""
 
 import dataclasses
 
@@ -11,35 +11,35 @@ ACTIVATIONS = ("", "dynamic", "static")
 
 @dataclasses.dataclass(frozen=True)
 class Quantize:
-    """``W -> round(W / scale) · scale`` with one scale for every block of weights; see `layers/quantized_weight.py`.
+    """``W -> round(W / scale) · scale`` with one scale per block of weights; see `layers/quantized_weight.py`.
 
-    There is nothing to store: the map is a function of the base alone. The weights are `quantized_weight.Quantized`
-    nodes, multiplied from their integers. After training, that is all. With ``aware=True`` the float weights of the
-    base go on being trained (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded
-    weights as arrays whose gradient passes straight through to the base; in evaluation it sees the nodes.
-    In a chain (`compose.Compose`) an adapter behind it tunes a frozen quantized base; in front of it, it is rounded in.
+    The map is a function of the base alone, so nothing is stored. The weights are `quantized_weight.Quantized` nodes,
+    multiplied from their integers. With ``aware=True`` the base's float weights train
+    (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded weights as arrays whose
+    gradient passes straight through to the base; in evaluation it sees the nodes. In a chain (`compose.Compose`) an
+    adapter after it tunes a frozen quantized base; one before it is rounded in.
 
-    EmbBERT-Q (section 3.1.3) as printed is ``format="fp8", outliers=0.08, threshold=6.0``; its code rounds the kernels
-    of the linear layers only, row-wise: ``block=0`` and ``targets`` without the tables and the convolutions.
+    EmbBERT-Q (section 3.1.3) as printed is ``format="fp8", outliers=0.08, threshold=6.0``; its code rounds only the
+    kernels of the linear layers, row-wise: ``block=0`` and ``targets`` without tables and convolutions.
 
     Attributes:
         format: "int8" (absmax), "fp8" (e4m3) or "int4".
-        block: weights that share a scale, along the input axis; 0 is row-wise: a scale for every output of a kernel,
-            and for every row of a table.
-        outliers: the share of each weight's entries that may fall back to float16, the largest; 0 for none.
-        threshold: only entries above it in magnitude fall back; 0 for all of the share (then it is a percentile).
-        aware: train with rounded weights, and rounded activations if there are any.
-        activations: "": what meets the weights stays float. "dynamic": it is rounded to int8 by the maximum of every
-            row at run time, so that integers are multiplied with integers (`quantized_weight.multiply_integers`); it
-            takes integer weights with ``block=0`` and no outliers. "static": to a range that was calibrated; these
-            ranges are the adapter, leaves ``NAME/limit``, and only a file has them (`lwt/export/quantize.py`). Weights
-            without one, and tables, meet floats.
+        block: weights that share a scale, along the input axis; 0 is row-wise: a scale per output of a kernel, and per
+            row of a table.
+        outliers: the largest entries of each weight that may stay in float16, as a share; 0 for none.
+        threshold: only entries above it in magnitude stay in float16; 0 for all of the share (then it is a percentile).
+        aware: train with rounded weights, and with rounded activations if there are any.
+        activations: "": inputs stay float. "dynamic": inputs are rounded to int8 by each row's maximum at run time, so
+            that integers multiply integers (`quantized_weight.multiply_integers`); requires integer weights with
+            ``block=0`` and no outliers. "static": inputs are rounded to calibrated ranges; these ranges are the
+            adapter, leaves ``NAME/limit``, and exist only in files (`lwt/export/quantize.py`). Weights without a range,
+            and tables, take floats.
         targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; kernels and
             tables (not vectors) among them are rounded.
 
     Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches nothing
-            that can be rounded.
+        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches neither a
+            kernel nor a table.
     """
 
     format: str = "int8"
@@ -60,22 +60,22 @@ class Quantize:
         object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
         if self.threshold and not self.outliers:
             raise errors.ConfigError(
-                f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: name the largest share of the "
-                "weights that may be kept in float16, such as 0.08"
+                f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: set it to the largest share "
+                "of weights that may stay in float16, such as 0.08"
             )
         targets.check_choice(self.activations, ACTIVATIONS, key="reparam.activations")
         if self.activations and (self.format == "fp8" or self.block or self.outliers):
             raise errors.ConfigError(
-                f"reparam.activations is {self.activations!r}: integers are multiplied with integers of one scale for "
-                f"every output, so format={self.format!r}, block={self.block} and outliers={self.outliers} should be "
-                "'int8' or 'int4', 0 and 0"
+                f"reparam.activations is {self.activations!r}: integer products need one scale per output, so "
+                f"format={self.format!r}, block={self.block} and outliers={self.outliers} should be 'int8' or 'int4', "
+                "0 and 0"
             )
 
     def init(self, key, base):
         """An adapter without leaves.
 
         Raises:
-            lwt.errors.ConfigError: the activations are static: their ranges come from a trained model.
+            lwt.errors.ConfigError: the activations are static; their ranges come from a trained model.
         """
         del key
         if self.activations == "static":
@@ -87,10 +87,10 @@ class Quantize:
         return {}
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights: a node for every target; in aware training (`key` is given) an array, or one that rounds inputs.
+        """The weights: a node for every target; in aware training (`key` is given) an array or a `RoundedInputs`.
 
-        A target that is quantized already keeps its integers; of one that is factorised both factors are rounded; one
-        that is another node is rounded as a whole.
+        A target that is already quantized keeps its integers; a factorised one has both factors rounded; any other node
+        is rounded as a whole.
         """
         del step
         training = self.aware and key is not None
@@ -98,12 +98,12 @@ class Quantize:
         return {**base, **rounded}
 
     def _rounded(self, name, w, limit, training):
-        """The weight `name`, rounded; `training`: as an array that passes the gradient on."""
-        if isinstance(w, linear.Factors):  # what lies between them has a range that was not calibrated
+        """Rounds the weight `name`; in `training`, to an array that passes the gradient on."""
+        if isinstance(w, linear.Factors):  # the range between the factors is not calibrated
             if self.activations == "static":
                 raise errors.ConfigError(
-                    f"reparam.activations is 'static', but {name!r} is factorised: no range is known for what lies "
-                    "between its factors; it should be 'dynamic'"
+                    f"reparam.activations is 'static', but {name!r} is factorised: no range is known between its "
+                    "factors; it should be 'dynamic'"
                 )
             return linear.Factors(*(self._rounded(name, part, limit, training) for part in (w.a, w.b)))
         options = self.options(name)
@@ -122,14 +122,14 @@ class Quantize:
         """The names of the targets.
 
         Raises:
-            lwt.errors.ConfigError: there is none.
+            lwt.errors.ConfigError: there are none.
         """
         names = targets.matching(base, self.targets)
         found = [name for name in names if len(base[name].shape) > 1]
         if not found:
             raise errors.ConfigError(
-                f"reparam.targets {self.targets!r} matches vectors only, such as {names[0]!r}; kernels and tables are "
-                "what is quantized"
+                f"reparam.targets {self.targets!r} matches vectors only, such as {names[0]!r}; only kernels and tables "
+                "are quantized"
             )
         return found
 
@@ -147,7 +147,7 @@ class Quantize:
 def _with_integer_inputs(name, node, limit):
     if node.format == "fp8" or node.scales.shape[0] > 1 or node.outliers is not None:
         raise errors.ConfigError(
-            f"reparam.activations: {name!r} is quantized already, to {node.format} with a scale for {node.block} "
-            "weights; integers take one for every output and no outliers"
+            f"reparam.activations: {name!r} is already quantized to {node.format} with a scale per {node.block} "
+            "weights; integer products need one per output and no outliers"
         )
     return node.replace(integer_inputs=True, limit=limit)

@@ -14,8 +14,8 @@ class SingLoRA:
     """``W + u · s · A[:in] @ A[:out].T`` with A `[max(in, out) r]` and u = min(step/ramp, 1) (Bensaïd et al. 2025,
     arXiv 2507.05566).
 
-    No second matrix has a scale that could drift away from that of A. For a square target the update is symmetric and
-    positive semidefinite. A is Kaiming-uniform with fan-in max(in, out), so that entries shrink with the width.
+    No second matrix can drift away from the scale of A. For a square target the update is symmetric and positive
+    semidefinite. A is Kaiming-uniform with fan-in max(in, out), so that entries shrink with the width.
     (PyTorch's initialiser on an array `[n, r]` takes r as the fan-in and starts √(n/r) times larger.) The ramp starts
     the model as the base; at step 0 the gradient of A is zero too. A saved adapter therefore records its step.
 

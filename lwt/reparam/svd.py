@@ -1,22 +1,22 @@
-"""Factorisation: each weight is stored as two thin matrices, its factors."""
+"""Factorisation stores each weight as two thin matrices, its factors."""
 
 import dataclasses
 
 from lwt.layers import linear
 from lwt.reparam import targets
 
-LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and decoders, no table and no head
+LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and decoders, without tables and heads
 
 
 @dataclasses.dataclass(frozen=True)
 class SVD:
     """``W -> a @ b`` with `a` `[in r]`, `b` `[r out]`, from the r largest singular values of W; both are trained.
 
-    No matrix of rank r is nearer to W (Eckart and Young 1936). Unlike with an adapter, W itself is neither stored nor
-    used, see `stored`: r·(in + out) numbers replace in·out. At full rank the map is the identity, but larger.
+    No matrix of rank r is closer to W (Eckart and Young 1936). Unlike an adapter, it neither stores nor uses W itself,
+    see `stored`: r·(in + out) numbers replace in·out. At full rank the map is the identity, but larger.
 
-    Ranks are numbers, not chosen from the weights, so that all shapes follow from the config. The command
-    ``lwt.compress.factorise`` chooses them by energy or by a budget and writes them into `rank_pattern`.
+    The config holds the ranks, so all shapes follow from it. The command ``lwt.compress.factorise`` chooses them by
+    energy or by a budget and writes them into `rank_pattern`.
 
     Attributes:
         rank: r; a weight with fewer inputs or outputs keeps its full rank.
@@ -41,7 +41,7 @@ class SVD:
         object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
 
     def init(self, key, base):
-        """The leaves ``NAME/a`` and ``NAME/b`` for every target NAME of the whole model `base`; `key` is not used."""
+        """The leaves ``NAME/a`` and ``NAME/b`` for every target NAME of the model `base`; `key` is unused."""
         del key
         names = targets.select(base, self.targets)
         targets.check_used(self.rank_pattern, names, key="reparam.rank_pattern")
@@ -52,12 +52,12 @@ class SVD:
         return adapter
 
     def stored(self, base):
-        """The weights of the whole model `base` that are stored beside the factors."""
+        """The weights of the model `base` that are stored beside the factors."""
         made = set(targets.select(base, self.targets))
         return {name: w for name, w in base.items() if name not in made}
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights of the whole model: what is stored, and a `linear.Factors` at every target."""
+        """The model's weights: the stored ones, and a `linear.Factors` at every target."""
         del step, key
         names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
         return {**base, **{name: linear.Factors(adapter[f"{name}/a"], adapter[f"{name}/b"]) for name in names}}

@@ -1,6 +1,6 @@
-"""The targets of low-rank methods, the names and starts of their leaves, and the checks that the methods share.
+"""The targets of low-rank methods, the names and initial values of their leaves, and shared checks.
 
-The leaves of an adapter are named after the weight that they change: ``NAME/a``, ``NAME/b``, ...
+The leaves of an adapter are named after the weight they change: ``NAME/a``, ``NAME/b``, ...
 """
 
 import math
@@ -19,7 +19,7 @@ SCALINGS = ("alpha/r", "rslora", "one")
 
 
 def checked_patterns(value, key="reparam.targets"):
-    """Regular expressions as a config gives them: a string stays one, a list becomes a tuple.
+    """Checks regular expressions from a config: a string stays one, a list becomes a tuple.
 
     Raises:
         lwt.errors.ConfigError: `value` is neither, or a string is not a regular expression.
@@ -36,7 +36,7 @@ def checked_patterns(value, key="reparam.targets"):
 
 
 def in_module(path, patterns):
-    """Whether a module's path matches: a string all of it, an alternative of a tuple all of it or its last components.
+    """Whether a module's path matches: a string must match all of it, one of a tuple may match its last components.
 
     So ``("self_attention",)`` matches "encoder/layer_0/self_attention".
     """
@@ -57,12 +57,12 @@ def matching(names, patterns, *, key="reparam.targets"):
     """
     if isinstance(patterns, str):
         return trees.matching(names, patterns, what=key)
-    names, found = list(names), set()
+    names, matched = list(names), set()
     for pattern in patterns:
         in_path = [name for name in names if in_module(name.rpartition("/")[0], (pattern,))]
         whole = [name for name in names if re.fullmatch(pattern, name)]
-        found.update(in_path + whole or trees.matching(names, pattern, what=key))
-    return [name for name in names if name in found]
+        matched.update(in_path + whole or trees.matching(names, pattern, what=key))
+    return [name for name in names if name in matched]
 
 
 def select(base, patterns, *, key="reparam.targets"):
@@ -71,7 +71,7 @@ def select(base, patterns, *, key="reparam.targets"):
     Sorted, because methods number their targets to draw random values, and jit and checkpoints reorder a dict.
 
     Raises:
-        lwt.errors.ConfigError: a pattern matches nothing, or all of them no matrix.
+        lwt.errors.ConfigError: a pattern matches nothing, or none matches a matrix.
     """
     names = matching(base, patterns, key=key)
     matrices = sorted(name for name in names if len(base[name].shape) == 2)
@@ -82,7 +82,7 @@ def select(base, patterns, *, key="reparam.targets"):
 
 
 def is_embedding(name):
-    """True for a table of embeddings, whose rows are looked up: ``...embedding``, or a leaf right below ``embed``."""
+    """Whether `name` is an embedding table: ``...embedding``, or a leaf directly below ``embed``."""
     return re.fullmatch(r"(.*/)?(\w*embedding|embed/\w+)", name) is not None
 
 
@@ -93,7 +93,7 @@ def label(leaf):
 
 
 def by_pattern(name, rules, *, default):
-    """The value of the first ``(regex, value)`` that matches the whole of `name`, else `default`."""
+    """The value of the first ``(regex, value)`` whose regex matches the whole `name`, else `default`."""
     return next((value for pattern, value in rules if re.fullmatch(pattern, name)), default)
 
 
@@ -110,28 +110,29 @@ def kaiming_uniform(key, shape, *, fan_in):
 
 def best_factors(w, rank):
     """The best factors of a rank: `a` `[in r]`, `b` `[r out]` of the truncated SVD of `w` (Eckart and Young 1936)."""
-    return balanced(*jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False), kept=slice(rank))
+    return balanced(jnp.linalg.svd(w.astype(jnp.float32), full_matrices=False), slice(rank))
 
 
-def balanced(left, values, right, *, kept):
+def balanced(decomposition, kept):
     """The factors `a` `[in r]` and `b` `[r out]` of r singular directions; both have the singular values √σ.
 
     Args:
-        left, values, right: of the decomposition, `[in k]`, `[k]` and `[k out]`, NumPy's or JAX's.
-        kept: the directions, a slice or indices.
+        decomposition: left vectors `[in k]`, values `[k]` and right vectors `[k out]`, from NumPy or JAX.
+        kept: the directions to keep, a slice or indices.
     """
+    left, values, right = decomposition
     root = (jnp if isinstance(values, jax.Array) else np).sqrt(values[kept])
     return left[:, kept] * root[None], root[:, None] * right[kept]
 
 
 def ranked(ranks):
-    """The keys ``targets`` and ``rank_pattern`` of a section that has just these weights, ``{name: rank}``."""
+    """The keys ``targets`` and ``rank_pattern`` of a section for the weights of ``{name: rank}``."""
     names = {name: re.escape(name) for name in ranks}
     return {"targets": "|".join(names.values()), "rank_pattern": [[names[name], rank] for name, rank in ranks.items()]}
 
 
 def check_number(value, key, *, what, least=0.0, below=math.inf, integer=False):
-    """Raises ConfigError unless ``least <= value < below``; `what` says what the number has to be."""
+    """Raises ConfigError unless ``least <= value < below``; `what` describes a valid value."""
     kind = numbers.Integral if integer else numbers.Real
     if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < below:
         raise errors.ConfigError(f"{key} is {value!r}; it has to be {what}")
@@ -169,7 +170,7 @@ def check_choice(value, choices, *, key):
 
 
 def checked_rules(rules, check, *, key):
-    """`rules` as a tuple of ``(regex, value)``, every value checked by ``check(value, key)``."""
+    """Returns `rules` as a tuple of ``(regex, value)``; ``check(value, key)`` checks every value."""
     try:
         pairs = tuple((str(pattern), value) for pattern, value in rules)
     except (TypeError, ValueError) as error:
@@ -181,6 +182,6 @@ def checked_rules(rules, check, *, key):
 
 
 def check_used(rules, names, *, key):
-    """Raises ConfigError if a pattern matches no target, and so has no effect."""
+    """Raises ConfigError if a pattern matches no target and so has no effect."""
     for pattern, _ in rules:
         trees.matching(names, pattern, what=key)

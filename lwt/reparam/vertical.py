@@ -1,4 +1,4 @@
-"""Vertical LoRA: a layer's weights are those of the layer before and a low-rank increment."""
+"""Vertical LoRA: a layer's weights are those of the previous layer plus a low-rank increment."""
 
 import collections
 import dataclasses
@@ -19,12 +19,12 @@ LAYER = re.compile(r"(?P<stack>.*?)_(?P<index>\d+)/(?P<rest>.+)")
 
 @dataclasses.dataclass(frozen=True)
 class Increment:
-    """What one pair of leaves ``NAME/a``, ``NAME/b`` adds, and to what.
+    """The increment of one pair of leaves ``NAME/a``, ``NAME/b``.
 
     Attributes:
-        name: of the pair: the weight's own, or ``.../query_key_value/kernel`` for three that share their `a`.
-        weights: the names that it makes, side by side along the outputs.
-        onto: the names that it adds to, in the same order.
+        name: NAME: the weight's own name, or ``.../query_key_value/kernel`` for three weights that share their `a`.
+        weights: names of the weights it forms, side by side along the outputs.
+        onto: names of the weights it adds to, in the same order.
     """
 
     name: str
@@ -34,39 +34,39 @@ class Increment:
 
 @dataclasses.dataclass(frozen=True)
 class Vertical:
-    """Layers as chunks of a full base layer and of layers that hold increments ("Vertical LoRA", section 3.2).
+    """Chunks of one full base layer and layers of increments ("Vertical LoRA", section 3.2).
 
     A stack is a row of layers ``STACK_0/..., STACK_1/...``: a ViT has one, an encoder-decoder two. Each is cut into
-    `chunks` of equal length. In the first layer of a chunk weights are arrays, in the others products ``a @ b``, with
-    `a` `[in r]` and `b` `[r out]`, on top of
+    `chunks` of equal length. The first layer of a chunk holds arrays; the others add products ``a @ b``, with `a`
+    `[in r]` and `b` `[r out]`, to
 
-    "recursive"  the layer before: ``W_l = W_{l-1} + s · a_l b_l`` (equation 13; its sum is equation 14)
+    "recursive"  the previous layer: ``W_l = W_{l-1} + s · a_l b_l`` (equation 13; its sum is equation 14)
     "base"       the chunk's first layer: ``W_l = stop_gradient(W_0) + s · a_l b_l``, as in the authors' code
-    "lors"       a weight that all layers of the chunk share, the first one too (Li et al. 2024, arXiv 2403.04303,
+    "lors"       a weight that all layers of the chunk share, the first included (Li et al. 2024, arXiv 2403.04303,
                  equations 3 and 4 with K = 1); it is stored under the first layer's name
 
-    Everything else (biases, norms, weights that are no target) is each layer's own. Weights that increments replace are
-    not stored at all, see `stored`.
+    Each layer has its own biases, norms and other weights outside the targets. Weights that increments replace are not
+    stored, see `stored`.
 
     Where the gradient flows on to the weights below, a layer's weight is formed as an array: for the usual batches that
-    costs less than two thin products with all activations. Where it is stopped it is a `linear.LowRank`, which forms
-    no gradient of the `[in out]` weight.
+    costs less than two thin products with all activations. Where it stops, the weight is a `linear.LowRank`, which
+    forms no gradient of the `[in out]` weight.
 
     Attributes:
-        chunks: k, of every stack; has to divide its number of layers.
+        chunks: k, of every stack; must divide its number of layers.
         rank: r.
         mode: "recursive", "base" or "lors".
-        stop_gradient: whether an increment's gradient stays out of what it adds to; None for the mode's own way: only
+        stop_gradient: whether to stop the gradient at the weight that an increment adds to; None follows the mode: only
             "base" stops it.
-        start: "kaiming" for both factors, as the code has it (Kaiming-uniform with slope √5); "zero" for `b`, so that
-            all layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of a
-            whole model that the run starts from, see `misfits`.
+        start: "kaiming" for both factors, as in the code (Kaiming-uniform with slope √5); "zero" for `b`, so that all
+            layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of the full
+            model that the run starts from, see `misfits`.
         scale: s.
         targets: regular expression for whole names of weights in layers, or a list of alternatives, see
             `targets.matching`; the matrices among them get increments.
-        rank_pattern: ``((regex, rank), ...)`` by a pair's name; the first that matches replaces `rank`.
-        fused: regular expression for attentions whose query, key and value share one `a`, as one kernel with the
-            outputs of all three would have it (they read the same input); "" for none.
+        rank_pattern: ``((regex, rank), ...)``; the first match with a pair's name replaces `rank`.
+        fused: regular expression for attentions whose query, key and value share one `a`, like one kernel with all
+            three outputs (they read the same input); "" for none.
 
     Raises:
         lwt.errors.ConfigError: a value is outside its range; from `init` when chunks, targets and layers do not fit.
@@ -96,7 +96,7 @@ class Vertical:
         object.__setattr__(self, "fused", targets.checked_patterns(self.fused, "reparam.fused"))
 
     def init(self, key, base):
-        """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the whole model."""
+        """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the full model."""
         plan = self.plan(base)
         targets.check_used(self.rank_pattern, [i.name for i in plan], key="reparam.rank_pattern")
         if self.start == "svd":
@@ -113,12 +113,12 @@ class Vertical:
         return adapter
 
     def stored(self, base):
-        """What of the whole model's weights is kept beside the increments."""
+        """The weights of the full model that are stored beside the increments."""
         made = {name for i in self.plan(base) for name in i.weights if name not in i.onto}
         return {name: w for name, w in base.items() if name not in made}
 
     def expand(self, base, adapter, step, *, key=None):
-        """The weights of the whole model, from what is stored and the increments."""
+        """The weights of the full model, from the stored ones and the increments."""
         del step, key
         names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
         weights = dict(base)
@@ -138,21 +138,21 @@ class Vertical:
         return targets.by_pattern(name, self.rank_pattern, default=self.rank)
 
     def misfits(self, base, adapter):
-        """``{name: |W - W'| / |W|}`` (Frobenius) of the whole model `base` and of what the increments make of it.
+        """The relative errors ``{name: |W - W'| / |W|}`` (Frobenius) of the increments against the full model `base`.
 
-        With ``start="svd"`` this is the error of the conversion. Each increment is the best of its rank for its own
-        layer, given those below (Eckart and Young 1936).
+        With ``start="svd"`` this is the conversion error. Each increment is the best of its rank for its own layer,
+        given those below (Eckart and Young 1936).
         """
         made = linear.merge(self.expand(self.stored(base), adapter, 0))
         norm = jnp.linalg.norm
         return {n: float(norm(base[n] - made[n]) / norm(base[n])) for i in self.plan(base) for n in i.weights}
 
     def plan(self, names):
-        """The increments of the whole model whose weights have these `names`, lower layers first.
+        """The increments of the full model whose weights have these `names`, lower layers first.
 
         Raises:
-            lwt.errors.ConfigError: no target is in a layer; `chunks` does not divide the layers of a stack; a layer
-                has a target that the chunk's first one lacks.
+            lwt.errors.ConfigError: a target is outside the layers; `chunks` does not divide the layers of a stack; a
+                layer has a target that the chunk's first one lacks.
         """
         stacks = collections.defaultdict(lambda: collections.defaultdict(dict))  # stack -> rest -> layer -> pair
         layers = collections.defaultdict(set)
@@ -162,7 +162,7 @@ class Vertical:
             match = LAYER.fullmatch(name)
             if match is None:
                 raise errors.ConfigError(
-                    f"reparam.targets {self.targets!r} matches {name!r}, which is in no layer such as block_0/..."
+                    f"reparam.targets {self.targets!r} matches {name!r}, which is not in a layer such as block_0/..."
                 )
             pair = self._pair(name, names)
             rest = LAYER.fullmatch(pair)["rest"]
@@ -186,7 +186,7 @@ class Vertical:
         return [increment for _, increment in sorted(plan, key=lambda item: item[0])]
 
     def _length(self, stack, layers):
-        """Layers of a chunk."""
+        """The number of layers in a chunk."""
         if len(layers) % self.chunks or layers != set(range(len(layers))):
             raise errors.ConfigError(
                 f"reparam.chunks={self.chunks} should divide the {len(layers)} layers {stack}_0 to "
@@ -195,7 +195,7 @@ class Vertical:
         return len(layers) // self.chunks
 
     def _pair(self, name, names):
-        """The name of the pair that makes the weight `name`: its own, or that of the three together."""
+        """The pair that forms the weight `name`: its own name, or that of the fused three."""
         *parent, kind, leaf = name.split("/")
         together = ["/".join([*parent, other, leaf]) for other in FUSED]
         fused = kind in FUSED and targets.in_module("/".join(parent), self.fused)
@@ -204,7 +204,7 @@ class Vertical:
         return name
 
     def _members(self, pair):
-        """The names of the weights that a pair makes: the inverse of `_pair`."""
+        """The weights that a pair forms: the inverse of `_pair`."""
         *parent, kind, leaf = pair.split("/")
         kinds = FUSED if kind == "_".join(FUSED) else [kind]
         return tuple("/".join([*parent, other, leaf]) for other in kinds)
@@ -216,7 +216,7 @@ class Vertical:
         return below + self.scale * jnp.dot(a, b, precision="highest")
 
     def _cuts(self, weights, onto):
-        """Where the outputs of a group end, but for the last."""
+        """Where the outputs of a group's weights end, without the last."""
         ends, total = [], 0
         for name in onto[:-1]:
             total += weights[name].shape[1]
@@ -224,7 +224,7 @@ class Vertical:
         return ends
 
     def _fitted(self, plan, base):
-        """Increments by truncated singular value decomposition, each for what the layers below leave over."""
+        """Fits the increments by truncated SVD, each to the residual that the layers below leave."""
         adapter, made = {}, dict(base)
         for i in plan:
             below = base if self.mode != "recursive" else made
@@ -243,13 +243,13 @@ class Vertical:
 
 
 def _shape(base, names):
-    """``[in, out]`` of weights side by side.
+    """The shape ``[in, out]`` of weights side by side.
 
     Raises:
-        lwt.errors.ConfigError: one is no matrix, or they have other inputs.
+        lwt.errors.ConfigError: a weight is not a matrix, or their inputs differ.
     """
     shapes = [tuple(base[name].shape) for name in names]
     if any(len(shape) != 2 or shape[0] != shapes[0][0] for shape in shapes):
-        found = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
-        raise errors.ConfigError(f"reparam.targets: an increment needs matrices with the same inputs, not {found}")
+        given = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))
+        raise errors.ConfigError(f"reparam.targets: an increment needs matrices with the same inputs, not {given}")
     return shapes[0][0], sum(shape[1] for shape in shapes)

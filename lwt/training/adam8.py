@@ -1,13 +1,13 @@
-"""AdamW whose moments take a byte each (block-wise, as in Dettmers et al. 2022, arXiv 2110.02861).
+"""AdamW with one-byte moments, quantized block by block (Dettmers et al. 2022, arXiv 2110.02861).
 
-A block of 256 entries of the flattened weight shares its largest magnitude s. The first moment is kept as the signed
-byte ``127 · √(|m| / s)``, rounded to the nearest: small entries, which are most, have finer steps. Of the second one
-the root is kept, which is what the update divides by, as the unsigned byte ``255 · √v / s``, rounded up or down by
-chance: at b2 = 0.999 the root changes by a twentieth of a percent a step, and rounded to the nearest it would never
-change at all. Chance is a function of the step's number, so that a resumed run is the run that never stopped.
+A block of 256 entries of the flattened weight shares its largest magnitude s. The first moment is stored as the signed
+byte ``127 · √(|m| / s)``, rounded to nearest: the many small entries get finer steps. The root of the second moment, by
+which the update divides, is stored as the unsigned byte ``255 · √v / s``, rounded stochastically: at b2 = 0.999 the
+root changes by 0.05 % per step, so rounding to nearest would never change it. The randomness depends on the step alone,
+so a resumed run equals an uninterrupted one.
 
-Measured against float32 moments on a regression of 16,384 weights, 1,200 steps: the weights end 2 to 4 % (of the way
-that was gone) beside them; with the paper's dynamic data type, rounded to the nearest, 6 to 11 %.
+Measured against float32 moments on a regression of 16,384 weights, 1,200 steps: the final weights differ by 2 to 4 % of
+the distance travelled; with the paper's dynamic data type, rounded to nearest, by 6 to 11 %.
 """
 
 import math
@@ -18,16 +18,16 @@ import jax.numpy as jnp
 import optax
 
 BLOCK = 256
-SMALL = 4096  # weights of fewer entries have float32 moments, as in the authors' library
+SMALL = 4096  # weights with fewer entries keep float32 moments, as in the authors' library
 
 
 class State(typing.NamedTuple):
-    """The optimizer's state; all trees are like the weights, so that rules of placement meet the same names.
+    """The optimizer's state; all trees have the structure of the weights, so sharding rules see the same names.
 
     Attributes:
         count: int32, updates so far.
         mu, nu: int8 and uint8 of the weight's shape, or the float32 moments of a small weight.
-        mu_scales, nu_scales: `[blocks]` float32; a scalar that means nothing for a small weight.
+        mu_scales, nu_scales: `[blocks]` float32; an unused scalar for a small weight.
     """
 
     count: jax.Array
@@ -37,22 +37,22 @@ class State(typing.NamedTuple):
     nu_scales: optax.Updates
 
 
-def adamw_8bit(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4):
-    """`optax.adamw` with moments of a byte.
+def adamw_8bit(learning_rate, *, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4):
+    """`optax.adamw` with one-byte moments.
 
     Args:
         learning_rate: a number, or a function of the step.
-        b1, b2, eps, weight_decay: as there.
+        b1, b2, eps, weight_decay: see `optax.adamw`.
     """
     return optax.chain(
-        scale_by_adam_8bit(b1, b2, eps),
+        scale_by_adam_8bit(b1=b1, b2=b2, eps=eps),
         optax.add_decayed_weights(weight_decay),
         optax.scale_by_learning_rate(learning_rate),
     )
 
 
-def scale_by_adam_8bit(b1=0.9, b2=0.999, eps=1e-8):
-    """`optax.scale_by_adam` with moments of a byte."""
+def scale_by_adam_8bit(*, b1=0.9, b2=0.999, eps=1e-8):
+    """`optax.scale_by_adam` with one-byte moments."""
 
     def init(params):
         def tree(make):
@@ -88,7 +88,7 @@ def scale_by_adam_8bit(b1=0.9, b2=0.999, eps=1e-8):
 
 
 def _to_signed(x):
-    """``(int8 of x's shape, scales)``, rounded to the nearest."""
+    """``(int8 of x's shape, scales)``, rounded to nearest."""
     blocks = _blocks(x)
     scales = jnp.abs(blocks).max(1)
     codes = jnp.round(127 * jnp.sqrt(jnp.abs(blocks) / jnp.where(scales > 0, scales, 1)[:, None]))
@@ -101,7 +101,7 @@ def _signed(codes, scales):
 
 
 def _to_unsigned(x, key):
-    """``(uint8 of x's shape, scales)`` of what is not negative, rounded by chance, but to 0 only what is 0."""
+    """``(uint8 of x's shape, scales)`` of x ≥ 0, rounded stochastically; only 0 becomes 0."""
     blocks = _blocks(x)
     scales = blocks.max(1)
     exact = 255 * blocks / jnp.where(scales > 0, scales, 1)[:, None]
@@ -114,11 +114,11 @@ def _unsigned(codes, scales):
 
 
 def _blocks(x):
-    """Any shape -> `[blocks 256]`, filled up with zeros."""
+    """Reshapes any array to `[blocks 256]`, padded with zeros."""
     flat = x.reshape(-1)
     return jnp.pad(flat, (0, -flat.size % BLOCK)).reshape(-1, BLOCK)
 
 
 def _whole(blocks, shape):
-    """The inverse of `_blocks`."""
+    """Inverts `_blocks`."""
     return blocks.reshape(-1)[: math.prod(shape)].reshape(shape)

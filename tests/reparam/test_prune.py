@@ -71,7 +71,7 @@ def test_patterns_keep_n_of_every_m_inputs(base):
             kept = np.asarray(found[name]).reshape(groups.shape) != 0
             assert (kept.sum(1) == 2).all()
             assert (np.where(kept, groups, np.inf).min(1) >= np.where(kept, -np.inf, groups).max(1)).all()
-    with pytest.raises(errors.ConfigError, match=r"mlp/fc1/kernel has 12 inputs, no multiple of 5"):
+    with pytest.raises(errors.ConfigError, match=r"mlp/fc1/kernel has 12 inputs, not a multiple of 5"):
         prune.Prune(pattern=(2, 5), targets=".*fc1/kernel").init(None, base)
 
 

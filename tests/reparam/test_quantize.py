@@ -81,7 +81,7 @@ def test_integer_activations(base, apply):
     assert [name for name, w in static.items() if getattr(w, "integer_inputs", False)] == [QUERY]
     with pytest.raises(errors.ConfigError, match="a run has no calibrated ranges; it should be 'dynamic'"):
         quantize.Quantize(block=0, activations="static").init(KEY, base)
-    with pytest.raises(errors.ConfigError, match=f"{QUERY}' is quantized already, to int8 with a scale for 8 weights"):
+    with pytest.raises(errors.ConfigError, match=f"{QUERY}' is already quantized to int8 with a scale per 8 weights"):
         dynamic.expand(quantize.Quantize(block=8).expand(base, {}, 0), {}, 0)
 
 
@@ -96,7 +96,7 @@ def test_integer_activations(base, apply):
         ({"block": 6.5}, "reparam.block=6.5 should be of type int"),
         ({"outliers": 1.0}, r"reparam.outliers is 1.0; it has to be a share in \[0, 1\)"),
         ({"outliers": 0.1, "threshold": -6}, "reparam.threshold is -6"),
-        ({"threshold": 6.0}, "reparam.outliers is 0: name the largest share"),
+        ({"threshold": 6.0}, "reparam.outliers is 0: set it to the largest share"),
     ],
 )
 def test_wrong_configs(options, message):
