@@ -1,8 +1,8 @@
-"""Where more rank stops paying: two rules, on ``{rank: accuracy}``."""
+"""Two rules for the rank beyond which more rank does not pay, on ``{rank: accuracy}``."""
 
 
 def farthest(points):
-    """The rank whose point lies farthest above the chord from the first to the last one, both axes scaled to [0, 1].
+    """The rank whose point lies farthest above the chord from the first to the last point, axes scaled to [0, 1].
 
     Args:
         points: ``{rank: accuracy}``.

@@ -15,7 +15,7 @@ def exponent(points):
         points: ``{n: cost}``.
 
     Returns:
-        p, or None of fewer than two lengths.
+        p, or None for fewer than two lengths.
     """
     upper = sorted(points)[len(points) // 2 :]
     if len(upper) < 2:
@@ -24,13 +24,13 @@ def exponent(points):
 
 
 def crossing(ours, other):
-    """The length from which on `ours` costs less than `other`, between two lengths by a straight line of logarithms.
+    """The length from which on `ours` costs less than `other`, interpolated between lengths in logarithms.
 
     Args:
         ours, other: ``{n: cost}``; lengths that only one of them has are left out.
 
     Returns:
-        0.0 if it costs less at every length, None if not at the longest.
+        0.0 if it costs less at every length, None if it does not at the longest.
     """
     gaps = [(n, math.log(ours[n] / other[n])) for n in sorted(ours.keys() & other.keys())]
     if not gaps or gaps[-1][1] >= 0:
@@ -43,7 +43,7 @@ def crossing(ours, other):
 
 
 def against_length(series, path, *, label, title=""):
-    """A cost over the length, both logarithmic, with each variant's exponent; returns the Figure.
+    """Draws a cost over the length, both logarithmic, with each variant's exponent; returns the Figure.
 
     Args:
         series: ``{variant: {n: cost}}``.
@@ -66,7 +66,7 @@ def against_length(series, path, *, label, title=""):
 
 
 def against_cost(panels, path, *, cost_label):
-    """Quality over cost, a panel a task: means of the seeds, bars of ± one standard deviation; returns the Figure.
+    """Draws quality over cost, a panel for each task: means of the seeds, bars of ± one standard deviation.
 
     Args:
         panels: ``{title: (quality's label, {variant: (costs of the seeds, qualities of the seeds)})}``.

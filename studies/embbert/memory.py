@@ -246,7 +246,5 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_enum("criterion", "encoder", sorted(memory_search.CRITERIA), "What the best has most of.")
     flags.DEFINE_integer("top", 10, "How many configurations to list.")
     flags.DEFINE_string("artefact", "", "A quantized EmbBERT on disk, to be measured too.")
-    flags.DEFINE_list(
-        "space", [], "Sizes to try, such as v=4096:8192,l=256; those not named: see embbert_search.SPACE."
-    )
+    flags.DEFINE_list("space", [], "Sizes to try, such as v=4096:8192,l=256; the others: see memory_search.SPACE.")
     command_line.run(main, required=[])

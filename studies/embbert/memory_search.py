@@ -1,6 +1,6 @@
 """EmbBERT under a byte budget: the paper's section 3.3, made a tool.
 
-All combinations of the sizes are costed at once by `embbert_formulas`; those within the budget are put in order.
+`formulas` costs all combinations of the sizes at once; those within the budget are sorted.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def best(budget, *, weight=4.0, activation=4.0, schedule="paper", criterion="enc
         encoder (weights of the blocks), activations, accesses, sums and products.
 
     Raises:
-        lwt.errors.ConfigError: an unknown name, no values to try, or nothing fits (the smallest there is, is named).
+        lwt.errors.ConfigError: an unknown name, no values to try, or nothing fits (names the smallest).
     """
     keys = _choice(criterion, CRITERIA, "criterion")
     table = costs({**SPACE, **(space or {})}, weight=weight, activation=activation, schedule=schedule)
@@ -63,7 +63,7 @@ def costs(space, *, weight=4.0, activation=4.0, schedule="paper"):
     for name, values in space.items():
         _choice(name, SPACE, "size")
         if not len(values) or min(values) < 1:
-            raise errors.ConfigError(f"{name}={tuple(values)}: it has to name sizes of 1 or more")
+            raise errors.ConfigError(f"{name}={tuple(values)}: sizes must be 1 or more")
     grid = np.meshgrid(*(np.asarray(space[name], np.int64) for name in SPACE), indexing="ij")
     sizes = {name: column.reshape(-1) for name, column in zip(SPACE, grid, strict=True)}
     cost = formulas.embbert(**sizes)

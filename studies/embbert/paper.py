@@ -1,13 +1,13 @@
 """The printed figures of "EmbBERT-Q: Breaking Memory Barriers in Embedded NLP" (Bravin et al. 2025): Tables 3 to 12.
 
-Table 2 is in `embbert_memory`. Figures are per cent, as printed, the slips too (docs/papers/embbert_q.md names them).
+Table 2 is in `memory.py`. Figures are per cent, as printed, the slips too (docs/papers/embbert_q.md names them).
 Every printed average is the plain mean of its row.
 """
 
 import dataclasses
 
 FORMS = FLOAT, EIGHT_BIT = "float32", "8-bit"  # of a trained model
-MODELS = {  # the names in configs/embbert_pretrain.py -> those of `embbert_memory.table_2`
+MODELS = {  # the names in configs/embbert_pretrain.py -> those of `memory.table_2`
     "bert_2mb": "BERT(2MB)",
     "mamba_2mb": "MAMBA(2MB)",
     "embedder": "Embedder",
