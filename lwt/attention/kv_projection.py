@@ -76,7 +76,7 @@ class PerHead(nn.Module):
     def __call__(self, x):
         n = x.shape[-1] // self.heads
         shape = (n if self.shared else self.heads * n, self.width)
-        kernel = linear.weight(self, "kernel", self.init, shape)
+        kernel = linear.weight(self, "kernel", init=self.init, shape=shape)
         heads = x.reshape(*x.shape[:-1], self.heads, n)
         if self.shared:
             y = linear.linear(heads, kernel, dtype=self.dtype)

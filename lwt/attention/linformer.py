@@ -26,7 +26,7 @@ class Rows(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "b h s k"]) -> Float[Array, "b h r k"]:
         initial = nn.initializers.variance_scaling(0.5, "fan_avg", "uniform")
-        kernel = linear.dense(linear.weight(self, "kernel", initial, (self.max_length, self.rank)))
+        kernel = linear.dense(linear.weight(self, "kernel", init=initial, shape=(self.max_length, self.rank)))
         mixed = linear.linear(x.swapaxes(2, 3), kernel[: x.shape[2]], dtype=self.dtype)
         return mixed.swapaxes(2, 3)
 

@@ -1,1 +1,1 @@
-"""What models are built from; `linear` is the only place where an activation meets a weight."""
+"""The parts of models; `linear` is the only place where an activation meets a weight."""

@@ -1,7 +1,6 @@
-"""Augmentation of images on the device: pure functions of a batch and a key.
+"""Image augmentation on the device: pure functions of a batch and a key.
 
-Each image of a batch is treated by chances of its own. Mixing takes the other image from the same batch, see
-`partner`.
+Each image of a batch gets its own random draws. Mixing takes the other image from the same batch, see `partner`.
 """
 
 import jax
@@ -12,7 +11,7 @@ PADDINGS = {"zero": "constant", "reflect": "reflect"}
 
 
 def flip(image: Num[Array, "b h w c"], key: Key[Array, ""]) -> Num[Array, "b h w c"]:
-    """Mirrors half of the images, left to right."""
+    """Mirrors each image left to right with probability 1/2."""
     chosen = jax.random.bernoulli(key, 0.5, (len(image), 1, 1, 1))
     return jnp.where(chosen, image[:, :, ::-1], image)
 
@@ -20,10 +19,10 @@ def flip(image: Num[Array, "b h w c"], key: Key[Array, ""]) -> Num[Array, "b h w
 def crop(
     image: Num[Array, "b h w c"], key: Key[Array, ""], *, padding: int, mode: str = "zero"
 ) -> Num[Array, "b h w c"]:
-    """Shifts each image by up to `padding` pixels up or down and left or right, drawn evenly.
+    """Shifts each image by up to `padding` pixels vertically and horizontally, drawn uniformly.
 
     Args:
-        mode: what moves in: "zero", or "reflect" (the image, mirrored at its border; `padding` < h, w).
+        mode: fills the border with "zero", or with "reflect" (the image mirrored at its border; `padding` < h, w).
     """
     count, height, width, _ = image.shape
     around = ((0, 0), (padding, padding), (padding, padding), (0, 0))
@@ -35,7 +34,7 @@ def crop(
 
 
 def partner(x: Shaped[Array, "b ..."]) -> Shaped[Array, "b ..."]:
-    """What each row is mixed with: the row ahead of it."""
+    """The row that each row is mixed with: the one before it."""
     return jnp.roll(x, 1, axis=0)
 
 
@@ -45,7 +44,7 @@ def mixup(
     """``λ x + (1-λ) partner(x)`` with λ ~ Beta(α, α) for each image (Zhang et al. 2018, arXiv 1710.09412).
 
     Returns:
-        The images, and λ, the share of an image's own label.
+        The images, and λ, the weight of an image's own label.
     """
     share = _beta(key, alpha, len(image))
     own = share[:, None, None, None]
@@ -55,13 +54,13 @@ def mixup(
 def cutmix(
     image: Num[Array, "b h w c"], key: Key[Array, ""], *, alpha: float
 ) -> tuple[Num[Array, "b h w c"], Float[Array, "b"]]:  # noqa: F821
-    """A rectangle of the partner pasted over each image, at the same place (Yun et al. 2019, arXiv 1905.04899).
+    """Pastes a rectangle of the partner over each image, at the same place (Yun et al. 2019, arXiv 1905.04899).
 
-    Its sides are ``√(1-λ)`` of the image's, rounded down to even numbers, with λ ~ Beta(α, α); its middle is drawn
-    evenly, and what reaches over the border is cut off.
+    Its sides are ``√(1-λ)`` of the image's, rounded down to even numbers, with λ ~ Beta(α, α). Its centre is drawn
+    uniformly; the border clips it.
 
     Returns:
-        The images, and the share of an image's own label: of its pixels, those that are left.
+        The images, and the weight of an image's own label: the share of its pixels that remain.
     """
     count, height, width, _ = image.shape
     drawing, placing = jax.random.split(key)
@@ -78,7 +77,9 @@ def cutmix(
 
 
 def _beta(key, alpha, count):
-    """`[count]` numbers from Beta(α, α), ``g₁ / (g₁ + g₂)`` of two gamma variables drawn together: `jax.random.beta`
-    draws them one after the other, and takes twice as long to compile."""
+    """Draws `[count]` numbers from Beta(α, α), as ``g₁ / (g₁ + g₂)`` of two gamma variables drawn together.
+
+    `jax.random.beta` draws them one after the other and takes twice as long to compile.
+    """
     first, second = jax.random.loggamma(key, alpha, (2, count))
     return jax.nn.sigmoid(first - second)

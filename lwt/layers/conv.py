@@ -1,4 +1,4 @@
-"""Depthwise causal convolution along the positions."""
+"""Depthwise causal convolution over positions."""
 
 import functools
 
@@ -13,25 +13,25 @@ from lwt.layers import linear
 
 @jax.custom_vjp
 def causal(x: Float[Array, "b t d"], kernel: Float[Array, "k d"]) -> Float[Array, "b t d"]:
-    """``y[t] = Σ_i kernel[i] · x[t - (k-1) + i]``, every channel by itself, zeros before the first position.
+    """``y[t] = Σ_i kernel[i] · x[t - (k-1) + i]``, per channel, with zeros before the first position.
 
-    Written as k shifted products in one fused loop: on a CPU, XLA has fast code neither for a convolution with as many
-    groups as channels nor for its gradients. The gradient of x is the same loop, mirrored. That of the kernel would be
-    k passes over x; it is one product a channel instead, see `_kernel_gradient`.
+    Written as k shifted products in one fused loop: on a CPU, XLA is slow at convolutions with as many groups as
+    channels, and at their gradients. The gradient of x is the same loop, mirrored. That of the kernel would take k
+    passes over x; one product per channel replaces them, see `_kernel_gradient`.
 
     Args:
         x: `[b t d]`.
-        kernel: `[k d]`, the tap of the present position last (PyTorch's order).
+        kernel: `[k d]`, the current position's tap last (PyTorch's order).
     """
     return _taps(x, kernel, before=kernel.shape[0] - 1)
 
 
-@functools.partial(jax.jit, static_argnames="before")  # one compilation, also outside of a compiled step
+@functools.partial(jax.jit, static_argnames="before")  # one compilation, also outside a compiled step
 def _taps(x, kernel, *, before):
-    """``Σ_i kernel[i] · padded[t + i]`` where `before` zeros stand before x, and as many after it as k needs."""
+    """``Σ_i kernel[i] · padded[t + i]``, with `before` zeros before x and the rest of k - 1 after it."""
     k, t = kernel.shape[0], x.shape[1]
     padded = jnp.pad(x, ((0, 0), (before, k - 1 - before), (0, 0)))
-    # the padding is written once: fused into the loop, it would be a comparison for every tap of every element
+    # the padding is written once: fused into the loop, it would cost a comparison per tap and element
     padded = jax.lax.optimization_barrier(padded)
     return sum(padded[:, i : i + t] * kernel[None, None, i] for i in range(k))
 
@@ -49,9 +49,9 @@ def _backward(saved, dy):
 def _kernel_gradient(x, dy, *, k):
     """``d[i] = Σ_t dy[t] · x[t - (k-1) + i]``, `[k d]`, by matrix products.
 
-    Positions are cut into pieces of m ≥ k. A piece of dy meets its own piece of x and the one before, which makes an
-    `[m 2m]` product a channel, summed over pieces and rows; d[i] is the sum of one of its diagonals. Diagonals become
-    columns when the rows of 2m are read as rows of 2m + 1.
+    Positions are cut into pieces of m ≥ k. The product of a piece of dy with its own and the previous piece of x is
+    `[m 2m]` per channel, summed over pieces and rows; d[i] is the sum of one of its diagonals. Diagonals become columns
+    when rows of 2m are read as rows of 2m + 1.
     """
     b, t, d = x.shape
     m = max(k, 32)
@@ -81,18 +81,17 @@ STARTS = {"uniform": uniform, "present": _present}
 
 
 class DepthwiseConv(nn.Module):
-    """Causal convolution with its own kernel for every channel: output t sees the inputs t-k+1..t.
+    """Causal convolution with one kernel per channel: output t sees the inputs t-k+1..t.
 
-    Computed in float32, whatever the precision of the products: it is elementwise, and short of memory speed, not of
-    arithmetic.
+    Always computed in float32: it is elementwise, and limited by memory speed, not by arithmetic.
 
     Attributes:
         kernel_size: k.
-        expansion: α; every channel of the input becomes α neighbouring ones of the output (d -> d·α), as in PyTorch's
+        expansion: α; every input channel becomes α neighbouring output channels (d -> d·α), as in PyTorch's
             ``Conv1d(d, d·α, k, groups=d)``.
         use_bias: whether there is a bias.
-        start: initial kernels. "uniform": PyTorch's, U(-1/√k, 1/√k). "present": 1 for the present position and a tenth
-            of the uniform values for those before, so that the output starts as the input with a trace of its past.
+        start: initial kernels. "uniform": PyTorch's, U(-1/√k, 1/√k). "present": 1 at the current position and a tenth
+            of the uniform values before it, so that the output starts as the input with a trace of its past.
     """
 
     kernel_size: int
@@ -104,8 +103,8 @@ class DepthwiseConv(nn.Module):
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t _e"]:
         if self.kernel_size < 1 or self.expansion < 1:
             raise errors.ConfigError(
-                f"model.kernel_size={self.kernel_size} and the expansion {self.expansion} of the channels should be "
-                "whole numbers of at least 1"
+                f"model.kernel_size={self.kernel_size} and the channel expansion {self.expansion} should be integers "
+                "of at least 1"
             )
         width = x.shape[-1] * self.expansion
         kernel = linear.dense(self.param("kernel", STARTS[self.start], (self.kernel_size, width)))

@@ -1,15 +1,15 @@
-"""Dropout that costs a quarter of the random numbers."""
+"""Dropout that needs a quarter of the random words."""
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 
-def keep_mask(key, rate, shape):
+def keep_mask(key, rate, *, shape):
     """A boolean mask, True with probability ``1 - rate`` rounded to a multiple of 1/256.
 
-    Four bytes of every random word are used, one an element: on a CPU, generating a word an element (as
-    `jax.random.bernoulli` does) takes longer than the attention that it is applied to.
+    Each random word serves four elements, one byte each: on a CPU, a word per element (as in `jax.random.bernoulli`)
+    takes longer than the attention it is applied to.
     """
     size = 1
     for length in shape:
@@ -20,15 +20,15 @@ def keep_mask(key, rate, shape):
 
 
 def kept_of_256(rate):
-    """How many of 256 elements are kept; at least one, so that the rescaling is finite."""
+    """The number of elements kept out of 256; at least one, so that the rescaling is finite."""
     return max(1, round(256 * (1 - rate)))
 
 
 class Dropout(nn.Module):
-    """Zeroes elements with probability `rate` and scales the rest by the inverse of what is kept.
+    """Zeroes elements with probability `rate` and divides the rest by the kept share.
 
     Attributes:
-        rate: in [0, 1); realised as the nearest multiple of 1/256 (0.1 is 26/256).
+        rate: in [0, 1); rounded to a multiple of 1/256 (0.1 is 26/256).
     """
 
     rate: float = 0.0
@@ -38,4 +38,4 @@ class Dropout(nn.Module):
         kept = kept_of_256(self.rate)
         if not train or kept == 256:
             return x
-        return jnp.where(keep_mask(self.make_rng("dropout"), self.rate, x.shape), x * (256 / kept), 0)
+        return jnp.where(keep_mask(self.make_rng("dropout"), self.rate, shape=x.shape), x * (256 / kept), 0)

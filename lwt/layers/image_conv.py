@@ -1,4 +1,4 @@
-"""Depthwise separable convolutions over images: every channel by itself, then every place by itself."""
+"""Depthwise separable convolutions over images: per channel, then per pixel."""
 
 import functools
 
@@ -12,7 +12,7 @@ from lwt.layers import linear
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def depthwise(x: Float[Array, "b h w c"], kernel: Float[Array, "k k c"], stride: int = 1) -> Float[Array, "b _h _w c"]:
-    """``y[i, j] = Σ_mn kernel[m, n] · x[s·i + m - k//2, s·j + n - k//2]`` for every channel; zeros outside of x.
+    """``y[i, j] = Σ_mn kernel[m, n] · x[s·i + m - k//2, s·j + n - k//2]`` per channel; zeros outside x.
 
     Written as k² shifted products in one fused loop, like `conv.causal`. Measured on two busy CPU cores at
     `[8 32 32 32]`, k = 3, against XLA's convolution with as many groups as channels: 0.3 against 13 ms forward and 7
@@ -26,7 +26,7 @@ def depthwise(x: Float[Array, "b h w c"], kernel: Float[Array, "k k c"], stride:
     return _taps(x, kernel, stride)
 
 
-@functools.partial(jax.jit, static_argnames="stride")  # one compilation, also outside of a compiled step
+@functools.partial(jax.jit, static_argnames="stride")  # one compilation, also outside a compiled step
 def _taps(x, kernel, stride):
     return sum(
         place * kernel[None, i : i + 1, j : j + 1]  # [1 1 1 c]
@@ -35,7 +35,7 @@ def _taps(x, kernel, stride):
 
 
 def _shifted(x, k, stride):
-    """What each tap of the kernel meets: ``((i, j), [b ⌈h/s⌉ ⌈w/s⌉ c])``."""
+    """Yields the input of each kernel tap: ``((i, j), [b ⌈h/s⌉ ⌈w/s⌉ c])``."""
     border = (k // 2, k // 2)
     padded = jax.lax.optimization_barrier(jnp.pad(x, ((0, 0), border, border, (0, 0))))  # written once, see `conv`
     rows, columns = (stride * (-(-length // stride) - 1) + 1 for length in x.shape[1:3])
@@ -55,7 +55,7 @@ def _backward(stride, saved, dy):
 
 @functools.partial(jax.jit, static_argnames="stride")
 def _input_gradient(x, kernel, dy, stride):
-    """The same loop over dy, whose places stand `stride` apart, with the kernel turned around."""
+    """The same loop over dy, spread out by `stride`, with the kernel flipped."""
     gaps = [(0, length - (stride * (n - 1) + 1), stride - 1) for length, n in zip(x.shape[1:3], dy.shape[1:3])]
     spread = jax.lax.pad(dy, jnp.zeros((), dy.dtype), ((0, 0, 0), *gaps, (0, 0, 0)))
     return _taps(spread, kernel[::-1, ::-1], 1)
@@ -73,14 +73,14 @@ depthwise.defvjp(_forward, _backward)
 class Separable(nn.Module):
     """A depthwise convolution and a point-wise one (Howard et al. 2017, "MobileNets", section 3.1).
 
-    The depthwise part runs in float32, whatever the precision of the products: it is short of memory speed, not of
-    arithmetic. There is no norm and no activation between the two parts, unlike there.
+    The depthwise part always runs in float32: memory speed limits it, not arithmetic. Unlike in the paper, there is no
+    norm and no activation between the two parts.
 
     Attributes:
         width: channels of the output.
         kernel_size: k, odd.
         stride: s.
-        use_bias: of the point-wise part; without where a norm follows.
+        use_bias: whether the point-wise part has a bias; it needs none if a norm follows.
         dtype: operands of the point-wise product.
     """
 
@@ -93,14 +93,14 @@ class Separable(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _d"]:
         shape = (self.kernel_size, self.kernel_size, x.shape[-1])
-        spread = nn.initializers.normal(1 / self.kernel_size)  # of inputs with variance 1, outputs with variance 1
+        spread = nn.initializers.normal(1 / self.kernel_size)  # inputs of variance 1 give outputs of variance 1
         kernel = linear.dense(self.param("depthwise", spread, shape))
         y = depthwise(x.astype(jnp.float32), kernel, self.stride)
         return linear.Linear(self.width, use_bias=self.use_bias, dtype=self.dtype, name="pointwise")(y)
 
 
 class SqueezeExcite(nn.Module):
-    """``x · sigmoid(ReLU(mean(x) W1 + b1) W2 + b2)``, the mean over the places (Hu et al. 2018, equations 2 to 4).
+    """``x · sigmoid(ReLU(mean(x) W1 + b1) W2 + b2)``, the mean over all pixels (Hu et al. 2018, equations 2 to 4).
 
     Attributes:
         reduction: c/r channels between the two products.

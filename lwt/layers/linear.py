@@ -1,8 +1,8 @@
-"""Where an activation meets a weight: ``linear(x, w)``, the only such place in lwt.
+"""The linear map ``linear(x, w)``, the only place in lwt where an activation meets a weight.
 
-A weight is an array `[in, out]`, or a small pytree node that knows how to be multiplied. Models never ask which
-kind they hold; ``dense(w)`` turns any of them into an array. A new kind of weight is one class that is a `Node`: the
-low-rank ones are here, `layers/quantized_weight.py` has the integers.
+A weight is an array `[in, out]`, or a small pytree node with its own product. Models never ask which kind they hold;
+``dense(w)`` turns any of them into an array. A new kind of weight is a subclass of `Node`: the low-rank ones are here,
+the integer ones in `layers/quantized_weight.py`.
 """
 
 import functools
@@ -19,14 +19,14 @@ from lwt.layers import dropout, weight_gradient
 def matmul(x, w, dtype):
     """``x [n in] @ w [in out] -> [n out]``: operands in `dtype`, sums and result in float32.
 
-    With bfloat16 the backward products take bfloat16 operands too (plain autodiff would run them in float32,
-    at half the speed): cotangents are rounded the way activations are.
+    With bfloat16 the backward products take bfloat16 operands too: cotangents are rounded like activations. (Plain
+    autodiff would run them in float32, at half the speed.)
     """
     return jnp.dot(x.astype(dtype), w.astype(dtype), preferred_element_type=jnp.float32)
 
 
 def _matmul_fwd(x, w, dtype):
-    """Keeps only what the wanted gradients need: a frozen weight costs neither its own gradient nor a saved `x`."""
+    """Saves only what the requested gradients need: a frozen weight costs neither its own gradient nor a saved `x`."""
     saved_x = x.value.astype(dtype) if w.perturbed else None
     saved_w = w.value.astype(dtype) if x.perturbed else None
     like_x, like_w = (jnp.zeros((0,), operand.value.dtype) for operand in (x, w))
@@ -51,14 +51,15 @@ matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
 
 
 class Node:
-    """A structured weight: a pytree with a ``shape``, and with ``matmul(x [n in], dtype) -> [n out]`` and
-    ``take(ids [...]) -> [... d]``, both in float32, and ``dense()``. Modules get it by `weight`; one whose first leaf
-    has its shape passes linen's own check too.
+    """A structured weight: a pytree with ``shape`` and three methods, which return float32.
+
+    They are ``matmul(x [n in], dtype) -> [n out]``, ``take(ids [...]) -> [... d]`` and ``dense()``. Modules get it from
+    `weight`; a node whose first leaf has its shape also passes linen's own check.
     """
 
     @property
     def compact(self):
-        """Whether it holds a weight in less than an array, as integers or factors: itself, or as its base."""
+        """Whether this node or its base stores the weight in less space than an array, as integers or factors."""
         return is_node(getattr(self, "base", None)) and self.base.compact
 
 
@@ -67,12 +68,12 @@ class LowRank(Node):
     """``W + scale · a @ b``, multiplied as ``x@W + scale · (x@a)@b``: no `[in out]` gradient is formed for a frozen W.
 
     Attributes:
-        base: `[in out]`, an array or another node. First, so that linen's shape check sees the kernel's shape.
+        base: `[in out]`, an array or another node. It comes first, so that linen's shape check sees the kernel's shape.
         a: `[in r]`.
         b: `[r out]`.
         scale: scalar array (α/r, α/√r, ...; SingLoRA's depends on the step).
         key: a random key for dropout on the input of `a`, or None (evaluation).
-        rate: the dropout rate, realised as `layers/dropout` does.
+        rate: the dropout rate, rounded as in `layers/dropout`.
     """
 
     base: jax.Array
@@ -90,7 +91,7 @@ class LowRank(Node):
         low = x
         kept = dropout.kept_of_256(self.rate)
         if self.key is not None and kept < 256:
-            low = jnp.where(dropout.keep_mask(self.key, self.rate, x.shape), x * (256 / kept), 0)
+            low = jnp.where(dropout.keep_mask(self.key, self.rate, shape=x.shape), x * (256 / kept), 0)
         low = matmul(matmul(low, self.a, dtype), self.scale * self.b, dtype)
         return _multiply(x, self.base, dtype) + low
 
@@ -104,11 +105,11 @@ class LowRank(Node):
 
 @flax.struct.dataclass
 class Factors(Node):
-    """``a @ b``, multiplied as ``(x@a)@b``: there is nothing else to the weight.
+    """The weight ``a @ b``, multiplied as ``(x@a)@b``.
 
     Attributes:
         a: `[in r]`, an array or another node.
-        b: `[r out]`, likewise.
+        b: `[r out]`, an array or another node.
     """
 
     a: jax.Array
@@ -158,7 +159,7 @@ class ColumnScaled(Node):
 
 
 def is_node(w):
-    """True for a structured weight: use as ``is_leaf`` in `jax.tree.map`."""
+    """Whether `w` is a structured weight; serves as ``is_leaf`` in `jax.tree.map`."""
     return isinstance(w, Node)
 
 
@@ -166,10 +167,10 @@ def _multiply(x, w, dtype):
     return w.matmul(x, dtype) if is_node(w) else matmul(x, w, dtype)
 
 
-def linear(x, w, bias=None, *, dtype=jnp.float32):
+def linear(x, w, *, bias=None, dtype=jnp.float32):
     """``x [... in] @ w [in out] + bias [out] -> [... out]`` in float32; `dtype` is that of the product's operands.
 
-    Leading axes are folded into one: XLA's CPU backend is fastest on plain 2-D products, and on plain column sums.
+    Leading axes are flattened into one: XLA's CPU backend is fastest at plain 2-D products and column sums.
     """
     y = _multiply(x.reshape(-1, x.shape[-1]), w, dtype)
     y = y if bias is None else add_bias(y, bias)
@@ -177,7 +178,7 @@ def linear(x, w, bias=None, *, dtype=jnp.float32):
 
 
 def column_sums(x):
-    """The sum `[out]` of the rows of `x [n out]`, as a product: XLA's CPU backend is slow at sums that it fuses."""
+    """The sum `[out]` of the rows of `x [n out]`, as a product: XLA's CPU backend is slow at fused sums."""
     return jnp.dot(jnp.ones((1, len(x)), x.dtype), x, precision="highest")[0]
 
 
@@ -200,30 +201,29 @@ def take(w, ids):
 
 
 def dense(w):
-    """Any weight as one float32-accumulated array; for a whole tree use ``merge``."""
+    """Turns any weight into one float32-accumulated array; for a tree use `merge`."""
     return w.dense() if is_node(w) else w
 
 
 def merge(weights):
-    """A tree of weights with every structured node turned into an array (for export, and for inspection)."""
+    """Turns every structured node in a tree of weights into an array, for export and inspection."""
     return jax.tree.map(dense, weights, is_leaf=is_node)
 
 
 def merge_floats(weights):
-    """The same, but for what is quantized or factorised, with all that is on top of it: it stays as it is, to be
-    multiplied from its integers or factors. For evaluation."""
+    """Like `merge`, but keeps compact nodes (quantized or factorised, and what builds on them), for evaluation."""
     return jax.tree.map(lambda w: w if is_node(w) and w.compact else dense(w), weights, is_leaf=is_node)
 
 
-def weight(module, name, init, shape):
-    """The parameter `name` of a linen module, as ``module.param`` gives it, an array or a node of that shape.
+def weight(module, name, *, init, shape):
+    """The parameter `name` of a linen module, an array or a node of that shape, like ``module.param``.
 
-    Linen compares the shape that it expects with the first leaf of what it finds; here a node answers for itself.
+    Linen compares the expected shape with the first leaf of the stored value; here a node's own `shape` counts.
     """
     if module.has_variable("params", name):
-        found = module.get_variable("params", name)
-        if is_node(found) and tuple(found.shape) == tuple(shape):
-            return found
+        value = module.get_variable("params", name)
+        if is_node(value) and tuple(value.shape) == tuple(shape):
+            return value
     return module.param(name, init, shape)
 
 
@@ -233,8 +233,8 @@ class Linear(nn.Module):
     Attributes:
         features: width of the output.
         use_bias: whether there is a bias.
-        kernel_init: initialiser of the `[in out]` kernel; PyTorch's and Vaswani's choice, Xavier uniform, by default.
-        dtype: operands of the product ("float32" or "bfloat16"); the result is float32 either way.
+        kernel_init: initializer of the `[in out]` kernel; by default Xavier uniform, as in PyTorch and Vaswani et al.
+        dtype: operands of the product ("float32" or "bfloat16"); the result is always float32.
     """
 
     features: int
@@ -244,6 +244,6 @@ class Linear(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        kernel = weight(self, "kernel", self.kernel_init, (x.shape[-1], self.features))
+        kernel = weight(self, "kernel", init=self.kernel_init, shape=(x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,)) if self.use_bias else None
-        return linear(x, kernel, bias, dtype=self.dtype)
+        return linear(x, kernel, bias=bias, dtype=self.dtype)

@@ -1,7 +1,7 @@
-"""Listens to the modules of a model while it is applied: records what they read and return, or answers for them.
+"""Listens to the modules of a model while it runs: records their inputs and outputs, or replaces their calls.
 
-Flax hands every method call of a module to an interceptor, so no model knows about this. Under `jax.jit` the recorded
-values are tracers: the function that listens must return them. The compiler drops whatever the result does not need.
+Flax hands every method call of a module to an interceptor, so models need no code for this. Under `jax.jit` the
+recorded values are tracers: the jitted function must return them. The compiler drops whatever the result does not need.
 """
 
 import collections
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from lwt import trees
 from lwt.layers import linear
 
-OF_SOURCE = r"(encoder/.*|.*cross_attention/(key|value)/\w+)"  # weights that read the source side of a batch of pairs
+OF_SOURCE = r"(encoder/.*|.*cross_attention/(key|value)/\w+)"  # weights that read the source side of pairs
 
 
 def intercept(answer, *, classes=nn.Module, method="__call__"):
@@ -59,14 +59,14 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
 
 
 def inputs(model, weights, *, batch, names):
-    """``{name: x [... in]}``, what the linear layers read whose kernels have these `names`, in evaluation.
+    """The inputs ``{name: x [... in]}`` of the linear layers whose kernels have these `names`, in evaluation.
 
     Args:
         model: a linen module that takes ``(batch, train=False)``.
         weights: flat dict.
-        batch: what the model takes.
-        names: of kernels, such as "encoder/layer_0/mlp/fc2/kernel". Kernels of other modules than `linear.Linear` are
-            missing in the result.
+        batch: input of the model.
+        names: names of kernels, such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside
+            `linear.Linear`.
     """
     names = set(names)
     with record(lambda name: f"{name}/kernel" in names, lambda args, _: args[0], classes=linear.Linear) as calls:
@@ -75,7 +75,7 @@ def inputs(model, weights, *, batch, names):
 
 
 def summaries(model, weights, *, batches, names, summary):
-    """Yields ``(batch, {name: summary})`` of the inputs of linear layers, batch by batch, from one compiled function.
+    """Yields ``(batch, {name: summary})`` of the inputs of linear layers, per batch, from one compiled function.
 
     Args:
         model, weights, names: see `inputs`.
@@ -86,7 +86,7 @@ def summaries(model, weights, *, batches, names, summary):
     @jax.jit
     def of_batch(weights, batch):
         return {
-            name: summary(x, real(name, batch, x))
+            name: summary(x, real(name, batch, x=x))
             for name, x in inputs(model, weights, batch=batch, names=names).items()
         }
 
@@ -104,11 +104,11 @@ def side(name, batch):
     return None
 
 
-def real(name, batch, x):
-    """Which entries of an input `x` `[... in]` of the weight `name` belong to tokens and not to padding: bool `[...]`.
+def real(name, batch, *, x):
+    """Marks the entries of an input `x` `[... in]` of the weight `name` that are tokens, not padding: bool `[...]`.
 
-    Of images, and of inputs without an axis of positions, all entries of a row are real unless the row is a filler;
-    all are where x has other rows than the batch.
+    For images, and for inputs without an axis of positions, all entries of a row are real unless the row is filler. If
+    x and the batch differ in their rows, all entries are real.
     """
     keys = side(name, batch)
     if keys and x.shape[:-1] == batch[keys[1]].shape:

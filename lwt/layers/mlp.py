@@ -12,10 +12,10 @@ from lwt.layers import dropout, linear
 
 @jax.custom_vjp
 def gelu(x):
-    """``x Φ(x)``, the exact GELU (Hendrycks and Gimpel 2016), made anew in the backward pass.
+    """``x Φ(x)``, the exact GELU (Hendrycks and Gimpel 2016), recomputed in the backward pass.
 
-    `jax.nn.gelu` is made of ``erfc``, which XLA's CPU backend computes by two formulas at once: 4.1 ms for 4,160 × 512
-    forward and backward, beside 2.9 for this (two cores). The barrier keeps Φ from being kept between the passes.
+    `jax.nn.gelu` uses ``erfc``, which XLA's CPU backend computes by two formulas at once: 4.1 ms for 4,160 × 512
+    forward and backward, against 2.9 here (two cores). The barrier stops XLA from storing Φ between the passes.
     """
     return x * _normal_cdf(x)
 
@@ -46,7 +46,7 @@ class MLP(nn.Module):
     Attributes:
         hidden: width f between the two products.
         activation: ReLU in the paper.
-        dropout: rate on what the second product reads; none in the paper.
+        dropout: rate on the input of the second product; none in the paper.
         dtype: operands of the products.
     """
 

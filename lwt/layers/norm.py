@@ -1,4 +1,4 @@
-"""Normalisation over the width of a position."""
+"""Norms over the width of each position."""
 
 import functools
 
@@ -14,7 +14,7 @@ KINDS = ("layer", "rms")
 
 
 class RMSNorm(nn.Module):
-    """``x / sqrt(mean(x²) + ε) · scale``: no mean is taken away, and there is no bias (Zhang and Sennrich 2019).
+    """``x / sqrt(mean(x²) + ε) · scale``, without centring or bias (Zhang and Sennrich 2019).
 
     Attributes:
         epsilon: ε.
@@ -31,9 +31,9 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """``(x - mean(x)) / sqrt(var(x) + ε) · scale + bias`` (Ba et al. 2016), linen's `LayerNorm` under the same names.
+    """``(x - mean(x)) / sqrt(var(x) + ε) · scale + bias`` (Ba et al. 2016), with the names of linen's `LayerNorm`.
 
-    Linen's, compiled for a CPU, writes the scale out for every position; sums are products here, since they are faster
+    On a CPU, linen's writes the scale out for every position; here sums are products, which are faster
     (docs/design/speed.md).
 
     Attributes:
@@ -57,14 +57,14 @@ def _layer_norm(x, scale, bias, epsilon):
 
 
 def _normalise(x, epsilon):
-    """Rows `[n d]` of mean 0 and variance 1, and what they were multiplied by, `[n 1]`."""
+    """Rows `[n d]` of mean 0 and variance 1, and their inverse deviations `[n 1]`."""
     centred = x - _means(x)
     inverse = jax.lax.rsqrt(_means(jnp.square(centred)) + epsilon)
     return centred * inverse, inverse
 
 
 def _means(x):
-    """Of the rows `[n d]`, as `[n 1]`."""
+    """The means `[n 1]` of rows `[n d]`."""
     return jnp.dot(x, jnp.full((x.shape[1], 1), 1 / x.shape[1], x.dtype), precision="highest")
 
 
@@ -86,10 +86,10 @@ _layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
 
 
 def make(kind, *, epsilon=1e-5, name=None):
-    """A norm module: ``"layer"`` (scale and bias) or ``"rms"`` (scale).
+    """Makes a norm module: ``"layer"`` (scale and bias) or ``"rms"`` (scale).
 
     Raises:
-        lwt.errors.ConfigError: another kind.
+        lwt.errors.ConfigError: the kind is unknown.
     """
     if kind not in KINDS:
         raise errors.ConfigError(f"model.norm={kind!r}: {errors.suggest(kind, KINDS)}")

@@ -1,4 +1,4 @@
-"""Images as tokens: patches, or the places of a small CNN's feature map; with a class token and positions."""
+"""Images as tokens: patches, or the pixels of a small CNN's feature map; with a class token and positions."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -10,10 +10,10 @@ POSITIONS = ("learned", "sinusoidal")
 
 
 def patches(images: Float[Array, "b h w c"], size: int) -> Float[Array, "b n _p"]:
-    """Squares of `size` pixels that do not overlap, row by row: `[b h w c] -> [b (h/size)(w/size) size·size·c]`.
+    """Cuts non-overlapping squares of `size` pixels, row by row: `[b h w c] -> [b (h/size)(w/size) size·size·c]`.
 
     In a patch the channels of a pixel are neighbours, then the pixels of a row: the order of a convolution's kernel
-    `[size size c d]` that is read as `[size·size·c d]`.
+    `[size size c d]` reshaped to `[size·size·c d]`.
     """
     b, h, w, c = images.shape
     cut = images.reshape(b, h // size, size, w // size, size, c).swapaxes(2, 3)
@@ -21,10 +21,10 @@ def patches(images: Float[Array, "b h w c"], size: int) -> Float[Array, "b n _p"
 
 
 def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) -> Float[Array, "b _h _w _p"]:
-    """What a kernel of `size` (odd) sees, every `stride` pixels: `[b h w c] -> [b ⌈h/stride⌉ ⌈w/stride⌉ size·size·c]`.
+    """Windows of odd `size`, every `stride` pixels: `[b h w c] -> [b ⌈h/stride⌉ ⌈w/stride⌉ size·size·c]`.
 
-    The first window is centred on the first pixel, and there are zeros outside of the image: PyTorch's
-    ``Conv2d(padding=size // 2)``. A convolution is one product with these, and its kernel a weight like any other, in
+    The first window is centred on the first pixel, with zeros outside the image, as in PyTorch's
+    ``Conv2d(padding=size // 2)``. A convolution is one product with these; its kernel is a weight like any other, in
     the order of `patches`.
     """
     border = (size // 2, size // 2)
@@ -41,14 +41,13 @@ def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) 
 
 
 class ConvStem(nn.Module):
-    """Convolutions 3 × 3 of stride 2, each with a norm over the channels and ReLU.
+    """3 × 3 convolutions of stride 2, each with a norm over the channels and ReLU.
 
-    Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", section 4; there the norms are over the
-    batch.
+    Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", section 4, with norms over the batch.
 
     Attributes:
         widths: channels after each convolution.
-        epsilon: of the norms.
+        epsilon: ε of the norms.
         dtype: operands of the products.
     """
 
@@ -69,11 +68,11 @@ class PatchEmbed(nn.Module):
 
     Attributes:
         width: d.
-        size: pixels of a patch's side; of the feature map's, if there is a stem.
-        stem_widths: of a `ConvStem` in front; empty for none.
-        token: whether a learned vector, the class token, stands before the patches.
+        size: side of a patch, in pixels of the image or of the stem's feature map.
+        stem_widths: widths of a `ConvStem` before the patches; empty for none.
+        token: whether a learned vector, the class token, precedes the patches.
         positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the class token).
-        epsilon: of the stem's norms.
+        epsilon: ε of the stem's norms.
         dtype: operands of the products.
     """
 
@@ -87,11 +86,11 @@ class PatchEmbed(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b t d"]:
-        """Images `[b h w c]` -> tokens `[b t d]`, row by row, the class token first."""
+        """Maps images `[b h w c]` to tokens `[b t d]`, row by row, the class token first."""
         if self.stem_widths:
             x = ConvStem(self.stem_widths, epsilon=self.epsilon, dtype=self.dtype, name="stem")(x)
         grid = [length // self.size for length in x.shape[1:3]]
-        kernel_init = nn.initializers.lecun_normal()  # of pixels with variance 1, tokens with variance 1
+        kernel_init = nn.initializers.lecun_normal()  # pixels of variance 1 give tokens of variance 1
         embed = linear.Linear(self.width, kernel_init=kernel_init, dtype=self.dtype, name="patch")
         x = embed(patches(x, self.size))
         if self.token:

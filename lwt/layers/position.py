@@ -1,4 +1,4 @@
-"""Sinusoidal positions."""
+"""Sinusoidal position encodings."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
     """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``.
 
-    Computed from the positions, so that any length and any packing of rows will do.
+    Computed from the positions, so any length and any packing of rows works.
 
     Args:
         positions: integers `[...]`.
@@ -24,10 +24,10 @@ def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
 
 
 def sinusoidal_2d(rows: int, columns: int, *, width: int) -> Float[Array, "n d"]:
-    """Positions of a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
+    """Encodes a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
 
     Args:
-        rows, columns: of the grid; n is their product.
+        rows, columns: size of the grid; n is their product.
         width: d, a multiple of 4.
     """
     row, column = jnp.divmod(jnp.arange(rows * columns), columns)

@@ -1,4 +1,4 @@
-"""Weights stored as small numbers with a scale for every block of them, and multiplied as they are stored."""
+"""Weights stored as small numbers with a scale per block, and multiplied in that form."""
 
 import math
 
@@ -8,32 +8,32 @@ import jax.numpy as jnp
 
 from lwt.layers import linear
 
-FORMATS = {  # name -> (type of the stored values, the largest of them)
+FORMATS = {  # name -> (type of the stored values, the largest value)
     "int8": (jnp.int8, 127),
-    "int4": (jnp.int8, 7),  # one to a byte in memory, two to a byte in a file
+    "int4": (jnp.int8, 7),  # one per byte in memory, two per byte in a file
     "fp8": (jnp.float8_e4m3fn, 448),
 }
-UNROLLED = 8  # blocks multiplied one by one; a weight of more is dequantized before its product
+UNROLLED = 8  # blocks multiplied one by one; a weight with more is dequantized before its product
 
 
 @flax.struct.dataclass
 class Quantized(linear.Node):
-    """``w[i, o] = values[i, o] · scales[i // block, o]``, but for the outliers, which are kept in float16.
+    """``w[i, o] = values[i, o] · scales[i // block, o]``, except for outliers, which stay in float16.
 
     Blocks run along one axis: the input axis of a kernel, so that a product is ``Σ_blocks scales · (x @ values)``.
 
     Attributes:
-        values: the weight's shape; int8 (of ±127, or ±7) or float8_e4m3fn. First, for linen's check of the shape.
+        values: the weight's shape; int8 (±127, or ±7) or float8_e4m3fn. They come first, for linen's shape check.
         scales: the weight's shape with `axis` shortened to the number of blocks; float16 or float32.
         outliers: `[m]` float16, or None; `values` is 0 in their places.
-        positions: `[m]` int32, ascending: places in the flattened weight; its size marks one that is not used.
+        positions: `[m]` int32, ascending, in the flattened weight; the weight's size marks an unused one.
         format: a key of `FORMATS`.
         block: entries that share a scale; the last block may be shorter.
         axis: the axis that blocks run along, 0 or -1.
-        limit: scalar float32: what is larger than it in an input counts as it (calibrated ranges); None: every row's
-            own maximum. Only read with `integer_inputs`.
-        integer_inputs: whether the inputs of a product are rounded to int8 as well, so that integers are multiplied
-            with integers; see `multiply_integers`. It takes one block, along axis 0, and no outliers.
+        limit: scalar float32 at which inputs are clipped (calibrated ranges); None takes every row's own maximum. Only
+            used with `integer_inputs`.
+        integer_inputs: whether a product's inputs are rounded to int8 too, so that integers multiply integers; see
+            `multiply_integers`. It requires one block, along axis 0, and no outliers.
     """
 
     values: jax.Array
@@ -81,8 +81,9 @@ class Quantized(linear.Node):
 
 @flax.struct.dataclass
 class RoundedInputs(linear.Node):
-    """An array whose products round their inputs as `multiply_integers` does, for training with rounded activations:
-    the gradient passes straight through the rounding.
+    """An array whose products round their inputs like `multiply_integers`, for training with rounded activations.
+
+    The gradient passes straight through the rounding.
 
     Attributes:
         base: `[in out]`.
@@ -106,7 +107,7 @@ class RoundedInputs(linear.Node):
 
 
 def to_integers(x, limit=None):
-    """``x [n in] ~ units · step``: int8 `units` of ±127, and `step` `[n 1]`, or one for all if there is a `limit`."""
+    """Rounds ``x [n in] ~ units · step``: int8 `units` within ±127, and `step` `[n 1]`, or `[1 1]` with a `limit`."""
     x = x.astype(jnp.float32)
     top = FORMATS["int8"][1]
     step = (jnp.abs(x).max(axis=1, keepdims=True) if limit is None else limit.reshape(1, 1)) / top
@@ -121,14 +122,13 @@ def dot_integers(x, w):
 
 @jax.custom_vjp
 def multiply_integers(x, w):
-    """``x [n in] @ w -> [n out]``: both rounded to integers, multiplied and summed as such, then scaled.
+    """``x [n in] @ w -> [n out]``: multiplies and sums rounded integers, then scales.
 
     ``y[n, o] = (Σ_i units[n, i] · values[i, o]) · step[n] · scales[o]``, the sum exact in int32 (up to 133,000 inputs).
     Rows are rounded by their own maxima at run time ("dynamic"), or to the weight's `limit` ("static"): Jacob et al.
-    2018, arXiv 1712.05877, sections 2 and 3, where zero is not in the middle and one scale serves the whole weight.
+    2018, arXiv 1712.05877, sections 2 and 3, who use a zero point and one scale for the whole weight.
 
-    The gradient of x passes the rounding of x straight through, and is that of the rounded weight. In float32, whatever
-    the precision of the other products.
+    The gradient of x passes straight through the rounding of x and uses the rounded weight. Always in float32.
 
     Args:
         x: `[n in]`, float.
@@ -151,17 +151,17 @@ multiply_integers.defvjp(_integers_fwd, _integers_bwd)
 
 
 def quantize(w, *, format="int8", block=64, axis=0, outliers=0.0, threshold=0.0, scale_dtype=jnp.float16):
-    """Rounds a weight of any shape to a `Quantized`, symmetric about zero: ``scale = max |w| / largest`` in a block.
+    """Rounds a weight of any shape to a `Quantized`, symmetric about zero: ``scale = max |w| / largest`` per block.
 
-    Scales are rounded up to `scale_dtype` before they are used, so that nothing is clipped: of integers, every entry
-    that is no outlier keeps ``|w - dense| <= scale / 2``. No gradient flows.
+    Scales are rounded up to `scale_dtype` before use, so nothing is clipped: with integers, every entry but outliers
+    keeps ``|w - dense| <= scale / 2``. No gradient flows.
 
     Args:
         w: array of at least one axis.
         format: "int8", "int4", or "fp8" (e4m3: four bits of exponent, three of mantissa).
-        block: entries of a block; 0 is the whole axis: one scale for every output of a kernel.
-        axis: the axis that blocks run along, 0 or -1; with -1 and ``block=0`` there is one scale for every row.
-        outliers: at most this share of the entries, the largest, is kept in float16 (EmbBERT-Q, section 3.1.3).
+        block: entries per block; 0 is the whole axis: one scale per output of a kernel.
+        axis: the axis that blocks run along, 0 or -1; with -1 and ``block=0`` there is one scale per row.
+        outliers: at most this share of the entries, the largest, stays in float16 (EmbBERT-Q, section 3.1.3).
         threshold: only entries above it in magnitude count as outliers (6 in EmbBERT-Q).
         scale_dtype: type of the scales.
     """
@@ -180,23 +180,23 @@ def quantize(w, *, format="int8", block=64, axis=0, outliers=0.0, threshold=0.0,
 
 
 def straight_through(w, **options):
-    """The rounded weight as an array that passes its gradient on to `w`, for training with rounded weights.
+    """Rounds a weight to an array that passes its gradient on to `w`, for training with rounded weights.
 
-    The value is exactly that of ``quantize(w, **options).dense()``; the gradient is the identity's (Bengio et al.
-    2013, arXiv 1308.3432).
+    Its value is exactly ``quantize(w, **options).dense()``; the gradient is that of the identity (Bengio et al. 2013,
+    arXiv 1308.3432).
     """
     return quantize(w, **options).dense() + (w - jax.lax.stop_gradient(w))
 
 
 def _spread(scales, length, block, axis):
-    """A scale for every entry along `axis` (or one for all, to broadcast)."""
+    """Repeats scales to one per entry along `axis` (a single one is left to broadcast)."""
     if scales.shape[axis] == 1:
         return scales
     return jax.lax.slice_in_dim(jnp.repeat(scales, block, axis=axis), 0, length, axis=axis)
 
 
 def _block_max(w, block, axis):
-    """The maximum of every block along `axis`, of values that are not negative."""
+    """The maximum of every block of non-negative values along `axis`."""
     axis %= w.ndim
     blocks = -(-w.shape[axis] // block)
     w = jnp.pad(w, [(0, blocks * block - n if i == axis else 0) for i, n in enumerate(w.shape)])
@@ -204,13 +204,13 @@ def _block_max(w, block, axis):
 
 
 def _round_up(x, dtype):
-    """`x` in a narrower type, never below `x`."""
+    """Rounds `x` up to a narrower type."""
     narrow = x.astype(dtype)
     return jnp.where(narrow.astype(x.dtype) < x, jnp.nextafter(narrow, jnp.asarray(jnp.inf, dtype)), narrow)
 
 
 def _largest(w, count, threshold):
-    """The `count` largest entries in float16 and their places, ascending; those up to `threshold` give theirs up."""
+    """The `count` largest entries in float16 and their ascending positions; those up to `threshold` are unused."""
     flat = w.reshape(-1)
     sizes, positions = jax.lax.top_k(jnp.abs(flat), count)
     positions = jnp.sort(jnp.where(sizes > threshold, positions, flat.size))
@@ -218,5 +218,5 @@ def _largest(w, count, threshold):
 
 
 def _put(w, positions, values):
-    """`w` with other values at flat `positions`; those beyond its end are passed over."""
+    """Replaces the values of `w` at flat `positions`; ignores positions beyond its end."""
     return w.reshape(-1).at[positions].set(values.astype(w.dtype), mode="drop").reshape(w.shape)

@@ -1,4 +1,4 @@
-"""MAMBA's selective state-space layer."""
+"""The selective state-space layer of MAMBA."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ from lwt.layers import conv, linear
 def recurrence(decay: Float[Array, "b t *c"], update: Float[Array, "b t *c"]) -> Float[Array, "b t *c"]:
     """``h[t] = decay[t] · h[t-1] + update[t]`` with ``h[-1] = 0``, for all t at once: about 2·log2(t) parallel steps.
 
-    Its gradient is a recurrence too, in the other direction, so that no intermediate of the scan is kept.
+    Its gradient is a recurrence in the other direction, so no intermediate of the scan is stored.
 
     Args:
         decay, update: `[b t ...]`.
@@ -25,7 +25,7 @@ def recurrence(decay: Float[Array, "b t *c"], update: Float[Array, "b t *c"]) ->
 
 @functools.partial(jax.jit, static_argnames="reverse")
 def _scan(decay, update, *, reverse=False):
-    """Two steps in a row are one step: ``(a1, u1)`` then ``(a2, u2)`` is ``(a1·a2, a2·u1 + u2)``."""
+    """Scans with the rule that step ``(a1, u1)`` and then ``(a2, u2)`` are one step ``(a1·a2, a2·u1 + u2)``."""
 
     def then(first, second):
         return first[0] * second[0], second[0] * first[1] + second[1]
@@ -52,36 +52,37 @@ recurrence.defvjp(_forward, _backward)
 def selective_scan(
     x: Float[Array, "b t i"],
     time: Float[Array, "b t i"],
+    *,
     a: Float[Array, "n i"],
     b: Float[Array, "b t n"],
     c: Float[Array, "b t n"],
 ) -> Float[Array, "b t i"]:
     """``h[t] = exp(Δ[t] A) h[t-1] + Δ[t] B[t] x[t]``, ``y[t] = C[t] · h[t]``; each channel has n states.
 
-    On a CPU one position after the other, everywhere else all at once.
+    Runs position by position on a CPU, and over all positions at once elsewhere.
 
     Args:
         x: `[b t i]`, the channels' inputs.
         time: Δ `[b t i]`, positive step sizes.
         a: A `[n i]`, negative; states before channels, so that the long axis is the innermost.
-        b, c: B and C `[b t n]`, what is written to and read from the states at each position.
+        b, c: B and C `[b t n]`, which write to and read from the states at each position.
 
     Source: Gu and Dao 2023, equation 2 and algorithm 2, with their simplified B̄ = Δ·B.
     """
-    return jax.lax.platform_dependent(x, time, a, b, c, cpu=in_sequence, default=in_parallel)
+    return jax.lax.platform_dependent(x, time, a, b, c, cpu=_in_sequence, default=_in_parallel)
 
 
-def in_parallel(x, time, a, b, c):
+def _in_parallel(x, time, a, b, c):
     """`selective_scan` with all states `[b t n i]` at once, by an associative scan."""
     decay = jnp.exp(time[:, :, None] * a[None, None])
     states = recurrence(decay, b[..., None] * (time * x)[:, :, None])
     return (states * c[..., None]).sum(2)
 
 
-def in_sequence(x, time, a, b, c):
+def _in_sequence(x, time, a, b, c):
     """`selective_scan` as a loop over the positions, whose states `[b n i]` stay in a processor's cache.
 
-    For the backward pass the states are kept, `[t b n i]`; all else is made again.
+    The backward pass uses the stored states `[t b n i]` and recomputes the rest.
     """
 
     @jax.checkpoint
@@ -102,9 +103,9 @@ class Mixer(nn.Module):
 
     Attributes:
         inner: i, channels between the two projections.
-        state: n (the paper's d_s), states a channel.
+        state: n (the paper's d_s), states per channel.
         kernel_size: k of the convolution.
-        time_rank: width through which the step sizes are computed; 0 means ⌈d/16⌉.
+        time_rank: rank of the projection to step sizes; 0 means ⌈d/16⌉.
         dtype: operands of the products.
     """
 
@@ -129,21 +130,21 @@ class Mixer(nn.Module):
         time = nn.softplus(to_steps(time) + self.param("time_bias", _time_bias, (inner,))[None, None])
         a_log = self.param("a_log", _a_log, (state, inner))
         skip = self.param("skip", nn.initializers.ones_init(), (inner,))
-        y = selective_scan(u, time, -jnp.exp(a_log), b, c) + skip[None, None] * u
+        y = selective_scan(u, time, a=-jnp.exp(a_log), b=b, c=c) + skip[None, None] * u
         return plain(width, "out")(y * nn.silu(z))
 
 
 def _uniform(key, shape, dtype=jnp.float32):
-    """Within ±rank^-0.5, for a kernel `[rank i]`."""
+    """Draws a kernel `[rank i]` uniformly within ±rank^-0.5."""
     return jax.random.uniform(key, shape, dtype, -(shape[0] ** -0.5), shape[0] ** -0.5)
 
 
 def _a_log(key, shape):
-    """log(1), log(2), ..., log(n) for every channel."""
+    """Sets log(1), log(2), ..., log(n) for every channel."""
     return jnp.broadcast_to(jnp.log(jnp.arange(1.0, shape[0] + 1))[:, None], shape)
 
 
 def _time_bias(key, shape, *, low=1e-3, high=0.1):
-    """Biases whose softplus, the step size at the start, is log-uniform between `low` and `high`."""
+    """Draws biases whose softplus, the initial step size, is log-uniform between `low` and `high`."""
     time = jnp.exp(jax.random.uniform(key, shape, jnp.float32, math.log(low), math.log(high)))
     return time + jnp.log(-jnp.expm1(-time))

@@ -1,5 +1,7 @@
-"""Attentions and feed-forward networks with fewer heads or hidden units than a model's others: what is left of them
-after structured pruning (`lwt/compress/structured.py`)."""
+"""Attentions and feed-forward networks with fewer heads or hidden units than the model's others.
+
+Structured pruning (`lwt/compress/structured.py`) makes such models.
+"""
 
 import collections.abc
 import dataclasses
@@ -20,9 +22,9 @@ class Part:
     Attributes:
         maker: makes the module, from ``width`` and ``heads``, or from ``hidden``.
         width: d.
-        whole: heads (or hidden units) of a module of full size.
-        left: those that it has now; None: all, and it is made as if there were no sizes.
-        is_attention: whether it has heads, or hidden units.
+        whole: heads (or hidden units) at full size.
+        left: remaining heads or units; None keeps all, as if the model had no `sizes`.
+        is_attention: whether it has heads rather than hidden units.
     """
 
     maker: collections.abc.Callable
@@ -33,22 +35,22 @@ class Part:
 
     @property
     def size(self):
-        """Heads or hidden units that it has."""
+        """The current number of heads or hidden units."""
         return self.whole if self.left is None else self.left
 
     @property
     def group(self):
-        """Rows of its last kernel that belong to one of them: the head width, or 1."""
+        """Rows of the last kernel per head or unit: the head width, or 1."""
         return (self._given("head_width") or self.width // self.whole) if self.is_attention else 1
 
     @property
     def can_lose(self):
-        """Whether it can be made with fewer of them, of the same width."""
+        """Whether the module can have fewer heads or units of the same width."""
         kind = getattr(self.maker, "func", self.maker)
         return not self.is_attention or (getattr(kind, "heads_removable", False) and not self._given("kv_heads"))
 
     def make(self, **given):
-        """Makes the module, with the arguments that all modules of the model are given."""
+        """Makes the module with the arguments `given` to all modules of the model."""
         if self.left == 0:
             last = "out" if self.is_attention else "fc2"
             return functools.partial(Removed, last, use_bias=self._given("use_bias", True))
@@ -61,7 +63,7 @@ class Part:
         return getattr(self.maker, "keywords", {}).get(name, default)
 
 
-def parts(model, attentions, networks):
+def parts(model, attentions, *, networks):
     """The parts of a model with the fields ``width``, ``heads``, ``hidden`` and ``sizes``: ``{module: Part}``.
 
     Args:
@@ -69,54 +71,54 @@ def parts(model, attentions, networks):
         networks: ``{module: maker}`` of its feed-forward networks, such as ``encoder/layer_0/mlp``.
 
     Raises:
-        lwt.errors.ConfigError: ``model.sizes`` names no such module, or says more than it has, or names an attention
-            whose heads cannot be taken out.
+        lwt.errors.ConfigError: ``model.sizes`` names an unknown module or an attention whose heads cannot be removed,
+            or gives a size above the full one.
     """
     sizes = model.sizes or {}
-    found = {name: Part(maker, model.width, model.heads, sizes.get(name), True) for name, maker in attentions.items()}
+    made = {name: Part(maker, model.width, model.heads, sizes.get(name), True) for name, maker in attentions.items()}
     for name, maker in networks.items():
-        found[name] = Part(maker, model.width, model.hidden, sizes.get(name), False)
+        made[name] = Part(maker, model.width, model.hidden, sizes.get(name), False)
     for name, size in sizes.items():
-        if name not in found:
-            raise errors.ConfigError(f"model.sizes: there is no module {name!r}; {errors.suggest(name, found)}")
-        if not isinstance(size, numbers.Integral) or not 0 <= size <= found[name].whole:
-            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it should be from 0 to {found[name].whole}")
-        if not found[name].can_lose:
+        if name not in made:
+            raise errors.ConfigError(f"model.sizes: there is no module {name!r}; {errors.suggest(name, made)}")
+        if not isinstance(size, numbers.Integral) or not 0 <= size <= made[name].whole:
+            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it should be from 0 to {made[name].whole}")
+        if not made[name].can_lose:
             raise errors.ConfigError(
-                f"model.sizes: {name} is no softmax attention with as many heads of keys as of queries, whose heads "
-                "can be taken out one by one"
+                f"model.sizes: {name} is not a softmax attention with equally many key and query heads; only those can "
+                "lose heads"
             )
-    return found
+    return made
 
 
 class Removed(nn.Module):
-    """A sublayer that lost all its heads or hidden units: it gives the bias that its last product had, for every x.
+    """A sublayer without heads or hidden units: it returns the bias of its last product for every x.
 
-    It stands for an attention, with nothing in its caches, or for a feed-forward network.
+    It replaces an attention, with empty caches, or a feed-forward network.
 
     Attributes:
         last: name of the last product's parameters.
-        use_bias: whether it had a bias; without one the sublayer gives 0.
+        use_bias: whether the sublayer had a bias; without one it returns 0.
     """
 
     last: str
     use_bias: bool = True
 
-    crosses = True  # no annotation: it is no field, but what an attention says of itself
+    crosses = True  # no annotation: a property of attentions, not a field
 
     def project(self, context):
-        """The cache of an attention to a context: nothing."""
+        """The empty cache of an attention to a context."""
         del context
         return {}
 
     def empty_cache(self, batch, length):
-        """The cache of a decoding: nothing."""
+        """The empty cache for decoding."""
         del batch, length
         return {}
 
     @nn.compact
     def __call__(self, x: Float[Array, "b t d"], context=None, mask=None, *, train=False, cache=None, index=None):
-        """`[b t d]`; with an index, ``(output, cache)``, as of an attention."""
+        """Returns `[b t d]`; with an index, ``(output, cache)``, like an attention."""
         del context, mask, train
         y = jnp.zeros_like(x)
         if self.use_bias:
@@ -125,7 +127,7 @@ class Removed(nn.Module):
 
 
 class Bias(nn.Module):
-    """A vector `[d]`, named as the bias of a `linear.Linear`."""
+    """A vector `[d]`, named like the bias of a `linear.Linear`."""
 
     width: int
 

@@ -1,4 +1,4 @@
-"""Embeddings of texts: token + position + segment, in full width or factorised."""
+"""Text embeddings: token + position + segment, at full width or factorised."""
 
 import flax.linen as nn
 import jax
@@ -12,11 +12,11 @@ KINDS = ("full", "nano")
 
 
 class TiedEmbed(nn.Module):
-    """A table `[v d]`: rows for token ids, and the table itself for tied output logits.
+    """A table `[v d]` that embeds token ids and gives tied output logits.
 
     Attributes:
         vocabulary: number of rows v.
-        width: d. Initial standard deviation d^-0.5, so that tied logits start near unit variance.
+        width: d. The initial standard deviation is d^-0.5, so that tied logits start near unit variance.
     """
 
     vocabulary: int
@@ -24,10 +24,10 @@ class TiedEmbed(nn.Module):
 
     def setup(self):
         start = nn.initializers.normal(self.width**-0.5)
-        self.embedding = linear.weight(self, "embedding", start, (self.vocabulary, self.width))
+        self.embedding = linear.weight(self, "embedding", init=start, shape=(self.vocabulary, self.width))
 
     def __call__(self, ids):
-        """Ids `[...]` -> rows `[... d]`."""
+        """Maps ids `[...]` to rows `[... d]`."""
         return linear.take(self.embedding, ids)
 
     def table(self):
@@ -42,10 +42,10 @@ class FullEmbed(nn.Module):
         vocabulary: v.
         max_length: l, the longest text.
         width: d.
-        segments: rows of the segment table. 3: padding, first, second text, as the paper's code has it. 2: first and
-            second, as its formulas (and BERT) have it; padding, which nothing reads, then takes the first row.
-        std: standard deviation of the initial table of tokens; 1 in the paper's code, 0.02 in BERT.
-        position_std: that of the positions and segments; None: the same.
+        segments: rows of the segment table. 3: padding, first and second text, as in the paper's code. 2: first and
+            second, as in its formulas and BERT; padding, which nothing reads, then takes the first row.
+        std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
+        position_std: that of positions and segments; None for the same.
     """
 
     vocabulary: int
@@ -59,7 +59,7 @@ class FullEmbed(nn.Module):
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
         table, places = _tables(self)
-        token = linear.weight(self, "token", table, (self.vocabulary, self.width))
+        token = linear.weight(self, "token", init=table, shape=(self.vocabulary, self.width))
         position = self.param("position", places, (self.max_length, self.width))
         segment = self.param("segment", places, (self.segments, self.width))
         positions = linear.take(position, jnp.arange(ids.shape[1]))[None]
@@ -73,10 +73,9 @@ class NanoEmbed(nn.Module):
 
     Attributes:
         reduced: r, the paper's r_d.
-        use_bias: whether the expanders have biases; in the paper they do not.
+        use_bias: whether the expanders have biases; the paper's have none.
         dtype: operands of the expanders' products.
-        vocabulary, max_length, width, segments, std, position_std: as in `FullEmbed`; the segment table has the full
-            width.
+        vocabulary, max_length, width, segments, std, position_std: see `FullEmbed`; the segment table has full width.
     """
 
     vocabulary: int
@@ -93,7 +92,7 @@ class NanoEmbed(nn.Module):
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         _check_length(ids.shape[1], self.max_length)
         table, places = _tables(self)
-        token = linear.weight(self, "token", table, (self.vocabulary, self.reduced))
+        token = linear.weight(self, "token", init=table, shape=(self.vocabulary, self.reduced))
         position = self.param("position", places, (self.max_length, self.reduced))
         segment = self.param("segment", places, (self.segments, self.width))
 
@@ -118,10 +117,10 @@ def make(
     use_bias=False,
     dtype="float32",
 ):
-    """The embedder ``"full"`` or ``"nano"``.
+    """Makes the embedder ``"full"`` or ``"nano"``.
 
     Raises:
-        lwt.errors.ConfigError: another kind, or segment rows other than 2 or 3.
+        lwt.errors.ConfigError: the kind is unknown, or the segment rows are not 2 or 3.
     """
     if kind not in KINDS:
         raise errors.ConfigError(f"model.embedding={kind!r}: {errors.suggest(kind, KINDS)}")
@@ -136,7 +135,7 @@ def make(
 
 
 def _tables(embed):
-    """Initialisers of the table of tokens, and of those of positions and segments."""
+    """The initializers of the token table, and of the position and segment tables."""
     places = embed.std if embed.position_std is None else embed.position_std
     return nn.initializers.normal(embed.std), nn.initializers.normal(places)
 
@@ -147,7 +146,7 @@ def _check_length(t, max_length):
 
 
 def _segment_rows(table, segments):
-    """Rows of a table of two or three, as a product: its gradient is no scatter of all positions into so few rows."""
+    """Looks up rows of a table of two or three by a product, whose gradient avoids a scatter into so few rows."""
     count = table.shape[0]
     rows = segments if count == 3 else jnp.maximum(segments - 1, 0)
     return linear.linear(jax.nn.one_hot(rows, count), table)

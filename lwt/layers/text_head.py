@@ -1,4 +1,4 @@
-"""What a text encoder does with its hidden states: the heads, and the calls that all text models share."""
+"""The heads of text encoders, and the base class of all text models."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,11 +9,11 @@ from lwt.layers import dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "pair")
-MASK, SPECIALS = 3, 5  # the id of [MASK], and how many ids stand for no text, in every tokenizer of an encoder
+MASK, SPECIALS = 3, 5  # the id of [MASK] and the number of special ids, in every tokenizer of an encoder
 
 
 class Output(nn.Module):
-    """``x @ kernel + bias`` whose weights can be had as a table, for losses that never form all logits.
+    """``x @ kernel + bias`` with access to its weights as a table, for losses that never form all logits.
 
     Attributes:
         width: d.
@@ -26,11 +26,12 @@ class Output(nn.Module):
     dtype: str = "float32"
 
     def setup(self):
-        self.kernel = linear.weight(self, "kernel", nn.initializers.xavier_uniform(), (self.width, self.features))
+        shape = (self.width, self.features)
+        self.kernel = linear.weight(self, "kernel", init=nn.initializers.xavier_uniform(), shape=shape)
         self.bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
 
     def __call__(self, x):
-        return linear.linear(x, self.kernel, self.bias, dtype=self.dtype)
+        return linear.linear(x, self.kernel, bias=self.bias, dtype=self.dtype)
 
     def table(self):
         """``(table [features d], bias [features])``."""
@@ -60,22 +61,22 @@ class Heads(nn.Module):
 
 
 class TextModel(nn.Module):
-    """Base of the text encoders. A batch holds `ids` and `segments`, both `[b t]` int32; segment 0 is padding.
+    """The base of text encoders. A batch holds `ids` and `segments`, both `[b t]` int32; segment 0 is padding.
 
-    A model adds ``hidden_states(batch, *, train=False) -> [b t d]``.
+    Subclasses add ``hidden_states(batch, *, train=False) -> [b t d]``.
 
     Attributes:
         vocabulary: v.
         max_length: l, the longest text.
         width: d.
         head: "none", "pretrain" or "classify"; see `Heads`.
-        outputs: of the classifier: classes, or 1 for a regression.
-        pool: what the classifier reads: "first", the state at position 0; "rms", the root of the mean square over the
-            positions that are no padding; or "pair", four times as wide: u and v, the same of the first and of the
-            second text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
-        head_dropout: rate on what the classifier reads.
-        word_dropout: rate at which tokens become [MASK] when a classifier is trained (Iyyer et al. 2015, section 3, who
-            leave them out). `thinned` returns the ids that are left, for a teacher to read the same.
+        outputs: outputs of the classifier: the number of classes, or 1 for regression.
+        pool: input of the classifier: "first", the state at position 0; "rms", the root mean square over the positions
+            without padding; or "pair", four times as wide: u and v, the root mean squares of the first and the second
+            text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
+        head_dropout: rate on the classifier's input.
+        word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
+            them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -91,12 +92,12 @@ class TextModel(nn.Module):
 
     @property
     def features(self):
-        """How many numbers the classifier reads: f."""
+        """The width f of the classifier's input."""
         return 4 * self.width if self.pool == "pair" else self.width
 
     @nn.nowrap
     def example(self):
-        """A smallest batch, to make weights with."""
+        """The smallest batch, for initialization."""
         return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
 
     def setup(self):
@@ -110,9 +111,9 @@ class TextModel(nn.Module):
         self.drop = dropout.Dropout(self.head_dropout)
 
     def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b f"]:
-        """Hidden states `[b t d]` -> what the classifier reads `[b f]`, as `pool` says.
+        """Pools hidden states `[b t d]` to the classifier's input `[b f]`, see `pool`.
 
-        Without a batch it is not known what is padding, and the state at position 0 is returned.
+        Without a batch, padding is unknown: returns the state at position 0.
         """
         if self.pool == "first" or batch is None:
             return hidden[:, 0]
@@ -122,24 +123,23 @@ class TextModel(nn.Module):
         return jnp.concatenate([u, v, jnp.abs(u - v), u * v], axis=-1)
 
     def first_states(self, batch, *, train=False):
-        """Hidden states of which only that at position 0 is wanted, `[b 1 d]` or more: a model whose last layer can do
-        without the others overrides this."""
+        """Hidden states `[b 1 d]` or more for callers that need position 0 only; models override it to save work."""
         return self.hidden_states(batch, train=train)
 
     def output_layer(self):
-        """``(table [v d], bias [v])`` of the masked-LM head.
+        """The ``(table [v d], bias [v])`` of the masked-LM head.
 
         Raises:
-            lwt.errors.ConfigError: the model has another head.
+            lwt.errors.ConfigError: the model has a different head.
         """
         self._require_pretraining()
         return self.head_layers.masked_lm.table()
 
     def next_sentence(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b 2"]:
-        """Hidden states -> logits `[b 2]`, random or contiguous, from `pooled`: without a batch, from position 0.
+        """Maps hidden states to logits `[b 2]`, random or contiguous, through `pooled`.
 
         Raises:
-            lwt.errors.ConfigError: the model has another head.
+            lwt.errors.ConfigError: the model has a different head.
         """
         self._require_pretraining()
         return self.head_layers.next_sentence(self.pooled(hidden, batch))
@@ -153,7 +153,7 @@ class TextModel(nn.Module):
         if not train or dropout.kept_of_256(self.word_dropout) == 256:
             return batch
         ids = batch["ids"]
-        keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, ids.shape) | (ids < SPECIALS)
+        keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, shape=ids.shape) | (ids < SPECIALS)
         ids = jnp.where(keep, ids, MASK)
         return {**batch, "ids": ids}
 
@@ -171,7 +171,7 @@ class TextModel(nn.Module):
 
 
 def _root_mean_square(hidden, chosen):
-    """Over the `chosen` positions `[b t]`: `[b t d]` -> `[b d]`; next to 0 where none is."""
+    """The root mean square `[b d]` over the `chosen` positions `[b t]`; almost 0 for a row without any."""
     chosen = chosen[..., None]
     mean = jnp.where(chosen, jnp.square(hidden), 0).sum(1) / jnp.maximum(chosen.sum(1), 1)
-    return jnp.sqrt(mean + 1e-12)  # of a row without any, the gradient of the root has to stay finite
+    return jnp.sqrt(mean + 1e-12)  # keeps the root's gradient finite in a row without any

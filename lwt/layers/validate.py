@@ -1,36 +1,24 @@
-"""What a model asks of its fields: errors that name the config's key."""
+"""Checks of a model's fields, with errors that name the config key."""
 
 from lwt import errors
 
 
 def require_positive(model, *keys):
-    """Refuses the first of these fields that is below 1.
-
-    Raises:
-        lwt.errors.ConfigError: names it.
-    """
+    """Raises ConfigError for the first of these fields that is below 1."""
     for key in keys:
         if getattr(model, key) < 1:
             raise errors.ConfigError(f"model.{key}={getattr(model, key)} should be at least 1")
 
 
 def require_rates(model, *keys):
-    """Refuses the first of these fields that is no dropout rate.
-
-    Raises:
-        lwt.errors.ConfigError: names it.
-    """
+    """Raises ConfigError for the first of these fields that is not a dropout rate."""
     for key in keys:
         if not 0 <= getattr(model, key) < 1:
             raise errors.ConfigError(f"model.{key}={getattr(model, key)} should be in [0, 1)")
 
 
 def require_choices(model, **choices):
-    """Refuses the first of these fields whose value is not among its choices.
-
-    Raises:
-        lwt.errors.ConfigError: names it, and what there is.
-    """
+    """Raises ConfigError for the first of these fields whose value is not among its choices, and lists them."""
     for key, names in choices.items():
         value = getattr(model, key)
         if value not in names:

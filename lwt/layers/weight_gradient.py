@@ -1,14 +1,14 @@
-"""Where an array lies in memory, as far as products are fast or slow by it."""
+"""Weight gradients as products, laid out in memory such that XLA's CPU backend is fast."""
 
 import jax
 import jax.numpy as jnp
 
 
 def product_over_rows(x, y):
-    """``xᵀ y``, `[... n i]` and `[... n o] -> [... i o]`, with sums in float32: what the gradient of a weight is.
+    """``xᵀ y``, `[... n i]` and `[... n o] -> [... i o]`, with float32 sums: the gradient of a weight.
 
-    XLA's CPU backend is slow where both factors are summed over their rows. In bfloat16 x is transposed before, in
-    float32 y, if it is much narrower than x: else that gains nothing (measured: docs/design/speed.md).
+    XLA's CPU backend is slow at sums over the rows of both factors. So bfloat16 transposes x first; float32 transposes
+    y, if it is much narrower than x: otherwise that gains nothing (measured: docs/design/speed.md).
     """
     if x.dtype == jnp.bfloat16:
         return _product(jax.lax.platform_dependent(x, cpu=_written_out, default=_transpose), y)
@@ -18,7 +18,7 @@ def product_over_rows(x, y):
 
 
 def _by_y_transposed(x, y):
-    """As ``(yᵀ x)ᵀ``; the barriers keep the compiler from turning it back."""
+    """Computes ``(yᵀ x)ᵀ``; the barriers stop the compiler from undoing it."""
     barrier = jax.lax.optimization_barrier
     return _transpose(barrier(_product(barrier(_transpose(y)), x)))
 
@@ -32,7 +32,10 @@ def _transpose(x):
 
 
 def _written_out(x):
-    """``xᵀ`` out of a branch: nothing is folded into a product from there, while a plain transposition is, in spite of
-    barriers, and costs XLA's CPU backend its fast bfloat16 code (for sums along the last axis of the left factor)."""
+    """``xᵀ`` from a branch, which XLA does not fold into the product.
+
+    It folds a plain transposition despite barriers, and then its CPU backend loses the fast bfloat16 code (for sums
+    along the last axis of the left factor).
+    """
     always = jax.lax.optimization_barrier(jnp.array(True))
     return jax.lax.cond(always, _transpose, lambda x: jnp.zeros_like(_transpose(x)), x)

@@ -1,1 +1,1 @@
-"""The architectures, one file each; the class bears the name of its file."""
+"""The architectures, one file each; each class has the name of its file."""

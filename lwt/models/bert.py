@@ -1,4 +1,4 @@
-"""BERT, its small sizes, and the paper's steps from it to EmbBERT: Nano Embedder (NE) and efficient attention (EA).
+"""BERT, its small sizes, and the steps from it to EmbBERT: Nano Embedder (NE) and efficient attention (EA).
 
 Source: "EmbBERT-Q", sections 4.1 and 6 and appendix B; Devlin et al. 2019. Weights, at the sizes of the authors' code:
 
@@ -12,8 +12,8 @@ Source: "EmbBERT-Q", sections 4.1 and 6 and appendix B; Devlin et al. 2019. Weig
 The EA settings are ``attention="efficient", activation="silu", norm="rms", norm_place="inline", dropout=0.0``.
 BERT-Tiny is the published one; the paper's Table 2 prints v=32768 and α=2 for it.
 
-Known deviations: padding is masked in attention, which the code of BERT(2MB) and BERT+NE does not do; there is no
-dropout inside of the feed-forward network, where PyTorch's encoder layer has one.
+Known deviations: attention masks padding, unlike the code of BERT(2MB) and BERT+NE; the feed-forward network has no
+inner dropout, unlike PyTorch's encoder layer.
 """
 
 import collections.abc
@@ -35,10 +35,10 @@ class Block(nn.Module):
     """Self-attention and feed-forward, each with a residual and a norm.
 
     "post": ``x = Norm(x + Dropout(f(x)))``, as in BERT. "inline": ``x = Norm(x); x = x + Dropout(f(x))``, as in the
-    code of the EA models: the residual starts from the normalised x, unlike pre-norm.
+    code of the EA models: unlike in pre-norm, the residual starts from the normalized x.
 
     Attributes:
-        attention: makes an attention module; feed_forward: makes the feed-forward module.
+        attention: makes the attention module; feed_forward: makes the feed-forward module.
         norm: "layer" or "rms"; norm_epsilon: its ε; norm_place: "post" or "inline".
         dropout: rate on both sublayers' outputs.
     """
@@ -58,7 +58,7 @@ class Block(nn.Module):
         self.drop = dropout.Dropout(self.dropout)
 
     def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False, first: bool = False):
-        """x `[b t d]` and what of it may be attended to -> `[b t d]`; with `first`, `[b 1 d]`, of position 0 alone."""
+        """Maps x `[b t d]` and its mask to `[b t d]`; with `first`, to `[b 1 d]`, position 0 alone."""
         inline = self.norm_place == "inline"
         x = self.self_attention_norm(x) if inline else x
         x, context = (x[:, :1], x) if first and self.self_attention.crosses else (x, None)
@@ -76,13 +76,13 @@ class Bert(text_head.TextModel):
         embedding: "full" or "nano"; reduced: the nano tables' width r_d.
         segments: 3 rows in the paper's code (padding, first, second), 2 in BERT.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
-        activation: "relu", "silu" or "gelu" (the exact one).
+        activation: "relu", "silu" or "gelu" (exact).
         norm, norm_epsilon, norm_place: see `Block`.
-        dropout: rate on the sublayers' outputs, and on the embeddings if they are normalised.
+        dropout: rate on the sublayers' outputs, and on the embeddings if they are normalized.
         attention_dropout: rate on the attention weights.
-        embedding_norm: a norm (with dropout) after the embeddings, as in BERT.
+        embedding_norm: whether a norm (with dropout) follows the embeddings, as in BERT.
         embedding_std: standard deviation of the initial tables.
-        pooler: ``tanh(W x + b)`` of position 0 in front of the heads, as in BERT; part of the body.
+        pooler: whether ``tanh(W x + b)`` of position 0 precedes the heads, as in BERT; it is part of the body.
         sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
     """
 
@@ -136,10 +136,10 @@ class Bert(text_head.TextModel):
 
     @nn.nowrap
     def parts(self):
-        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/self_attention": self.attention for block in blocks}
-        return sublayers.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.parts(self, attentions, networks={f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _check(self):
         validate.require_positive(self, "heads", "hidden", "layers", "reduced")
@@ -153,11 +153,11 @@ class Bert(text_head.TextModel):
             )
 
     def hidden_states(self, batch, *, train=False):
-        """The last block's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        """The last block's states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
         return self._encode(batch, train=train)
 
     def first_states(self, batch, *, train=False):
-        """The last block's state at position 0 `[b 1 d]`: one query is enough."""
+        """The last block's state at position 0 `[b 1 d]`, from a single query."""
         return self._encode(batch, train=train, first=True)
 
     def _encode(self, batch, *, train, first=False):
@@ -172,6 +172,6 @@ class Bert(text_head.TextModel):
         return x
 
     def pooled(self, hidden, batch=None):
-        """As in the base, through the pooler if there is one."""
+        """Pools like the base class, then applies the pooler if there is one."""
         x = super().pooled(hidden, batch)
         return jnp.tanh(self.pool_layer(x)) if self.pooler else x

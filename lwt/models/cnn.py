@@ -1,7 +1,7 @@
-"""A plain convolutional network, to compare light models with: pairs of 3 × 3 convolutions, the second of stride 2.
+"""A plain convolutional network as a baseline: pairs of 3 × 3 convolutions, the second of stride 2.
 
-After VGG (Simonyan and Zisserman 2015), with a norm behind every convolution and the mean over the places in front of
-the head. Weights of the defaults: 587,832. Known deviations: strides in place of pooling; norms over groups of eight
+Based on VGG (Simonyan and Zisserman 2015), with a norm after every convolution and the mean over all pixels before the
+head. The defaults have 587,832 weights. Known deviations: strides instead of pooling; norms over groups of eight
 channels of one image (Wu and He 2018), since a batch norm would need running means.
 """
 
@@ -12,15 +12,15 @@ from jaxtyping import Array, Float
 from lwt import errors
 from lwt.layers import linear, patch, validate
 
-GROUP = 8  # channels that are normalised together
+GROUP = 8  # channels normalized together
 
 
 class Conv(nn.Module):
-    """``ReLU(Norm(conv(x)))``, the convolution 3 × 3 with zeros around x; its kernel is `[9·c width]`.
+    """``ReLU(Norm(conv(x)))`` with a zero-padded 3 × 3 convolution; its kernel is `[9·c width]`.
 
     Attributes:
         width: channels of the output.
-        stride: pixels from one place of the output to the next.
+        stride: input pixels per output pixel.
         dtype: operands of the product.
     """
 
@@ -37,12 +37,12 @@ class Conv(nn.Module):
 
 
 class CNN(nn.Module):
-    """Images to classes. A batch holds `image`, float `[b h w c]`, normalised: the image's side is `image_size`.
+    """Classifies images. A batch holds `image`, normalized float `[b h w c]` with h = w = `image_size`.
 
     Attributes:
         outputs: classes.
-        image_size: pixels of an image's side; channels: of a pixel.
-        widths: channels of the stages; each halves the image. The first stage has only its convolution of stride 2.
+        image_size: side of an image in pixels; channels: channels of an image.
+        widths: channels of the stages; each halves the image. The first has only its convolution of stride 2.
         dtype: operands of the products ("float32" or "bfloat16").
     """
 
@@ -54,13 +54,13 @@ class CNN(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """A smallest batch, to make weights with."""
+        """The smallest batch, for initialization."""
         return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
 
     def setup(self):
         validate.require_positive(self, "outputs", "image_size", "channels")
         if not self.widths or any(width < GROUP or width % GROUP for width in self.widths):
-            raise errors.ConfigError(f"model.widths={self.widths} should be multiples of {GROUP}, one a stage")
+            raise errors.ConfigError(f"model.widths={self.widths} should be multiples of {GROUP}, one per stage")
         first, *rest = self.widths
         layers = [Conv(first, 2, self.dtype)]
         for width in rest:
@@ -69,7 +69,7 @@ class CNN(nn.Module):
         self.head = linear.Linear(self.outputs, dtype=self.dtype)
 
     def features(self, batch, *, train=False):
-        """What the head reads, `[b d]`: the last stage's means over the places."""
+        """The head's input `[b d]`: the last stage's means over all pixels."""
         del train  # there is no dropout
         x = batch["image"]
         for layer in self.layer:

@@ -1,11 +1,11 @@
 """EmbBERT: a Nano Embedder and efficient encoders of attention minus convolution.
 
-Source: "EmbBERT-Q: Breaking Memory Barriers in Embedded NLP", section 3.1. At the paper's size (v=8192, l=256, d=128,
-r=16, α=1, k=32, N=4) the defaults, which are those of the authors' code, give 357,248 weights: the paper's "357 K".
+Source: "EmbBERT-Q: Breaking Memory Barriers in Embedded NLP", section 3.1. The defaults are those of the authors' code:
+at the paper's size (v=8192, l=256, d=128, r=16, α=1, k=32, N=4) they have 357,248 weights, the paper's "357 K".
 
-The paper's reading, by its formulas (sections 3.1 and 3.2), is ``use_bias=False, norm="layer", segments=2``: without
-biases, with two vectors a norm and two segment rows; it has 353,536 weights, and the λ vectors, which the paper does
-not count. Both readings have neither a residual around an encoder nor a norm after the last one.
+The formulas of the paper (sections 3.1 and 3.2) mean ``use_bias=False, norm="layer", segments=2``: no biases, two
+vectors per norm and two segment rows. That has 353,536 weights, plus the λ vectors, which the paper does not count.
+Neither reading has a residual around an encoder or a norm after the last one.
 """
 
 import collections.abc
@@ -24,10 +24,10 @@ PATHS = ("attention", "conv")
 
 
 class Difference(nn.Module):
-    """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from a learned pair of vectors q, k `[d]` for each path.
+    """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from a learned pair of vectors q, k `[d]` per path.
 
     Attributes:
-        collapsed: hold the two λ themselves, as scalars, and not their vectors; see `collapse`.
+        collapsed: whether to hold the two λ as scalars instead of their vectors; see `collapse`.
     """
 
     collapsed: bool = False
@@ -53,9 +53,10 @@ class EfficientEncoder(nn.Module):
     """``x = Norm(x)``, then ``λ_a · Attention(x) - λ_c · W SiLU(Conv(x))``; no residual (section 3.1.2).
 
     Attributes:
-        kernel_size: k; expansion: α; norm: "rms" or "layer"; use_bias: of attention, convolution and contraction.
+        kernel_size: k; expansion: α; norm: "rms" or "layer".
+        use_bias: whether attention, convolution and contraction have biases.
         conv_start: see `conv.DepthwiseConv`.
-        attention: makes an attention module.
+        attention: makes the attention module.
         collapsed: see `Difference`.
         dtype: operands of the products.
     """
@@ -71,7 +72,7 @@ class EfficientEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b t d"], mask: masks.Mask, *, train: bool = False, first: bool = False):
-        """x `[b t d]` and what of it may be attended to -> `[b t d]`; with `first`, `[b 1 d]`, of position 0 alone."""
+        """Maps x `[b t d]` and its mask to `[b t d]`; with `first`, to `[b 1 d]`, position 0 alone."""
         width = x.shape[-1]
         x = norm.make(self.norm, epsilon=1e-6, name="norm")(x)
         attention = self.attention(width, use_bias=self.use_bias, name="attention")
@@ -92,16 +93,16 @@ class Embbert(text_head.TextModel):
         layers: N.
         expansion: α; kernel_size: k.
         norm, use_bias, segments: the readings above.
-        conv_start: initial kernels of the convolutions. The paper's code has PyTorch's, "uniform": without residuals,
-            every layer then blurs a token with the 31 before it, and pre-training stands still for thousands of steps.
-            From "present" it does not (docs/papers/embbert_q.md).
+        conv_start: initial kernels of the convolutions. The paper's code uses PyTorch's, "uniform": without residuals,
+            every layer then blurs a token with the 31 before it, and pre-training stalls for thousands of steps.
+            "present" avoids this (docs/papers/embbert_q.md).
         attention: makes an attention from ``width, heads, dropout, use_bias, dtype``; a file of `lwt/attention/` in a
             config.
         heads: h; 1 in the paper.
         attention_dropout: rate on the attention weights, the only dropout of the paper's code.
-        embedding_std: standard deviation of the initial table of tokens; position_std: that of positions and segments,
-            which drown the token where the two are alike.
-        collapsed: for inference: two scalars λ a block in place of four vectors; `collapse` makes such weights.
+        embedding_std: standard deviation of the initial token table.
+        position_std: that of positions and segments, which drown the token if it is as large.
+        collapsed: for inference: two scalars λ per block instead of four vectors; `collapse` makes such weights.
     """
 
     reduced: int = 16
@@ -143,11 +144,11 @@ class Embbert(text_head.TextModel):
         self.block = [EfficientEncoder(attention=attention, **more) for _ in range(self.layers)]
 
     def hidden_states(self, batch, *, train=False):
-        """The last encoder's states `[b t d]`; those of padding (segment 0) are finite and mean nothing."""
+        """The last encoder's states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
         return self._encode(batch, train=train)
 
     def first_states(self, batch, *, train=False):
-        """The last encoder's state at position 0 `[b 1 d]`: its convolution is causal, one query is enough."""
+        """The last encoder's state at position 0 `[b 1 d]`, from a single query: its convolution is causal."""
         return self._encode(batch, train=train, first=True)
 
     def _encode(self, batch, *, train, first=False):
@@ -159,10 +160,10 @@ class Embbert(text_head.TextModel):
 
 
 def collapse(params):
-    """Weights for ``Embbert(collapsed=True)``: each block's four vectors become the two λ that they stand for.
+    """Makes weights for ``Embbert(collapsed=True)``: each block's four vectors become their two λ.
 
     Args:
-        params: the tree of an `Embbert` with vectors; it is left as it is.
+        params: the tree of an `Embbert` with vectors; it stays unchanged.
 
     Raises:
         lwt.errors.ConfigError: the tree has no λ vectors.

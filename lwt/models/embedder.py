@@ -2,10 +2,10 @@
 
 Source: "EmbBERT-Q", section 4.1 and Table 2, which prints 293 K and 298 K weights (v=8192, l=256, d=320, r=32, k=16).
 
-The tables, expanders and three segment rows of the published code are 291,776 weights, 297,216 with the convolution:
-3d = 960 fewer than the counts that round to the printed ones. The defaults here meet those, 292,736 and 298,176, by
-biases in both expanders (2d) and an RMSNorm behind the embedder (d). That is a guess at where the 3d are; the
-published code is ``use_bias=False, norm="none"``.
+The tables, expanders and three segment rows of the published code have 291,776 weights, 297,216 with the convolution:
+3d = 960 fewer than the counts that round to the printed ones. The defaults here reach those, 292,736 and 298,176, with
+biases in both expanders (2d) and an RMSNorm after the embedder (d). Where the paper's 3d are is a guess; the published
+code is ``use_bias=False, norm="none"``.
 """
 
 from lwt import errors
@@ -18,13 +18,13 @@ NORMS = ("none", *norms.KINDS)
 class Embedder(text_head.TextModel):
     """The model; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
 
-    The classifier reads the root mean square over the positions (`pool`); those of padding are left out, which the
-    authors' code does not do.
+    The classifier reads the root mean square over the positions (`pool`) without padding, which the authors' code
+    includes.
 
     Attributes:
         reduced: r_d, width of the token and position tables.
-        kernel_size: of a depthwise causal convolution after the embedder; 0 for none (16 in Embedder + Conv).
-        use_bias: whether the expanders have biases; norm: "rms", "layer" or "none", behind the embedder.
+        kernel_size: k of a depthwise causal convolution after the embedder; 0 for none (16 in Embedder + Conv).
+        use_bias: whether the expanders have biases; norm: "rms", "layer" or "none", after the embedder.
         segments: rows of the segment table.
         embedding_std: standard deviation of the initial tables.
     """
@@ -61,7 +61,7 @@ class Embedder(text_head.TextModel):
             self.conv = conv.DepthwiseConv(self.kernel_size)
 
     def hidden_states(self, batch, *, train=False):
-        """The embedded (and convolved) positions `[b t d]`; there is no dropout but the head's."""
+        """The embedded (and convolved) positions `[b t d]`; only the head has dropout."""
         x = self.embed(batch["ids"], batch["segments"])
         if self.norm != "none":
             x = self.embed_norm(x)

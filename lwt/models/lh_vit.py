@@ -2,16 +2,16 @@
 
 Source: Huan et al. 2023, "A lightweight hybrid vision transformer network for radar-based human activity recognition",
 Scientific Reports 13, 17996. A feature pyramid of RES-SE blocks extracts features of several scales; Radar-ViT and
-RES-SE blocks, cross-stacked, enhance them. Weights of the defaults: 231,866.
+RES-SE blocks, cross-stacked, enhance them. The defaults have 231,866 weights.
 
-The paper prints no table of its sizes, so that widths and depths are this project's own, as are:
+The paper prints no table of its sizes, so widths and depths are our choice. So are these:
 
-- the pyramid is Lin et al.'s (2017): the coarser map, made twice as large, is added to the finer one; the enhancement
-  starts at the finest map, and every RES-SE block of stride 2 adds the pyramid's next one;
-- Radar-ViT's fold and unfold are MobileViT's (Mehta and Rastegari 2022, section 3.1); it has learned positions, a
-  vector for each row and one for each column of its map, since the Doppler of a movement tells more than its shape;
-- norms are over groups of eight channels of one map (Wu and He 2018), not over the batch: a batch norm keeps running
-  means, and a model of lwt is a pure function of its weights.
+- The pyramid is that of Lin et al. (2017), which adds the coarser map, upsampled by two, to the finer one. The
+  enhancement starts at the finest map, and after every RES-SE block of stride 2 adds the pyramid's next one.
+- Radar-ViT's fold and unfold are MobileViT's (Mehta and Rastegari 2022, section 3.1). It learns a position vector per
+  row and per column of its map, since the Doppler of a movement tells more than its shape.
+- Norms are over groups of eight channels of one map (Wu and He 2018), not over the batch: a batch norm keeps running
+  means, while a model of lwt is a pure function of its weights.
 """
 
 import functools
@@ -25,32 +25,32 @@ from lwt.attention import softmax
 from lwt.layers import image_conv, linear, mlp, norm, patch, validate
 from lwt.models import vit
 
-GROUP = 8  # channels that are normalised together
+GROUP = 8  # channels normalized together
 HALVINGS = 4  # the stem and three levels halve the map: the coarsest level has a sixteenth of its side
 
 
 def unfold(x: Float[Array, "b h w c"], size: int) -> Float[Array, "b p n c"]:
-    """Patches that do not overlap: `[b h w c] -> [b p n c]`, p = size² places of a patch, n patches, row by row."""
+    """Cuts non-overlapping patches: `[b h w c] -> [b p n c]`, p = size² pixels per patch, n patches, row by row."""
     b, h, w, c = x.shape
     cut = x.reshape(b, h // size, size, w // size, size, c).transpose(0, 2, 4, 1, 3, 5)
     return cut.reshape(b, size * size, (h // size) * (w // size), c)
 
 
-def fold(x: Float[Array, "b p n c"], shape: tuple, size: int) -> Float[Array, "b h w c"]:
-    """The inverse of `unfold`, to maps of ``shape = (h, w)``."""
+def fold(x: Float[Array, "b p n c"], shape: tuple, *, size: int) -> Float[Array, "b h w c"]:
+    """Inverts `unfold`, to maps of ``shape = (h, w)``."""
     (h, w), c = shape, x.shape[-1]
     cut = x.reshape(-1, size, size, h // size, w // size, c).transpose(0, 3, 1, 4, 2, 5)
     return cut.reshape(-1, h, w, c)
 
 
 class ResSE(nn.Module):
-    """RES-SE: ``ReLU(shortcut(x) + SE(f(x)))``, f two depthwise separable convolutions with norms, ReLU between.
+    """RES-SE: ``ReLU(shortcut(x) + SE(f(x)))``; f is two depthwise separable convolutions with norms, ReLU between.
 
-    The shortcut is x itself; where the shape changes, means over the stride and a point-wise convolution with a norm.
+    The shortcut is x itself, or, if the shape changes, average pooling and a point-wise convolution with a norm.
 
     Attributes:
         width: channels of the output.
-        stride: of the first convolution.
+        stride: stride of the first convolution.
         reduction: see `image_conv.SqueezeExcite`.
         dtype: operands of the products.
     """
@@ -75,14 +75,14 @@ class ResSE(nn.Module):
 
 
 class RadarViT(nn.Module):
-    """Attention over a map whose patches are unfolded: place k of a patch attends to place k of all patches.
+    """Attention over the unfolded patches of a map: pixel k of a patch attends to pixel k of all patches.
 
-    ``x + leave(fold(blocks(unfold(enter(x) + position))))``: two point-wise convolutions, and in place of a class token
-    the second of them. With p places in a patch, attention's scores cost a p-th of those among all places.
+    ``x + leave(fold(blocks(unfold(enter(x) + position))))``, where `enter` and `leave` are point-wise convolutions;
+    `leave` replaces the class token. With p pixels per patch, the scores cost 1/p of those among all pixels.
 
     Attributes:
-        width: d of the blocks, which are ViT's; heads, hidden, layers: of them.
-        patch: side of a patch; has to divide the map's.
+        width, heads, hidden, layers: sizes of the blocks, which are ViT's.
+        patch: side of a patch; must divide the map's.
         dropout: rate on the blocks' sublayers.
         dtype: operands of the products.
     """
@@ -114,21 +114,21 @@ class RadarViT(nn.Module):
                 name=f"block_{i}",
             )(y, train=train)
         y = norm.LayerNorm(name="norm")(y).reshape(b, places, patches, self.width)
-        return x + linear.Linear(channels, dtype=self.dtype, name="leave")(fold(y, (h, w), self.patch))
+        return x + linear.Linear(channels, dtype=self.dtype, name="leave")(fold(y, (h, w), size=self.patch))
 
 
 class LHViT(nn.Module):
-    """Maps to classes. A batch holds `image`, float `[b h w c]`, normalised: the image's side is `image_size`.
+    """Classifies maps. A batch holds `image`, normalized float `[b h w c]` with h = w = `image_size`.
 
     Attributes:
         outputs: classes.
-        image_size: side of a map, a multiple of 16·patch; channels: of a map.
+        image_size: side of a map, a multiple of 16·patch; channels: channels of a map.
         stem: channels of the first convolution, which halves the map.
-        widths: channels of the pyramid's three levels, each of half the side of the one before.
-        width: channels behind the pyramid, and d of Radar-ViT.
+        widths: channels of the pyramid's three levels, each half the side of the previous one.
+        width: channels after the pyramid, and d of Radar-ViT.
         heads: h; hidden: width f of the feed-forward networks; layers: blocks of each of the two Radar-ViT.
         patch: side of Radar-ViT's patches.
-        reduction: of the channels in squeeze and excitation.
+        reduction: see `image_conv.SqueezeExcite`.
         summary: channels of the last point-wise convolution, whose means over the map the head reads.
         dropout: rate on the sublayers of Radar-ViT's blocks.
         dtype: operands of the products ("float32" or "bfloat16").
@@ -151,7 +151,7 @@ class LHViT(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """A smallest batch, to make weights with."""
+        """The smallest batch, for initialization."""
         return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
 
     def setup(self):
@@ -172,7 +172,9 @@ class LHViT(nn.Module):
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout")
         if len(self.widths) != 3:
-            raise errors.ConfigError(f"model.widths={self.widths} should be three numbers, a level of the pyramid each")
+            raise errors.ConfigError(
+                f"model.widths={self.widths} should be three numbers, one per level of the pyramid"
+            )
         widths = {"stem": (self.stem,), "widths": self.widths, "width": (self.width,), "summary": (self.summary,)}
         for key, values in widths.items():
             if any(value < GROUP or value % GROUP for value in values):
@@ -186,7 +188,7 @@ class LHViT(nn.Module):
             raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
 
     def pyramid(self, image):
-        """The maps `[b h w width]` of a quarter, an eighth and a sixteenth of the image's side, the finest first."""
+        """The maps `[b h w width]` at a quarter, an eighth and a sixteenth of the image's side, finest first."""
         x = nn.relu(self.stem_norm(self.stem_conv(patch.windows(image))))
         maps = []
         for extract, lateral in zip(self.extract, self.lateral, strict=True):
@@ -197,7 +199,7 @@ class LHViT(nn.Module):
         return maps
 
     def features(self, batch, *, train=False):
-        """What the head reads, `[b summary]`."""
+        """The head's input `[b summary]`."""
         image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
         if image.shape[1:] != wanted:
             raise errors.ConfigError(
@@ -205,8 +207,8 @@ class LHViT(nn.Module):
                 f"model.channels={self.channels}; one should change"
             )
         x, *coarser = self.pyramid(image)
-        for enhance, attend, beside in zip(self.enhance, self.radar_vit, coarser, strict=True):
-            x = attend(enhance(x) + beside, train=train)
+        for enhance, attend, level in zip(self.enhance, self.radar_vit, coarser, strict=True):
+            x = attend(enhance(x) + level, train=train)
         return nn.relu(self.summary_norm(self.summarise(x))).mean((1, 2))
 
     def __call__(self, batch, *, train=False):

@@ -1,12 +1,12 @@
 """MAMBA as a text encoder, at the 2 MB size of the EmbBERT-Q paper.
 
 Source: Gu and Dao 2023, section 3; "EmbBERT-Q", section 4.1 and Table 2. v=2048, l=256, d=64, α=1, d_s=6, k=4, N=5 give
-14,464 weights a block and 219,968 in all, the paper's "220 K". The table does not say how wide the inner channels are:
-the count (and the authors' code) is met by d·α = 64 channels and a step-size rank of ⌈d/16⌉ = 4, with a bias in the
-convolution and none in the projections; the paper's printed activations, 265,216, assume 128 channels.
+14,464 weights per block and 219,968 in all, the paper's "220 K". The table omits the inner width: d·α = 64 channels and
+a step-size rank of ⌈d/16⌉ = 4, with a bias in the convolution and none in the projections, match the count and the
+authors' code; the paper's printed activations, 265,216, assume 128 channels.
 
-Known deviation: the model is causal, so that the state at position 0, [CLS], has seen nothing else of the text. The
-authors' code reads it after pre-training, and the root mean square over the positions without; ours reads the latter.
+Known deviation: the model is causal, so the state at position 0, [CLS], sees none of the text. The authors' code reads
+it after pre-training, and otherwise the root mean square over the positions; ours always reads the latter.
 """
 
 import flax.linen as nn
@@ -39,11 +39,11 @@ class Block(nn.Module):
 class Mamba(text_head.TextModel):
     """The encoder; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
 
-    Padding is at the end of a row and every layer is causal: it cannot influence what stands before it.
+    Padding is at the end of a row and every layer is causal, so padding cannot influence the text before it.
 
     Attributes:
-        layers: N; expansion: α, inner channels over d; state: d_s, states a channel; kernel_size: k.
-        time_rank: width through which step sizes are computed; 0 means ⌈d/16⌉.
+        layers: N; expansion: α, inner channels over d; state: d_s, states per channel; kernel_size: k.
+        time_rank: rank of the projection to step sizes; 0 means ⌈d/16⌉.
         segments: rows of the segment table.
         embedding_std: standard deviation of the initial tables.
     """
@@ -76,7 +76,7 @@ class Mamba(text_head.TextModel):
         ]
 
     def hidden_states(self, batch, *, train=False):
-        """The last block's states `[b t d]`; there is no dropout, and no norm after the last block."""
+        """The last block's states `[b t d]`, without dropout or a final norm."""
         x = self.embed(batch["ids"], batch["segments"])
         for block in self.block:
             x = block(x)

@@ -18,7 +18,7 @@ from lwt.layers import dropout, linear, mlp, norm, position, sublayers, text_emb
 
 
 class Block(nn.Module):
-    """One layer: self-attention, in a decoder attention to the encoder, feed-forward; each with residual and norm.
+    """One layer: self-attention, attention to the encoder (decoder only) and feed-forward, with residuals and norms.
 
     Post-norm is ``LayerNorm(x + Dropout(Sublayer(x)))`` as in the papers; pre-norm is
     ``x + Dropout(Sublayer(LayerNorm(x)))``.
@@ -27,7 +27,7 @@ class Block(nn.Module):
         attention: makes the self-attention module; see `lwt/attention/`.
         feed_forward: makes the feed-forward module.
         cross: makes the module that attends to the encoder; None in the encoder itself.
-        pre_norm: where the norm stands.
+        pre_norm: whether the norm precedes each sublayer.
         dropout: rate on every sublayer's output.
     """
 
@@ -53,7 +53,7 @@ class Block(nn.Module):
         return normalise(x + self.drop(sublayer(x), train=train))
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
-        """x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each -> `[b t d]`."""
+        """Maps x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each to `[b t d]`."""
         x = self._add(
             x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train
         )
@@ -65,8 +65,8 @@ class Block(nn.Module):
             x = self._add(x, attend, self.cross_attention_norm, train=train)
         return self._add(x, self.mlp, self.mlp_norm, train=train)
 
-    def step(self, x, cache, index, memory, memory_mask):
-        """One position: x `[b 1 d]`, with the caches of both attentions -> ``(x, new self-attention cache)``."""
+    def step(self, x, cache, *, index, memory, memory_mask):
+        """Decodes one position: x `[b 1 d]` and both attentions' caches -> ``(x, new self-attention cache)``."""
 
         def attend(y):
             nonlocal cache
@@ -84,10 +84,10 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Blocks in a row, with a final norm if they are pre-norm.
+    """A stack of blocks, with a final norm if they are pre-norm.
 
     Attributes:
-        blocks: makes each of them, the lowest first.
+        blocks: functions that make the blocks, the lowest first.
         final_norm: whether a LayerNorm ends the stack.
     """
 
@@ -109,25 +109,25 @@ class Stack(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Encoder-decoder transformer over rows of one or, told apart by segment numbers, several sentence pairs.
+    """An encoder-decoder transformer over rows of one sentence pair, or of several with their own segment numbers.
 
     Attributes:
         vocabulary: v, rows of the one table that embeds source and target and gives the logits (three-way tying).
         width: d.
         heads: h.
         hidden: f.
-        encoder_layers, decoder_layers: layers a side.
-        activation: of the feed-forward networks: "relu" in the papers; Marian has "silu", too.
+        encoder_layers, decoder_layers: layers of each stack.
+        activation: activation of the feed-forward networks: "relu" in the papers; Marian also has "silu".
         dropout: rate on embeddings and on every sublayer's output.
         attention_dropout: rate on attention weights.
-        pre_norm: norm before each sublayer (with a final norm) instead of after it.
-        scale_embedding: multiply embeddings by √d (Vaswani, section 3.4).
+        pre_norm: whether the norm precedes each sublayer (with a final norm) or follows it.
+        scale_embedding: whether to multiply embeddings by √d (Vaswani, section 3.4).
         packed: whether a row may hold several pairs; attentions that mix the texts of a row need rows of one.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
-        decoder_attention: the same for the decoder's self-attention; None: as `attention`.
-        cross_attention: the same for the decoder's attention to the encoder; None: as `attention`.
+        decoder_attention: the same for the decoder's self-attention; None uses `attention`.
+        cross_attention: the same for the decoder's attention to the encoder; None uses `attention`.
         sizes: heads or hidden units of single modules, such as ``{"encoder/layer_0/self_attention": 3}``; see
-            `layers/sublayers.py`. None: all are whole.
+            `layers/sublayers.py`. None keeps all.
         dtype: operands of the products.
     """
 
@@ -151,7 +151,7 @@ class Seq2Seq(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """A smallest batch, to make weights with."""
+        """The smallest batch, for initialization."""
         keys = ("source", "source_segments", "source_positions", "inputs", "target_segments", "target_positions")
         return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
 
@@ -161,7 +161,7 @@ class Seq2Seq(nn.Module):
         validate.require_choices(self, activation=mlp.ACTIVATIONS)
         if self.width % (2 * self.heads):
             raise errors.ConfigError(
-                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: equal, even heads"
+                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: head widths are even"
             )
         self.embed = text_embed.TiedEmbed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
@@ -170,19 +170,19 @@ class Seq2Seq(nn.Module):
 
     @nn.nowrap
     def _layers(self):
-        """The names of the layers of both stacks."""
+        """The layer names of both stacks."""
         counts = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
         return [[f"{stack}/layer_{i}" for i in range(count)] for stack, count in counts.items()]
 
     @nn.nowrap
     def parts(self):
-        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
         encoder, decoder = self._layers()
         attentions = {f"{layer}/self_attention": self.attention for layer in encoder}
         for layer in decoder:
             attentions[f"{layer}/self_attention"] = self.decoder_attention or self.attention
             attentions[f"{layer}/cross_attention"] = self.cross_attention or self.attention
-        return sublayers.parts(self, attentions, {f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
+        return sublayers.parts(self, attentions, networks={f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
 
     @nn.nowrap
     def _stack(self, layers, parts):
@@ -216,7 +216,7 @@ class Seq2Seq(nn.Module):
         *,
         train: bool = False,
     ) -> Float[Array, "b s d"]:
-        """Source ids, segments and positions `[b s]` -> memory `[b s d]`."""
+        """Encodes source ids, segments and positions `[b s]` to memory `[b s d]`."""
         x = self._embed(source, positions, train=train)
         return self.encoder(x, self._mask(segments, segments), train=train)
 
@@ -232,11 +232,11 @@ class Seq2Seq(nn.Module):
         return masks.Mask(keys, queries if self.packed else None, causal=causal)
 
     def output_table(self):
-        """The table `[v d]` whose product with hidden states gives the logits."""
+        """The table `[v d]` that turns hidden states into logits."""
         return self.embed.table()
 
     def logits(self, hidden: Float[Array, "*n d"]) -> Float[Array, "*n v"]:
-        """Hidden states `[... d]` -> logits `[... v]`."""
+        """Maps hidden states `[... d]` to logits `[... v]`."""
         return linear.linear(hidden, self.output_table().T, dtype=self.dtype)
 
     def __call__(self, batch, *, train=False):
@@ -247,9 +247,9 @@ class Seq2Seq(nn.Module):
         """The decode cache for `length` steps: "self" changes with every step, "cross" is fixed.
 
         Args:
-            memory: `[b s d]` from `encode`; one sentence a row.
+            memory: `[b s d]` from `encode`; one sentence per row.
             source_segments: `[b s]`, 1 for tokens and 0 for padding.
-            length: most steps there will be.
+            length: the maximum number of steps.
         """
         layers = {f"layer_{i}": layer for i, layer in enumerate(self.decoder.layer)}
         return {
@@ -264,12 +264,12 @@ class Seq2Seq(nn.Module):
         }
 
     def step(self, tokens: Int[Array, "b"], cache: dict):  # noqa: F821
-        """One step of decoding: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
+        """Decodes one step: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]
         x = self._embed(tokens[:, None], jnp.full((1, 1), index), train=False)
         for i, layer in enumerate(self.decoder.layer):
             name = f"layer_{i}"
-            x, past[name] = layer.step(x, past[name], index, cross[name], cross["mask"])
+            x, past[name] = layer.step(x, past[name], index=index, memory=cross[name], memory_mask=cross["mask"])
         past["index"] = index + 1
         return self.logits(self.decoder.finish(x))[:, 0], {"self": past, "cross": cross}

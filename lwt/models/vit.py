@@ -8,10 +8,9 @@ Weights, heads included:
     S/16   patch=16, width=384, heads=6, hidden=1536     }                                        22,050,664
     B/16   patch=16, width=768, heads=12, hidden=3072    }                                        86,567,656
 
-Known deviations: the GELU is exact by default, as the paper has it and timm, while the authors' code has the
-approximation by tanh ("gelu_tanh"); the hybrid's CNN is a `patch.ConvStem`, not a part of a ResNet; there is no tanh
-layer in front of the head, which the authors pre-train with and leave out later. `lwt/export/torch/timm.py` reads
-checkpoints.
+Known deviations: the GELU is exact by default, as in the paper and timm, while the authors' code approximates it by
+tanh ("gelu_tanh"); the hybrid's CNN is a `patch.ConvStem`, not part of a ResNet; no tanh layer precedes the head, which
+the authors use in pre-training only. `lwt/export/torch/timm.py` reads checkpoints.
 """
 
 import collections.abc
@@ -32,7 +31,7 @@ class Block(nn.Module):
     """``x = x + Dropout(Attention(Norm(x)))``, then ``x = x + Dropout(MLP(Norm(x)))`` (equations 2 and 3).
 
     Attributes:
-        make_attention: makes an attention module; make_mlp: makes the feed-forward module.
+        make_attention: makes the attention module; make_mlp: makes the feed-forward module.
         norm_epsilon: ε of the norms.
         dropout: rate on both sublayers' outputs.
     """
@@ -50,7 +49,7 @@ class Block(nn.Module):
         self.drop = dropout.Dropout(self.dropout)
 
     def __call__(self, x: Float[Array, "b t d"], *, train: bool = False, first: bool = False):
-        """States `[b t d] -> [b t d]`; with `first`, `[b 1 d]`, of the first place alone, if the attention can."""
+        """Maps states `[b t d]` to `[b t d]`; with `first`, to `[b 1 d]`, position 0 alone, if the attention can."""
         normed, context = self.attention_norm(x), None
         if first and self.attention.crosses:
             x, normed, context = x[:, :1], normed[:, :1], normed
@@ -59,21 +58,21 @@ class Block(nn.Module):
 
 
 class ViT(nn.Module):
-    """Images to classes. A batch holds `image`, float `[b h w c]`, normalised: the image's side is `image_size`.
+    """Classifies images. A batch holds `image`, normalized float `[b h w c]` with h = w = `image_size`.
 
     Attributes:
         outputs: classes.
-        image_size: pixels of an image's side; channels: of a pixel.
-        patch: pixels of a patch's side; of the hybrid, the pixels that become one place of the CNN's feature map.
+        image_size: side of an image in pixels; channels: channels of an image.
+        patch: side of a patch in pixels; in the hybrid, image pixels per side of a pixel of the CNN's feature map.
         width: d; layers: l; heads: h; hidden: width f of the feed-forward networks.
-        stem: "patches", or "conv": the hybrid, whose patches are the single places of the feature map of log2(patch)
-            convolutions of stride 2, the last of width d, each before of half the width of the next.
+        stem: "patches", or "conv": the hybrid, whose patches are the single pixels of the feature map after log2(patch)
+            convolutions of stride 2; the last has width d, and each half the width of the next.
         positions: "learned" or "sinusoidal" (fixed, in two dimensions).
-        pool: what the head reads: "token", the state of a class token, or "mean" of the patches' states.
+        pool: input of the head: "token", the state of a class token, or "mean" of the patches' states.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         activation: "gelu", "gelu_tanh", "relu" or "silu".
         norm_epsilon: ε of all norms.
-        dropout: rate on the embeddings, inside of the feed-forward networks, and on the sublayers' outputs.
+        dropout: rate on the embeddings, inside the feed-forward networks, and on the sublayers' outputs.
         attention_dropout: rate on the attention weights.
         sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
         dtype: operands of the products ("float32" or "bfloat16").
@@ -100,7 +99,7 @@ class ViT(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """A smallest batch, to make weights with."""
+        """The smallest batch, for initialization."""
         return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
 
     def setup(self):
@@ -124,10 +123,10 @@ class ViT(nn.Module):
 
     @nn.nowrap
     def parts(self):
-        """The modules that `sizes` may name: ``{module: sized.Part}``."""
+        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/attention": self.attention for block in blocks}
-        return sublayers.parts(self, attentions, {f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.parts(self, attentions, networks={f"{block}/mlp": mlp.MLP for block in blocks})
 
     def _embed(self):
         size, widths = self.patch, ()
@@ -159,20 +158,20 @@ class ViT(nn.Module):
         power = self.patch > 1 and self.patch & (self.patch - 1) == 0
         if self.stem == "conv" and not (power and self.width % (self.patch // 2) == 0):
             raise errors.ConfigError(
-                f"model.patch={self.patch} should be 2, 4, 8, ... with model.stem='conv', and half of it a divisor of "
-                f"model.width={self.width}: every convolution halves the image, and doubles the channels"
+                f"model.patch={self.patch} should be 2, 4, 8, ... with model.stem='conv', and half of it should divide "
+                f"model.width={self.width}: every convolution halves the image and doubles the channels"
             )
 
     def hidden_states(self, batch, *, train=False):
-        """The states `[b t d]` after the last norm; with a class token, that one is first.
+        """The states `[b t d]` after the last norm; the class token, if any, comes first.
 
         Raises:
-            lwt.errors.ConfigError: the images have another shape.
+            lwt.errors.ConfigError: the images have the wrong shape.
         """
         return self.norm(self._encode(batch, train=train))
 
     def first_state(self, batch, *, train=False):
-        """The first of these, `[b d]`: one query of the last block is enough."""
+        """The first of these states, `[b d]`, from a single query of the last block."""
         return self.norm(self._encode(batch, train=train, first=True)[:, 0])
 
     def _encode(self, batch, *, train, first=False):
@@ -188,7 +187,7 @@ class ViT(nn.Module):
         return x
 
     def features(self, batch, *, train=False):
-        """What the head reads, `[b d]`."""
+        """The head's input `[b d]`."""
         if self.pool == "token":
             return self.first_state(batch, train=train)
         return self.hidden_states(batch, train=train).mean(1)

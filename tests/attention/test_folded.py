@@ -36,7 +36,7 @@ def test_a_map_equals_lh_vits_unfold_attend_and_fold(block):
     x = jax.random.normal(jax.random.key(1), (2, 36, 16))
     patches = lh_vit.unfold(x.reshape(2, 6, 6, 16), 2).reshape(8, 9, 16)
     attended = jax.jit(softmax.Attention(width=16, heads=4).apply)(variables, patches)
-    expected = lh_vit.fold(attended.reshape(2, 4, 9, 16), (6, 6), 2).reshape(2, 36, 16)
+    expected = lh_vit.fold(attended.reshape(2, 4, 9, 16), (6, 6), size=2).reshape(2, 36, 16)
     np.testing.assert_allclose(jax.jit(module.apply)(variables, x), expected, atol=1e-6)
 
 

@@ -20,6 +20,6 @@ def test_dropout_keeps_its_share_and_the_mean(rate):
 
 def test_dropout_masks_are_uncorrelated_between_neighbours():
     """Four elements share a random word; they must not share their fate."""
-    keep = np.array(dropout.keep_mask(jax.random.key(1), 0.5, (100_000,))).astype(float) - 0.5
+    keep = np.array(dropout.keep_mask(jax.random.key(1), 0.5, shape=(100_000,))).astype(float) - 0.5
     for lag in (1, 2, 3, 4):
         assert abs((keep[lag:] * keep[:-lag]).mean()) < 4 * 0.25 / 100_000**0.5

@@ -77,6 +77,6 @@ def test_bfloat16_products_round_operands_only():
 def test_a_bias_and_its_gradient():
     x, w = (jax.random.normal(jax.random.key(i), shape) for i, shape in ((0, (2, 3, 8)), (1, (8, 4))))
     bias, weigh = jnp.arange(4.0), jax.random.normal(jax.random.key(2), (2, 3, 4))
-    y, backward = jax.vjp(lambda *own: linear.linear(*own), x, w, bias)
+    y, backward = jax.vjp(lambda x, w, bias: linear.linear(x, w, bias=bias), x, w, bias)
     np.testing.assert_allclose(y, np.array(x) @ np.array(w) + np.arange(4), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(backward(weigh)[2], weigh.sum((0, 1)), rtol=1e-5, atol=1e-5)

@@ -74,17 +74,17 @@ def test_summaries_see_inputs_and_padding():
     sums = [float(summaries["first/kernel"][0]) for _, summaries in (once, twice)]
     assert sums == [X.reshape(4, 3)[:3].sum(), 2 * X.reshape(4, 3)[:3].sum()] and once[1]["first/kernel"][1] == 3
     (second,) = [listen.inputs(model, weights, batch=BATCH, names=names)["second/kernel"]]
-    inner = linear.linear(X, weights["first/kernel"], weights["first/bias"])
-    np.testing.assert_allclose(second, linear.linear(inner, weights["second/kernel"], weights["second/bias"]))
+    inner = linear.linear(X, weights["first/kernel"], bias=weights["first/bias"])
+    np.testing.assert_allclose(second, linear.linear(inner, weights["second/kernel"], bias=weights["second/bias"]))
 
 
 def test_real_positions():
     pairs = {"source_segments": jnp.array([[1, 0]]), "target_segments": jnp.array([[1, 1, 0]])}
     reads_source = ("encoder/layer_0/mlp/fc1/kernel", "decoder/layer_0/cross_attention/key/kernel")
     for name in reads_source:
-        assert listen.real(name, pairs, jnp.ones((1, 2, 4))).tolist() == [[True, False]]
+        assert listen.real(name, pairs, x=jnp.ones((1, 2, 4))).tolist() == [[True, False]]
     for name in ("decoder/layer_0/cross_attention/query/kernel", "decoder/layer_0/mlp/fc1/kernel"):
-        assert listen.real(name, pairs, jnp.ones((1, 3, 4))).tolist() == [[True, True, False]]
+        assert listen.real(name, pairs, x=jnp.ones((1, 3, 4))).tolist() == [[True, True, False]]
     images = {"image": jnp.ones((2, 4, 4, 1)), "example": jnp.array([7, -1])}
-    assert listen.real("x/kernel", images, jnp.ones((2, 3, 4))).tolist() == [[True] * 3, [False] * 3]
-    assert listen.real("x/kernel", images, jnp.ones((8, 4))).tolist() == [True] * 8
+    assert listen.real("x/kernel", images, x=jnp.ones((2, 3, 4))).tolist() == [[True] * 3, [False] * 3]
+    assert listen.real("x/kernel", images, x=jnp.ones((8, 4))).tolist() == [True] * 8

@@ -34,7 +34,7 @@ def one_by_one(x, time, a, b, c, *, zeros, exp):
     return y
 
 
-SCANS = (ssm.selective_scan, ssm.in_parallel, ssm.in_sequence)  # the first is one of the others, by platform
+SCANS = (ssm.selective_scan, ssm._in_parallel, ssm._in_sequence)  # the first is one of the others, by platform
 
 
 @pytest.mark.parametrize("scan", SCANS)

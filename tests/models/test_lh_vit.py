@@ -60,7 +60,7 @@ def test_fold_undoes_unfold():
     np.testing.assert_array_equal(
         patches[1, 2, 3], x[1, 3, 2]
     )  # place 2 (row 1, column 0) of patch 3 (row 1, column 1)
-    np.testing.assert_array_equal(lh_vit.fold(patches, (6, 4), 2), x)
+    np.testing.assert_array_equal(lh_vit.fold(patches, (6, 4), size=2), x)
 
 
 def test_attention_joins_equal_places_of_patches_only(weights_of):

@@ -21,7 +21,7 @@ def plain(q, keys, values, *, mask, key=None):
     """The formula, for JAX to differentiate."""
     weights = jax.nn.softmax(jnp.where(mask, jnp.einsum("bhtk,bhsk->bhts", q, keys), -jnp.inf))
     if key is not None:
-        keep = dropout.keep_mask(key, RATE, weights.shape)
+        keep = dropout.keep_mask(key, RATE, shape=weights.shape)
         weights = jnp.where(keep, weights / (dropout.kept_of_256(RATE) / 256), 0)
     return jnp.einsum("bhts,bhsk->bhtk", weights, values)
 
