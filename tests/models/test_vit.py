@@ -187,7 +187,7 @@ def test_wrong_fields_are_named():
         (dict(dropout=1.0), r"model.dropout=1.0 should be in \[0, 1\)"),
         (dict(positions="sinusoidal", width=6), "model.width=6 should be a multiple of 4"),
         (dict(stem="conv", patch=1), "model.patch=1 should be 2, 4, 8"),
-        (dict(stem="conv", patch=8, width=6), "a divisor of model.width=6"),
+        (dict(stem="conv", patch=8, width=6), "half of it should divide model.width=6"),
     ):
         model = VARIANTS["token"].clone(**change)
         with pytest.raises(errors.ConfigError, match=message):
