@@ -172,7 +172,7 @@ def test_lora_on_top(base):
     ("options", "message"),
     [
         ({"chunks": 4}, "chunks=4 should divide the 6 layers block_0 to block_5"),
-        ({"targets": ".*"}, "head/kernel.* is in no layer"),
+        ({"targets": ".*"}, "head/kernel.* is not in a layer"),
         ({"targets": ".*fc3.*"}, "matches no weight"),
         ({"rank": 9, "start": "svd"}, "takes at most 8"),
         ({"rank_pattern": ((".*fc7.*", 2),)}, "rank_pattern .*fc7.* matches no weight"),
