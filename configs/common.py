@@ -1,8 +1,8 @@
-"""Every key of a config, with its default. A paper's file overrides; nothing else adds keys.
+"""Every key of a config, with its default. A paper's config overrides values; nothing else adds keys.
 
-Values only: nothing here imports lwt. Durations are optimizer steps. ``build`` (lwt/training/build.py) is the only
-reader. The sections ``model``, ``reparam`` and ``task`` name a file of lwt by ``name``, and their other keys are
-that file's own arguments.
+Configs hold values only: nothing here imports lwt. Durations are optimizer steps. ``build`` (lwt/training/build.py) is
+the only reader. In the sections ``model``, ``reparam`` and ``task``, ``name`` is a file of lwt and the other keys are
+its arguments.
 """
 
 import json
@@ -10,18 +10,18 @@ import pathlib
 
 import ml_collections
 
-LASTING = ("svd",)  # reparametrizations that a run hands on: what they store is less than the weights that they make
+LASTING = ("svd",)  # reparametrizations that later runs keep: they store less than the weights they form
 
 
 def base():
-    """A config with every key there is. Locked by the caller's ``get_config``."""
+    """A config with every key; the caller's ``get_config`` locks it."""
     config = ml_collections.ConfigDict()
     config.seed = 0
     config.steps = 1000  # optimizer steps of the whole run ...
     config.epochs = 0.0  # ... or, if this is not 0, its length in passes over the training data
     config.init_from = ""  # workdir of the run whose weights (and tokenizer) this one starts from
     config.init_checkpoint = "best"
-    config.init_skip = ()  # regexes of weights that are not taken over but made anew: ("head/.*",) for another task
+    config.init_skip = ()  # regexes of weights to initialize anew: ("head/.*",) for another task
 
     config.model = ml_collections.ConfigDict({"name": "seq2seq"})  # lwt/models/NAME.py
     config.reparam = ml_collections.ConfigDict({"name": "none"})  # lwt/reparam/NAME.py
@@ -32,38 +32,35 @@ def base():
     config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"
     config.data.validation = ""
     config.data.test = ""
-    config.data.fields = (
-        "de",
-        "en",
-    )  # source and target field of a record; of labelled data, one or two texts, or () to find them
-    config.data.label = "label"  # labelled, images: the field that is to be predicted
-    config.data.leak_free = False  # labelled, images: leave training records out that are in validation or test
+    config.data.fields = ("de", "en")  # fields of source and target; labelled: of one or two texts, or () to find them
+    config.data.label = "label"  # labelled, images: the field to predict
+    config.data.leak_free = False  # labelled, images: omit training records that are in validation or test
     config.data.masking = "paper"  # masked: "paper", "code", or the shares {rate, mask, random, keep}
-    config.data.join = 0  # masked: tokens of a segment that lines are joined to; 0: a segment is a line
-    config.data.image_size = 0  # images: pixels of both sides that they are resized to; 0: they are alike already
-    config.data.channels = 0  # images: what they are converted to: 3, 1 (grey), or 0: they are alike already
-    config.data.randaugment = ()  # images: (operations, magnitude), made ahead of time by torchvision; () for none
+    config.data.join = 0  # masked: join lines to segments of this many tokens; 0: a segment is a line
+    config.data.image_size = 0  # images: resize both sides to this many pixels; 0: all images have one size
+    config.data.channels = 0  # images: convert to 3 or 1 (grey) channels; 0: all images have the same
+    config.data.randaugment = ()  # images: (operations, magnitude), done ahead of time by torchvision; () for none
     config.data.max_train_records = 0  # 0: all
-    config.data.max_eval_records = 0  # of the validation set, in the evaluations of training; 0: all
+    config.data.max_eval_records = 0  # validation records per evaluation in training; 0: all
     config.data.max_malformed = 0.01  # share of malformed records above which the run fails
     config.data.clean = ml_collections.ConfigDict()
     config.data.clean.lowercase = True
     config.data.clean.strip_accents = False
     config.data.clean.remove_urls = True
     config.data.clean.remove_html = True
-    config.data.clean.unicode = "NFKC"  # "" leaves the text alone
-    config.data.clean.characters = ""  # a regex of what to keep, "" keeps all
-    config.data.min_tokens = 1  # of either side, without the end mark; training pairs outside are left out, and counted
+    config.data.clean.unicode = "NFKC"  # "" keeps the text unchanged
+    config.data.clean.characters = ""  # a regex of characters to keep; "" keeps all
+    config.data.min_tokens = 1  # per side, without the end mark; training pairs outside are dropped and counted
     config.data.max_tokens = 64
     config.data.tokenizer = ml_collections.ConfigDict()
     config.data.tokenizer.vocabulary = 8000  # padded up to a multiple of 64
     config.data.tokenizer.split_digits = False
-    config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or takes that of init_from
-    config.data.rows = 64  # rows of a training batch ...
-    config.data.row_length = 64  # ... and tokens of a row
+    config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or uses that of init_from
+    config.data.rows = 64  # rows per training batch ...
+    config.data.row_length = 64  # ... and tokens per row
     config.data.cut = "end"  # labelled: where longer texts lose tokens, at the "end" or in the "middle"
-    config.data.packed = True  # pairs: several to a row; False: one each, as other texts, in rows of similar length
-    config.data.eval_batch = 128  # sentences of an evaluation batch
+    config.data.packed = True  # pairs: several per row; False: one per row, in batches of similar lengths
+    config.data.eval_batch = 128  # sentences per evaluation batch
 
     config.optimizer = ml_collections.ConfigDict()
     config.optimizer.name = "adamw"  # an optax optimizer: adamw, adam, sgd, adafactor, lion, ...
@@ -71,38 +68,38 @@ def base():
     config.optimizer.schedule = ml_collections.ConfigDict({"name": "noam", "width": 128, "warmup": 4000})
     config.optimizer.arguments = ml_collections.ConfigDict({"b1": 0.9, "b2": 0.98, "eps": 1e-9})
     config.optimizer.weight_decay = 0.0
-    # Factor, first match wins. Kernels and tables decay, but neither positions and class tokens nor the vectors of
-    # EmbBERT's difference and MAMBA's a_log (the rates at which its states fade), skip and time_bias.
+    # (regex, factor), first match wins. Kernels and tables decay; positions, class tokens, the vectors of EmbBERT's
+    # difference, and MAMBA's a_log (the decay rates of its states), skip and time_bias do not.
     config.optimizer.decay_rules = (
         (r".*/(bias|scale|position\w*|class_token|difference/\w+|a_log|skip|time_bias)", 0.0),
         (r".*", 1.0),
     )
     config.optimizer.rate_rules = ((r".*", 1.0),)  # factor on the learning rate, first match wins
-    config.optimizer.lora_plus = 0.0  # LoRA+: ratio of the rate of an adapter's b to that of its a; 0: none
+    config.optimizer.lora_plus = 0.0  # LoRA+: learning rate of an adapter's b over that of its a; 0: off
     config.optimizer.trainable = (r".*",)  # regexes; the other weights are frozen
-    config.optimizer.clip_norm = 0.0  # 0: none
-    config.optimizer.accumulate = 1  # microbatches of a step
+    config.optimizer.clip_norm = 0.0  # 0: off
+    config.optimizer.accumulate = 1  # microbatches per step
 
     config.precision = "float32"  # operands of the products: "float32" or "bfloat16"; weights stay float32
-    config.sharding = ((r".*", ()),)  # (regex, axis names of the mesh for each dimension): () replicates
-    config.mesh = ml_collections.ConfigDict({"data": -1})  # axis -> devices; -1: all that are left
+    config.sharding = ((r".*", ()),)  # (regex, mesh axis per dimension); () replicates
+    config.mesh = ml_collections.ConfigDict({"data": -1})  # axis -> devices; -1: all remaining ones
 
     config.log_every = 50
     config.eval_every = 500  # 0: every epoch
     config.save_every = 500  # 0: every epoch
-    config.eval_decode = True  # decode the validation set too, at every evaluation
+    config.eval_decode = True  # whether every evaluation also decodes the validation set
     config.keep_last = 2
-    config.select = "loss"  # the evaluation figure that "best" means ...
-    config.select_mode = "min"  # ... and its good end
-    config.profile_steps = ()  # (first, last): a window for the profiler
+    config.select = "loss"  # the evaluation figure that decides "best" ...
+    config.select_mode = "min"  # ... and whether "min" or "max" is better
+    config.profile_steps = ()  # (first, last) step to profile
     return config
 
 
 def parse(arg, defaults):
-    """``"data=pool,rank=8"`` over ``{"data": "multi30k", "rank": 16}``: a dict, typed like the defaults.
+    """Merges ``"data=pool,rank=8"`` into defaults ``{"data": "multi30k", "rank": 16}`` and keeps their types.
 
     Raises:
-        ValueError: an unknown key, or a value that does not fit the default's type.
+        ValueError: a key is unknown, or a value does not fit the default's type.
     """
     values = dict(defaults)
     for item in filter(None, (arg or "").split(",")):
@@ -118,16 +115,16 @@ def parse(arg, defaults):
 
 
 def distilled(task, teachers, *, temperature=2.0, weight=0.5, **options):
-    """The section of a task that is learnt from the runs ``A+B`` too; see `lwt/tasks/distill.py`."""
-    found = tuple(teachers.split("+"))
-    found = found if len(found) > 1 else found[0]
+    """The section of a task that also learns from the runs ``A+B``; see `lwt/tasks/distill.py`."""
+    runs = tuple(teachers.split("+"))
+    teacher = runs if len(runs) > 1 else runs[0]
     return dict(
-        name="distill", task=task.to_dict(), teacher=found, temperature=temperature, weight=weight, **options
+        name="distill", task=task.to_dict(), teacher=teacher, temperature=temperature, weight=weight, **options
     )  # fmt: skip
 
 
 def smoke(config):
-    """The same set-up, shrunk so that two steps run in seconds: what CI runs of every config."""
+    """Shrinks a config so that its two steps run in seconds; CI runs every config this way."""
     config.steps, config.epochs = 2, 0.0
     config.log_every = config.eval_every = config.save_every = 1
     config.data.max_train_records = config.data.max_eval_records = 200
@@ -141,7 +138,7 @@ def kept_by(workdir, argument="base"):
     """The config of a run as a dict.
 
     Raises:
-        ValueError: there is no such run; names the argument.
+        ValueError: the run does not exist; the message names the argument.
     """
     path = pathlib.Path(workdir, "config.json")
     try:
@@ -151,20 +148,20 @@ def kept_by(workdir, argument="base"):
 
 
 def of_run(workdir):
-    """A config to go on from a run: its model, data, task and optimizer, started from its weights.
+    """A config that continues from a run: its model, data, task and optimizer, started from its weights.
 
-    An adapter is part of these weights; factors (`LASTING`) stay what is stored and trained.
+    These weights include an adapter; factors (`LASTING`) stay factors.
 
     Raises:
-        ValueError: there is no such run.
+        ValueError: the run does not exist.
     """
     kept, config = kept_by(workdir), base()
     if kept["reparam"]["name"] in LASTING:
         config.reparam = kept["reparam"]
     config.data.update(kept.pop("data"))
-    of_adapter = {key: config.optimizer[key] for key in ("trainable", "rate_rules", "lora_plus")}  # it is merged now
+    of_adapter = {key: config.optimizer[key] for key in ("trainable", "rate_rules", "lora_plus")}  # now merged
     config.optimizer = {**config.optimizer, **kept.pop("optimizer"), **of_adapter}
-    kept["task"] = kept["task"].get("task", kept["task"])  # what was distilled, without its teacher
+    kept["task"] = kept["task"].get("task", kept["task"])  # a distilled task without its teacher
     for key in kept.keys() - {"init_skip", "init_checkpoint", "reparam"}:
         config[key] = kept[key]
     config.init_from = str(workdir)

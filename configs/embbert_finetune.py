@@ -12,24 +12,24 @@ data    another set of texts (or pairs of texts) with labels: folder:NAME, or tf
 base    workdir of a pre-trained run of the same model; empty: from scratch, as the paper trains Embedder and
         Embedder + Conv, for twice the epochs
 recipe  paper: 10 epochs at a fixed 3e-4
-        tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, a fifth of the tokens masked; from
-               scratch, the initial weights of `configs/embbert_pretrain.py`'s tuned recipe; the head reads the root
-               mean square of all positions, where the paper's models with attention read position 0, and GLUE's pairs
-               are read as two texts, which it compares (pool=pair: four times the head's weights); imdb_reviews: a
-               review of more than 256 tokens loses its middle, not its end
-splits  own: the splits that the data came with
-        code: where the authors' code has others, those: Snips is tested on 1,400 texts, its validation and its test
-              set; Emotion's validation set is trained on; then a tenth of the training data is withheld for validation
-teacher a run of the same task to learn from beside the labels; or several, A+B, of whose outputs the mean is learnt;
-        "{task}" in it stands for the task. With masked tokens they are asked in every step, and read the same; with
-        word_dropout=0 once, and may have other tokenizers
-method  full, or what goes on from a fine-tuned run of the same task, base=RUN, its head included:
-        qlora: its weights in int8 and frozen, LoRA of rank 8 on every linear layer and the head trained (EmbBERT: 7.5 %
-               of the weights, and the head); qat: all weights trained, in int8 in every forward pass
+        tuned: 8 epochs (large sets: 4, see LARGE) at 2e-3, warmed up and decayed, with a fifth of the tokens masked.
+               From scratch: the initial weights of `configs/embbert_pretrain.py`'s tuned recipe. The head reads the
+               root mean square of all positions (the paper's models with attention: position 0) and compares the two
+               texts of GLUE's pairs (pool=pair: four times the head's weights). imdb_reviews: a review of more than 256
+               tokens loses its middle, not its end
+splits  own: the splits that come with the data
+        code: those of the authors' code, where it differs: Snips is tested on 1,400 texts, its validation and test
+              sets; Emotion trains on its validation set; then a tenth of the training data is withheld for validation
+teacher a run of the same task to learn from besides the labels, or several, A+B, to learn from the mean of their
+        outputs; "{task}" stands for the task. With masked tokens, teachers run in every step and read the same tokens;
+        with word_dropout=0 they run once and may have other tokenizers
+method  full, or one that continues from a fine-tuned run of the same task, base=RUN, head included:
+        qlora: freezes its weights in int8 and trains LoRA of rank 8 on every linear layer and the head (EmbBERT: 7.5 %
+               of the weights, and the head); qat: trains all weights, in int8 in every forward pass
 
-The paper trains with AdamW and keeps the checkpoint of the best MCC on the validation set (Spearman's correlation for
-stsb). It does not give the batch size; ours is 32. After quantization it trains 8 % of the weights for two epochs with
-8-bit AdamW at 1e-4 (section 3.1.3). Our figures: docs/papers/embbert_q.md.
+The paper trains with AdamW and keeps the checkpoint with the best validation MCC (stsb: Spearman's correlation). It
+omits the batch size; ours is 32. After quantization it trains 8 % of the weights for two epochs with 8-bit AdamW at
+1e-4 (section 3.1.3). Our figures: docs/papers/embbert_q.md.
 """
 
 import json
@@ -40,8 +40,8 @@ from configs import common, embbert_pretrain
 TINYNLP, GLUE = embbert_pretrain.TINYNLP, embbert_pretrain.GLUE
 PAIRS = ("mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "stsb")
 LINEAR = r"(?!head/)(?!.*conv/).*kernel"  # every linear layer of an encoder
-# How to go on from a fine-tuned run, and what is trained. The last part of qlora rounds the sum of integers and adapter
-# (and the head), as the exported file has them, so that what is trained, selected and exported is one model.
+# Reparametrization and trained weights per method. The last part of qlora rounds the sum of integers and adapter (and
+# the head), as in the exported file, so that training, selection and export use the same model.
 METHODS = {
     "qlora": (
         dict(
@@ -62,21 +62,21 @@ RECIPES = {
     "paper": dict(rate=3e-4, schedule=dict(name="constant", warmup=0), epochs=10.0, pool="", word_dropout=0.0),
     "tuned": dict(rate=2e-3, schedule=dict(name="cosine", warmup=100), epochs=8.0, pool="rms", word_dropout=0.2),
 }
-# Half of the tuned recipe's epochs, for sets that have (in full) more than 30,000 texts, or long ones.
+# Sets with more than 30,000 texts in full, or with long ones, train for half of the tuned recipe's epochs.
 LARGE = ("imdb_reviews", "ag_news_subset", "cyberbullying", "sst2", "qqp", "mnli", "qnli")
-# Splits of the authors' code: its copy of Snips has two, 1,400 texts being the test; of Emotion's three it joins two.
+# Splits of the authors' code: its Snips has two, with 1,400 test texts; it joins two of Emotion's three.
 CODE_SPLITS = {
     "snips": dict(train="folder:snips@train", test="folder:snips@validation+folder:snips@test"),
     "emotion": dict(train="folder:emotion@train+folder:emotion@validation", test="folder:emotion@test"),
 }
-FROM_SCRATCH = ("embedder", "embedder_conv")  # the paper does not pre-train these, and gives them twice the epochs
+FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained in the paper, which gives them twice the epochs
 
 
 def get_config(arg=""):
-    """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool
-    (what the head reads, "first", "rms" or "pair"; empty: the recipe's, or the model's own), word_dropout (share of the
-    tokens masked in training; -1: the recipe's), splits, leak_free (leave out of the training data what validation or
-    test hold, too), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
+    """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool (the
+    head's input, "first", "rms" or "pair"; empty: the recipe's or the model's), word_dropout (share of tokens masked in
+    training; -1: the recipe's), splits, leak_free (drop training records that validation or test contain), teacher,
+    seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
@@ -87,13 +87,13 @@ def get_config(arg=""):
     )  # fmt: skip
     task = args["task"]
     if not args["data"] and task not in TINYNLP + GLUE:
-        raise ValueError(f"task={task!r}: there is {', '.join(TINYNLP + GLUE)}")
+        raise ValueError(f"task={task!r}: choose from {', '.join(TINYNLP + GLUE)}")
     if args["method"] not in ("full", *METHODS):
-        raise ValueError(f"method={args['method']!r}: there is full, {', '.join(METHODS)}")
+        raise ValueError(f"method={args['method']!r}: choose from full, {', '.join(METHODS)}")
     if args["recipe"] not in RECIPES:
-        raise ValueError(f"recipe={args['recipe']!r}: there is {', '.join(RECIPES)}")
+        raise ValueError(f"recipe={args['recipe']!r}: choose from {', '.join(RECIPES)}")
     if args["splits"] not in ("own", "code"):
-        raise ValueError(f"splits={args['splits']!r}: there is own, code")
+        raise ValueError(f"splits={args['splits']!r}: choose from own, code")
     recipe = RECIPES[args["recipe"]]
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")
     by_task = args["recipe"] == "tuned" and not args["data"]  # the tuned recipe knows its tasks
@@ -141,15 +141,15 @@ def get_config(arg=""):
 
 
 def pool_of(workdir):
-    """What the head of a run reads, which its quantized form has to read as well; "" if there is no run yet."""
+    """The `pool` of a run's head, which its quantized form must share; "" if the run does not exist yet."""
     path = pathlib.Path(workdir, "config.json")
     return json.loads(path.read_text())["model"].get("pool", "") if path.exists() else ""
 
 
 def after_quantization(config, method, base):
-    """Two epochs from a fine-tuned run, its head included, on the weights that the device will have."""
+    """Continues a fine-tuned run, head included, for two epochs with the weights of the device."""
     if not base:
-        raise ValueError(f"method={method} goes on from a fine-tuned run: base=RUN")
+        raise ValueError(f"method={method} continues from a fine-tuned run: base=RUN")
     config.init_checkpoint, config.init_skip = "best", ()
     config.reparam, config.optimizer.trainable = METHODS[method]
     config.optimizer.name = "adamw_8bit"
@@ -158,7 +158,7 @@ def after_quantization(config, method, base):
 
 
 def sweep(seeds=3, *, models=tuple(embbert_pretrain.MODELS), tasks=TINYNLP + GLUE, starts=("pretrained",)):
-    """Model, start (of `studies.embbert.study.STARTS`), task and seed of every run of the study, seed by seed."""
+    """Model, start (from `studies.embbert.study.STARTS`), task and seed of every run of the study, seed by seed."""
     pairs = [(model, start) for model in models for start in (("scratch",) if model in FROM_SCRATCH else starts)]
     return [
         dict(task=task, model=model, start=start, seed=seed)

@@ -7,14 +7,14 @@
     python train.py --config=configs/embbert_pretrain.py:data=folder:snips,recipe=tuned,base=runs/tuned --workdir=…
 
 model   embbert, bert_2mb, mamba_2mb, embedder, embedder_conv, bert_ne, bert_ea, bert_ne_ea, bert_tiny; see MODELS
-data    running text, by default folder:english_novels_lm (60 MB) in place of the paper's BookCorpus (4.6 GB); or any
-        records that have a text, of which the training part is read; a '+' joins several. tinynlp: the novels and the
-        texts of the seven TinyNLP training sets (46 MB), whose words the tokenizer then knows, too. glue: the texts of
-        the nine GLUE training sets
-base    a pre-trained run of the same model to go on from, with its tokenizer: on the texts of a task alone that is
+data    running text, by default folder:english_novels_lm (60 MB) instead of the paper's BookCorpus (4.6 GB); or the
+        training split of any records with a text; '+' joins several. tinynlp: the novels and the texts of the seven
+        TinyNLP training sets (46 MB), whose words the tokenizer then covers too. glue: the texts of the nine GLUE
+        training sets
+base    a pre-trained run of the same model to continue from, with its tokenizer; on the texts of one task that is
         "task-adaptive pre-training" (Gururangan et al. 2020, arXiv 2004.10964, section 4). See FURTHER
 recipe  paper: rate 5e-4, 1/6 of the tokens, of which 70 % masked, 15 % replaced, 15 % kept
-        code:  rate 2e-4, 15 % of the tokens, 80/10/10, as the authors' code has it
+        code:  rate 2e-4, 15 % of the tokens, 80/10/10, as in the authors' code
         tuned: the paper's tokens; a higher rate, warmed up and decayed; EmbBERT from other initial weights
 
 The paper trains one epoch in batches of 32 pairs with AdamW at a fixed rate. Our figures: docs/papers/embbert_q.md.
@@ -28,7 +28,7 @@ GLUE = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "stsb")
 
 
 def data_of(task):
-    """Where a task's records are, with the splits that came with them."""
+    """The source of a task's records, with their own splits."""
     return f"folder:{'glue_' if task in GLUE else ''}{task}"
 
 
@@ -36,7 +36,7 @@ TEXTS = {
     "tinynlp": "+".join([NOVELS, *map(data_of, TINYNLP)]),
     "glue": "+".join(map(data_of, GLUE)),
 }
-# Weights without heads are those of the paper's table 2 and section 6; see docs/results/parameters.
+# Weight counts without heads match the paper's table 2 and section 6; see docs/results/parameters.
 EFFICIENT = dict(attention="efficient", heads=1, activation="silu", norm="rms", norm_place="inline", dropout=0.0)
 MODELS = {
     "embbert": (
@@ -68,17 +68,17 @@ RECIPES = {
     "code": dict(rate=2e-4, schedule=dict(name="constant", warmup=0), masking="code"),
     "tuned": dict(rate=2e-3, schedule=dict(name="cosine", warmup=200), masking="paper"),
 }
-# What the recipe "tuned" changes of a model. EmbBERT has no residual connections: from the usual initial weights every
-# layer blurs a token with the 31 before it, and positions as large as tokens drown it, so that the masked-word loss
-# stays at that of word frequencies for 3,000 steps. That loss on the validation set after 1,466 steps (0.15 epochs):
-# with small positions alone 6.40, with both 5.41 (rate 2e-3), 5.37 (4e-3).
+# Changes of the recipe "tuned" per model. EmbBERT has no residual connections: from the usual initial weights every
+# layer blurs a token with the 31 before it, and positions as large as tokens drown it, so the masked-word loss stays at
+# that of word frequencies for 3,000 steps. Validation loss after 1,466 steps (0.15 epochs): with small positions alone
+# 6.40, with both 5.41 (rate 2e-3), 5.37 (4e-3).
 TUNED = {"embbert": dict(rate=4e-3, model=dict(conv_start="present", position_std=0.05))}
-# From a base on. Snips' validation texts, perplexity of the masked words: 48 after 5,254 steps, 60 after 8,760 at 2e-3.
+# With a base. Perplexity of masked words in Snips' validation texts: 48 after 5,254 steps, 60 after 8,760 at 2e-3.
 FURTHER = dict(rate=1e-3, schedule=dict(name="cosine", warmup=200), steps=5_000, steps_of={"glue": 15_000})
 
 
 def get_config(arg=""):
-    """Arguments: model, data, recipe, base, steps (0: an epoch; from a base on, those of FURTHER), vocabulary (0: the
+    """Arguments: model, data, recipe, base, steps (0: an epoch, or with a base those of FURTHER), vocabulary (0: the
     model's own), precision, smoke."""
     args = common.parse(
         arg,
@@ -88,7 +88,7 @@ def get_config(arg=""):
         ),
     )  # fmt: skip
     if args["recipe"] not in RECIPES:
-        raise ValueError(f"recipe={args['recipe']!r}: there is {', '.join(RECIPES)}")
+        raise ValueError(f"recipe={args['recipe']!r}: choose from {', '.join(RECIPES)}")
     recipe = RECIPES[args["recipe"]] | (TUNED.get(args["model"], {}) if args["recipe"] == "tuned" else {})
     config = encoder(args["model"], vocabulary=args["vocabulary"], head="pretrain")
     config.model.update(recipe.get("model", {}))
@@ -120,9 +120,9 @@ def get_config(arg=""):
 
 
 def encoder(model, *, vocabulary=0, head):
-    """What pre-training and fine-tuning share: the model, its vocabulary, how text is cleaned and cut."""
+    """The config that pre-training and fine-tuning share: the model, its vocabulary, cleaning and cutting of text."""
     if model not in MODELS:
-        raise ValueError(f"model={model!r}: there is {', '.join(MODELS)}")
+        raise ValueError(f"model={model!r}: choose from {', '.join(MODELS)}")
     pieces, section = MODELS[model]
     config = common.base()
     config.model = dict(section, max_length=512 if model == "bert_tiny" else 256, head=head)

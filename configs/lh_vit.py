@@ -1,23 +1,23 @@
-"""LH-ViT on micro-Doppler maps of human activity, beside a ViT of as many weights and CNNs (Huan et al. 2023).
+"""LH-ViT on micro-Doppler maps of human activity, compared with a ViT of equal size and CNNs (Huan et al. 2023).
 
     python train.py --config=configs/lh_vit.py --workdir=runs/lh_vit                         # generated maps, hard
     python train.py --config=configs/lh_vit.py:model=vit --workdir=runs/radar-vit
     python train.py --config=configs/lh_vit.py:data=radar_parrad,fold=0 --workdir=runs/parrad/0     # and folds 1 to 4
-    python -m lwt.inspect.linear_classifier --images=generated:radar_har        # what a linear classifier makes of them
+    python -m lwt.inspect.linear_classifier --images=generated:radar_har        # a linear baseline
 
 model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832), cnn_small (233,184) or cnn_tiny
             (85,696)
-data        radar_har: generated, eight activities, 1,600 maps to train on, 400 and 800 for validation and test
-            radar_parrad: a recording of ONE person, 99 events in six groups; fold K is the test, all else is trained on
+data        radar_har: generated, eight activities, 1,600 maps for training, 400 and 800 for validation and test
+            radar_parrad: a recording of ONE person, 99 events in six groups; fold K is the test, the rest trains
 difficulty  of radar_har: easy or hard
 fold        of radar_parrad: 0 to 4
 epochs, rate    0: the data's own, 60 and 200 epochs at 2e-3
 
-The paper's radar data are not public, nor is its recipe. Ours: AdamW with a decay of 0.05 (of kernels), clipped at norm
-1, the rate warmed up over a tenth of the run, then half a cosine; maps are shifted by up to 6 rows (0.4 m/s) and
-columns, mixed (mixup, α = 0.2), and labels smoothed by 0.1. They are not mirrored: a movement towards the radar is not
-one away from it. Of generated maps the checkpoint of the best accuracy in validation is kept. The recording is too
-short for a validation set: there "best" is by the loss on the training events, and nothing is chosen by the fold.
+The paper's radar data and recipe are not public. Ours: AdamW with a decay of 0.05 (of kernels), clipped at norm 1, the
+rate warmed up over a tenth of the run, then half a cosine; maps are shifted by up to 6 rows (0.4 m/s) and columns and
+mixed (mixup, α = 0.2), and labels smoothed by 0.1. Maps are not mirrored, since that would turn a movement towards the
+radar into one away from it. Generated maps select the checkpoint with the best validation accuracy. The recording is
+too short for a validation set: there the loss on the training events selects "best", and the fold selects nothing.
 """
 
 from configs import common
@@ -44,7 +44,7 @@ def get_config(arg=""):
     )  # fmt: skip
     for key, there in (("model", MODELS), ("data", DATA), ("difficulty", DIFFICULTIES), ("fold", range(FOLDS))):
         if args[key] not in there:
-            raise ValueError(f"{key}={args[key]!r}: there is {', '.join(map(str, there))}")
+            raise ValueError(f"{key}={args[key]!r}: choose from {', '.join(map(str, there))}")
     data = DATA[args["data"]]
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
@@ -74,7 +74,7 @@ def get_config(arg=""):
 
 
 def sources(config, args):
-    """The section ``data``'s names, and by what the best checkpoint is chosen."""
+    """Sets the names in the section ``data``, and how the best checkpoint is selected."""
     if args["data"] == "radar_har":
         name, parts = f"generated:radar_har,difficulty={args['difficulty']}", ("train", "validation", "test")
         config.select, config.select_mode = "accuracy", "max"

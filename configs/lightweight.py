@@ -1,4 +1,4 @@
-"""Lighter models from trained ones: a run that goes on from another run, or learns from it.
+"""Lighter models from trained ones: a run that continues from another run, or learns from it.
 
     python train.py --config=configs/lightweight.py:teacher=runs/mt,method=distill,layers=2 --workdir=runs/student
     python train.py --config=configs/lightweight.py:base=runs/fewer_heads,epochs=2 --workdir=runs/fewer_heads-tuned
@@ -6,23 +6,23 @@
     python train.py --config=configs/lightweight.py:base=runs/mt,method=prune,sparsity=0.8 --workdir=runs/sparse
 
 base     the run whose weights this one starts from, with its data, task and optimizer
-teacher  the run to learn from (distill); for classes of texts it may be several, A+B, of whose outputs the mean is
-         learnt, and the first counts for all else. Without a base, the student starts from nothing, with the data,
-         tokenizer and recipe of the teacher, and its sizes but for those that are given; so does method=finetune with
-         a teacher, which is what distillation is to be compared with
-method   finetune; distill; svd (factors of `rank` in the place of the kernels); qat, qlora (as in
+teacher  the run to learn from (distill); for text classification also several, A+B: the student learns the mean of
+         their outputs, and takes everything else from the first. Without a base, the student starts from scratch, with
+         the data, tokenizer, recipe and sizes of the teacher, except for given sizes; so does method=finetune with a
+         teacher, the baseline for distillation
+method   finetune; distill; svd (factors of `rank` instead of the kernels); qat, qlora (as in
          configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
          of a text encoder, and a new head for the classes of other `data`)
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
-ranks    a run of lwt.compress.allocate_ranks: the adapter has its rank for every weight; LoRA+ divides its rate by
-         `rank` still, which should be their mean, or a `rate` be given
+ranks    a run of lwt.compress.allocate_ranks, which gives the adapter's rank for every weight; LoRA+ still divides its
+         rate by `rank`: set it to their mean, or give a `rate`
 sizes    layers, decoder_layers, width, heads, hidden of a student; or student=NAME of configs/embbert_pretrain.py
-data     another training set, such as the one that lwt.compress.translate_set writes
+data     another training set, such as one written by lwt.compress.translate_set
 
-Without base and teacher it is a small translator of its own, on the data of configs/translation.py:data=multi30k.
-Pruned, folded and factorised runs to go on from are made by the commands of lwt/compress/. `recipe` is a chain of both,
-for `python -m studies.lighter.recipe`.
+Without base and teacher it trains a small translator from scratch on the data of configs/translation.py:data=multi30k.
+The commands of lwt/compress/ make pruned, folded and factorised runs to continue from. `recipe` chains both, for
+`python -m studies.lighter.recipe`.
 """
 
 from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation
@@ -31,8 +31,8 @@ SIZES = ("layers", "decoder_layers", "width", "heads", "hidden")
 
 
 def get_config(arg=""):
-    """Arguments: see above; epochs and rate (0: the method's own), rank, of a distillation temperature, weight, and
-    match_hidden and match_attention (weights of the layers' comparison), seed, smoke."""
+    """Arguments: see above; epochs and rate (0: the method's own), rank, seed, smoke; for distillation temperature,
+    weight, match_hidden and match_attention (weights of the layers' comparison)."""
     args = common.parse(
         arg,
         dict(
@@ -42,11 +42,11 @@ def get_config(arg=""):
         ),
     )  # fmt: skip
     if args["method"] not in METHODS:
-        raise ValueError(f"method={args['method']!r}: there is {', '.join(METHODS)}")
+        raise ValueError(f"method={args['method']!r}: choose from {', '.join(METHODS)}")
     resized = [key for key in ("student", *SIZES) if args[key]]
     if args["base"] and resized:
-        raise ValueError(f"{resized[0]}={args[resized[0]]}: a model of other sizes starts from nothing; leave base out")
-    config = going_on(args) if args["base"] else from_nothing(args)
+        raise ValueError(f"{resized[0]}={args[resized[0]]}: a model of other sizes starts from scratch; omit base")
+    config = continued(args) if args["base"] else from_scratch(args)
     config.seed = args["seed"]
     if args["data"]:
         config.data.train = args["data"]
@@ -58,12 +58,12 @@ def get_config(arg=""):
     return config.lock()
 
 
-def going_on(args):
-    """Some epochs from the weights of the base. A base that is pre-trained only learns the teacher's task.
+def continued(args):
+    """Continues from the base's weights for some epochs. A base that is only pre-trained learns the teacher's task.
 
-    Of translators the checkpoint of least loss is the best: from epoch to epoch, BLEU on the 1,014 validation pairs of
-    Multi30k goes up and down by half a point while the loss falls. (Of two such runs with two test sets each, the last
-    checkpoint has 0.0, 0.1, 0.6 and 0.6 BLEU more than that of most validation BLEU.)
+    Translators select by loss: from epoch to epoch, BLEU on the 1,014 validation pairs of Multi30k varies by half a
+    point while the loss falls. (In two such runs with two test sets each, the last checkpoint has 0.0, 0.1, 0.6 and 0.6
+    BLEU more than the one with the best validation BLEU.)
     """
     config = common.of_run(args["base"])
     if args["teacher"]:
@@ -81,8 +81,8 @@ def going_on(args):
     return config
 
 
-def from_nothing(args):
-    """A new model on the teacher's data, with its tokenizer, and its own sizes where they are given."""
+def from_scratch(args):
+    """A new model on the teacher's data, with its tokenizer and with the given sizes."""
     if args["teacher"]:
         config = common.of_run(first_of(args["teacher"]))
         config.init_from, config.reparam = "", dict(name="none")
@@ -92,7 +92,7 @@ def from_nothing(args):
         config = translation.get_config("data=multi30k").unlock()
     if args["student"]:
         if args["student"] not in embbert_pretrain.MODELS:
-            raise ValueError(f"student={args['student']!r}: there is {', '.join(embbert_pretrain.MODELS)}")
+            raise ValueError(f"student={args['student']!r}: choose from {', '.join(embbert_pretrain.MODELS)}")
         body, max_length = embbert_pretrain.MODELS[args["student"]][1], config.model.max_length
         config.model = dict(body, max_length=max_length, head="classify")
     sizes = {key: args[key] for key in SIZES if args[key]}
@@ -100,18 +100,18 @@ def from_nothing(args):
         layers = sizes.pop("layers")
         sizes = {"encoder_layers": layers, "decoder_layers": layers, **sizes}
     if sizes and "sizes" in config.model:
-        del config.model.sizes  # what was pruned away is the teacher's
+        del config.model.sizes  # the teacher's pruning
     config.model.update(sizes)
     return config
 
 
 def finetune(config, args):
-    """Training goes on with all weights."""
+    """Continues to train all weights."""
     del config, args
 
 
 def distill(config, args):
-    """The task with a teacher."""
+    """Adds a teacher to the task."""
     if not args["teacher"]:
         raise ValueError("method=distill needs a teacher: teacher=RUN")
     matched = dict(hidden=args["match_hidden"], attention=args["match_attention"])
@@ -125,12 +125,12 @@ def first_of(teachers):
 
 
 def svd(config, args):
-    """Kernels become factors, and are trained as such."""
+    """Turns kernels into factors and trains those."""
     config.reparam = dict(name="svd", rank=args["rank"])
 
 
 def prune(config, args):
-    """The smallest weights are held at zero; evaluated, and so chosen from, are checkpoints of the final sparsity."""
+    """Holds the smallest weights at zero; evaluates, and so selects from, checkpoints of the final sparsity."""
     config.reparam = dict(name="prune", mask="zeros")
     if args["sparsity"] or args["pattern"]:
         pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))
@@ -142,14 +142,14 @@ def prune(config, args):
 
 
 def quantized(config, args):
-    """On quantized weights; only classifiers have a head to train beside the adapter."""
+    """Trains on quantized weights; only classifiers have a head to train besides the adapter."""
     embbert_finetune.after_quantization(config, args["method"], args["base"])
     if config.data.kind == "pairs" and args["method"] == "qlora":
         config.optimizer.trainable = ("adapter/.*",)
 
 
 def lora_plus(config, args):
-    """An adapter; classes of other data are told apart by a new head."""
+    """Trains an adapter, and for the classes of other data a new head."""
     config.reparam = lora_ranks.reparam("lora_plus", args["rank"], "one")
     if config.data.kind == "labelled":
         config.reparam["targets"] = embbert_finetune.LINEAR
@@ -174,8 +174,8 @@ METHODS = {
 }
 
 
-# Cuts, and what is learnt from the teacher after each. The translator has four decoder layers; with the first and the
-# last of them alone it decodes nearly twice as fast. Its kernels are not of low rank, so that none is factorised.
+# Cuts, each followed by distillation. The translator has four decoder layers; with only the first and the last it
+# decodes nearly twice as fast. Its kernels do not have low rank, so none is factorised.
 RECIPES = {
     "translation": [
         ("shallow", "structured", dict(layers=["decoder/layer_1", "decoder/layer_2"])),
@@ -190,14 +190,14 @@ RECIPES = {
 
 
 def recipe(kind, adapt=""):
-    """The stages of a recipe, ``[(name, what is done, its arguments)]``: "train" takes arguments of `get_config`,
-    "quantize" those of `reparam.quantize.Quantize`, the others those of the functions of lwt.compress.
+    """The stages of a recipe, ``[(name, action, arguments)]``: "train" takes arguments of `get_config`, "quantize"
+    those of `reparam.quantize.Quantize`, and the others those of the functions of lwt.compress.
 
     Args:
         kind: "translation" or "classification".
         adapt: another training set, for an adapter on top; "" for none.
     """
     if kind not in RECIPES:
-        raise ValueError(f"recipe={kind!r}: there is {', '.join(RECIPES)}")
+        raise ValueError(f"recipe={kind!r}: choose from {', '.join(RECIPES)}")
     chain = [*RECIPES[kind], ("int8", "quantize", dict(block=0))]  # blocks of 64 are slower
     return chain + ([("adapter", "adapt", dict(method="lora_plus", rank=8, data=adapt, epochs=6.0))] if adapt else [])

@@ -9,17 +9,17 @@ The frozen base learns four tasks on sequences of four numbers of 1-100: sort as
 method   lora, lora_plus, singlora, dora, rslora, pissa, olora; full and bitfit as references
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
-The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It names no learning
-rate and no length; ours are below.
+The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
+rate nor length; ours are below.
 """
 
 from configs import common
 
 RANKS = (4, 8, 16, 32)
-# Adam moves every entry of a factor by about the rate, so that r columns move their product r times as far: rates are
+# Adam moves every entry of a factor by about the rate, so r columns move their product r times as far: rates are
 # divided by the rank. 0.08 comes from four short runs of LoRA (rank 8: 4e-3 39 %, 1.2e-2 94 % of the validation set;
-# rank 16: 4e-3 96 %, 1.2e-2 17 % after three quarters of the steps). LoRA+ learnt nothing at rank 4 with 0.024 / r, and
-# 79 % at rank 8 with 0.008 / r, its B then at 16 times that. The other rates are guesses.
+# rank 16: 4e-3 96 %, 1.2e-2 17 % after three quarters of the steps). LoRA+ learned nothing at rank 4 with 0.024 / r,
+# and 79 % at rank 8 with 0.008 / r, with B at 16 times that. The other rates are guesses.
 RATES = {"full": 5e-4, "bitfit": 5e-3}
 RATES_OVER_RANK = {"lora_plus": 0.008}
 DATA = "generated:arithmetic"
@@ -74,7 +74,9 @@ def reparam(method, rank, scaling):
     if method in ("lora", "lora_plus", "rslora", "pissa", "olora"):
         alpha = 1.0 if scaling == "alpha/r" else 16.0
         return dict(name="lora", rank=rank, alpha=alpha, scaling=scaling, start=starts.get(method, "lora"))
-    raise ValueError(f"method={method!r}: there is lora, lora_plus, rslora, pissa, olora, singlora, dora, full, bitfit")
+    raise ValueError(
+        f"method={method!r}: choose from lora, lora_plus, rslora, pissa, olora, singlora, dora, full, bitfit"
+    )
 
 
 def sweep(seeds=3):

@@ -3,9 +3,9 @@
     python train.py --config=configs/quickstart.py:stage=base --workdir=runs/base
     python train.py --config=configs/quickstart.py:stage=adapt,base=runs/base --workdir=runs/adapted
 
-stage=base   a small encoder-decoder learns to copy four numbers, to sort them upwards and to add 3 to each.
-stage=adapt  LoRA (rank 16, α/r = 1, on query, key and value) teaches the frozen base two tasks that it never saw: to
-             sort downwards, and to reverse.
+stage=base   a small encoder-decoder learns to copy four numbers, to sort them in ascending order and to add 3 to each.
+stage=adapt  LoRA (rank 16, α/r = 1, on query, key and value) teaches the frozen base two new tasks: to sort in
+             descending order, and to reverse.
 """
 
 from configs import common
@@ -17,7 +17,7 @@ def get_config(arg=""):
     """Arguments: stage=base|adapt, base (the workdir of the first stage), smoke."""
     args = common.parse(arg, dict(stage="base", base="", smoke=False))
     if args["stage"] not in TASKS:
-        raise ValueError(f"stage={args['stage']!r}: there is {', '.join(TASKS)}")
+        raise ValueError(f"stage={args['stage']!r}: choose from {', '.join(TASKS)}")
     config = common.base()
     source = f"generated:arithmetic,tasks={TASKS[args['stage']]}"
     config.data.train = f"{source},size=60000"

@@ -4,14 +4,13 @@
     python train.py --config=configs/translation.py:data=pool --workdir=runs/pool
     python train.py --config=configs/translation.py:data=wmt17 --workdir=runs/wmt17
 
-data=multi30k  29,000 captions, a set-up that two CPU cores train in under 75 minutes: 8,000 pieces, dropout 0.2,
-               label smoothing 0.1.
+data=multi30k  29,000 captions, under 75 minutes on two CPU cores: 8,000 pieces, dropout 0.2, label smoothing 0.1.
 data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,517 + 29,000 pairs of two folders: two
-               epochs, which two CPU cores train in under an hour. On a GPU give it --config.steps=40000.
+               epochs, under an hour on two CPU cores. On a GPU set --config.steps=40000.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
 
-The paper's rate is half the Noam schedule (peak 6.988e-4 at step 4,000), AdamW with β = 0.9, 0.98 and ε = 1e-9. It
-prints a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
+The paper trains at half the Noam schedule (peak 6.988e-4 at step 4,000) with AdamW, β = 0.9, 0.98 and ε = 1e-9. It
+reports a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
 """
 
 from configs import common
@@ -39,7 +38,7 @@ def get_config(arg=""):
     """Arguments: data=multi30k|pool|wmt17, vocabulary (0: the set-up's own), precision, smoke."""
     args = common.parse(arg, dict(data="multi30k", vocabulary=0, precision="bfloat16", smoke=False))
     if args["data"] not in SETS:
-        raise ValueError(f"data={args['data']!r}: there is {', '.join(SETS)}")
+        raise ValueError(f"data={args['data']!r}: choose from {', '.join(SETS)}")
     config = common.base()
     config.data.update(SETS[args["data"]])
     config.precision = args["precision"]
@@ -50,7 +49,7 @@ def get_config(arg=""):
     config.optimizer.learning_rate = 0.5
     config.optimizer.schedule = dict(name="noam", width=128, warmup=4000)
     config.data.tokenizer.vocabulary = args["vocabulary"] or 50_000
-    config.data.rows, config.data.row_length = 32, 64  # about 128 pairs of the paper's lengths a batch
+    config.data.rows, config.data.row_length = 32, 64  # about 128 pairs of the paper's lengths per batch
     config.data.min_tokens, config.data.max_tokens = 5, 63
     config.steps = 40 * 7_812
     config.log_every, config.eval_every, config.save_every = 100, 5_000, 1_000

@@ -5,14 +5,14 @@
     python train.py --config=configs/vit.py:size=b16,base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
 
 size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); see SIZES
-data        images with a class each, tfds:NAME or folder:NAME; they are resized to image_size
+data        images with classes, tfds:NAME or folder:NAME, resized to image_size
 image_size  0: the size's own
-hybrid      a small CNN in front, the places of whose feature map are the patches
-base        workdir of a run to start from, but for its head; empty: from scratch
+hybrid      a small CNN before the encoder; the pixels of its feature map are the patches
+base        workdir of a run to start from, except its head; empty: from scratch
 
 From scratch: AdamW at 1e-3 with a decay of 0.05 (of kernels), 500 steps of warm-up, a cosine, images flipped and
-cropped. From a base: the paper's fine-tuning (its appendix B.1.1), SGD with momentum 0.9, no decay, norms clipped at
-1, a cosine; the paper tries rates from 0.001 to 0.03 in batches of 512, ours are of 64 at 0.003.
+cropped. From a base: the paper's fine-tuning (appendix B.1.1), SGD with momentum 0.9, no decay, norms clipped at 1, a
+cosine. The paper tries rates from 0.001 to 0.03 with batches of 512; ours is 0.003 with batches of 64.
 """
 
 from configs import common
@@ -35,7 +35,7 @@ def get_config(arg=""):
         ),
     )  # fmt: skip
     if args["size"] not in SIZES:
-        raise ValueError(f"size={args['size']!r}: there is {', '.join(SIZES)}")
+        raise ValueError(f"size={args['size']!r}: choose from {', '.join(SIZES)}")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
     config.model = dict(SIZES[args["size"]], name="vit", attention="softmax")
@@ -45,7 +45,7 @@ def get_config(arg=""):
     config.data.train = args["data"]
     config.data.image_size, config.data.channels = config.model.image_size, 3
     config.data.rows, config.data.eval_batch = 64, 128
-    # pixels from -1 to 1, as the public checkpoints want them
+    # pixels from -1 to 1, as the public checkpoints expect
     config.task = dict(name="classify_images", mean=(0.5,), std=(0.5,), flip=True, crop=config.model.image_size // 8)
     config.optimizer.schedule = dict(name="cosine", warmup=500)
     if args["base"]:

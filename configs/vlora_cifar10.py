@@ -5,18 +5,18 @@
     python train.py --config=configs/vlora_cifar10.py:rank=4,size=small,epochs=15 --workdir=runs/small     # two cores
     ls *.png | python eval.py --workdir=runs/vlora4 --predict=-
 
-rank     of the increments; 0: the plain ViT. The paper has 8, 4 and 2
+rank     rank of the increments; 0: the plain ViT. The paper has 8, 4 and 2
 mode     recursive (the paper's equations 13 to 15), base (the authors' code) or lors; chunks: 0 for the size's own
 size     paper: patch 2, width 256, 12 layers, 4 heads, 3 chunks; small: patch 4, width 128, 6 layers, 4 heads, 2 chunks
-augment  none; basic: flips and crops; mix: with mixup and cutmix as well; full: with RandAugment too, which is made on
-         the host, one image after the other, and needs `pip install 'lwt[augment]'`
-data     folder:cifar10, tfds:cifar10, or other images of 32 × 32 pixels in classes
-rows     images of a step
+augment  none; basic: flips and crops; mix: also mixup and cutmix; full: also RandAugment, which runs on the host, image
+         by image, and needs `pip install 'lwt[augment]'`
+data     folder:cifar10, tfds:cifar10, or other classes of 32 × 32 images
+rows     images per step
 
 The paper published no recipe. Ours: AdamW (0.9, 0.999), decay 0.05, clipped at norm 1, 128 images a step unless `rows`
-differs, the rate warmed up over 5 epochs (a tenth of a short run) to 5e-4 (small: 1e-3) and brought to 0 by half a
-cosine after 100 epochs (small: 20); labels smoothed by 0.1 with any augmentation. 5,000 of the 50,000 training images
-are withheld for validation; of the checkpoints, "best" is the one with the best accuracy on them.
+differs, the rate warmed up over 5 epochs (a tenth of a short run) to 5e-4 (small: 1e-3) and lowered to 0 by half a
+cosine over 100 epochs (small: 20); labels smoothed by 0.1 with any augmentation. 5,000 of the 50,000 training images
+are withheld for validation; their accuracy selects the "best" checkpoint.
 """
 
 from configs import common
@@ -33,7 +33,7 @@ BASIC = dict(flip=True, crop=4, padding="zero", label_smoothing=0.1)
 MIX = dict(BASIC, mixup=0.8, cutmix=1.0)
 AUGMENT = {"none": dict(), "basic": BASIC, "mix": MIX, "full": MIX}
 RANDAUGMENT = (2, 9)  # operations, magnitude
-TRAIN = 45_000  # images that are left to train on
+TRAIN = 45_000  # training images without the validation images
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training images' channels
 
 
@@ -50,7 +50,7 @@ def get_config(arg=""):
     size, augment = args["size"], args["augment"]
     for key, there in (("size", SIZES), ("mode", MODES), ("augment", AUGMENT)):
         if args[key] not in there:
-            raise ValueError(f"{key}={args[key]!r}: there is {', '.join(there)}")
+            raise ValueError(f"{key}={args[key]!r}: choose from {', '.join(there)}")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
     config.model = dict(name="vit", image_size=32, channels=3, attention="softmax", **SIZES[size])
@@ -76,7 +76,7 @@ def get_config(arg=""):
 
 
 def reparam(rank, mode, chunks):
-    """The section ``reparam``; with LORS the layers of a chunk start alike, as its authors have it."""
+    """The section ``reparam``; with LORS the layers of a chunk start alike, as in its paper."""
     if not rank:
         return dict(name="none")
     return dict(name="vertical", chunks=chunks, rank=rank, mode=mode, start="zero" if mode == "lors" else "kaiming")

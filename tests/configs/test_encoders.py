@@ -110,7 +110,7 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
     moved = {name for name, w in found.weights.items() if abs(linear.dense(w) - before[name]).max() > 0.1}
     assert ("block_0/conv/kernel" in moved, "block_0/norm/scale" in moved) == 2 * (method == "qat",)
     assert {"block_3/attention/query/kernel", "embed/position_expander/kernel", "head/classifier/kernel"} <= moved
-    with pytest.raises(errors.ConfigError, match=f"method={method} goes on from a fine-tuned run"):
+    with pytest.raises(errors.ConfigError, match=f"method={method} continues from a fine-tuned run"):
         smoke.encoder(f"embbert_finetune.py:method={method}")
 
 
@@ -242,5 +242,5 @@ def test_the_splits_of_the_authors_code(tmp_path, monkeypatch):
 
     assert of("emotion").train == "folder:emotion@train+folder:emotion@validation"
     assert of("nlu").train == "folder:nlu" and of("nlu").test == ""
-    with pytest.raises(errors.ConfigError, match="splits='paper': there is own, code"):
+    with pytest.raises(errors.ConfigError, match="splits='paper': choose from own, code"):
         smoke.encoder("embbert_finetune.py:splits=paper")

@@ -35,7 +35,7 @@ def test_the_stages(kind):
     assert names[0] == {"translation": "shallow", "classification": "student"}[kind]
     assert names[-2:] == ["int8", "adapter"] and len(set(names)) == len(names)
     assert {what for _, what, _ in chain} <= {"train", "quantize", "adapt", *recipe.CUTS}
-    with pytest.raises(errors.ConfigError, match="recipe='summaries': there is translation, classification"):
+    with pytest.raises(errors.ConfigError, match="recipe='summaries': choose from translation, classification"):
         recipe.stages(CONFIG, "summaries")
     with pytest.raises(errors.ConfigError, match=r"has no recipe\(\)"):
         recipe.stages("configs/vit.py", kind)
