@@ -11,7 +11,6 @@ POSITIONAL = {  # public functions that take more than two arguments by position
     "lwt.data.radar.maps": 3,
     "lwt.data.radar.parrad": 1,
     "lwt.data.splits": 1,
-    "lwt.inspect.cost": 1,
     "lwt.layers.image_conv": 1,
     "lwt.layers.linear": 1,
     "lwt.models.seq2seq": 2,
@@ -19,8 +18,6 @@ POSITIONAL = {  # public functions that take more than two arguments by position
     "lwt.training.checks": 3,
 }
 LAMBDAS = {  # lambdas that have a name
-    "lwt/inspect/cost.py": 2,
-    "studies/lighter/search.py": 2,
     "tests/data/radar/test_maps.py": 1,
     "tests/data/radar/test_parrad.py": 1,
 }

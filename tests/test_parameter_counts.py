@@ -70,5 +70,5 @@ def test_the_table_is_up_to_date_and_holds_every_config():
     assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}, (
         "the page is out of date: python -m lwt.inspect.counts"
     )
-    page = counts.page(written, command=written[0]["command"])
+    page = counts.page(written, command_line=written[0]["command"])
     assert (ROOT / "docs/results/parameters/README.md").read_text(encoding="utf-8") == page

@@ -1,8 +1,8 @@
-"""The table of exact parameter counts: for light models the figure that is checked first.
+"""Writes the table of exact parameter counts of every config.
 
     python -m lwt.inspect.counts
 
-writes docs/results/parameters/README.md and results.json. Every config is in it; a new one gets a line in `ROWS`.
+writes docs/results/parameters/README.md and results.json. A new config gets a line in `ROWS`.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ class Row:
     """One line of the table.
 
     Attributes:
-        config: file.
-        arguments: of the file, as on the command line.
-        vocabulary: rows of the table of a base that is not there while counting; 0 for the config's own.
-        classes: of data that are not there while counting; 0 for the model's own default.
-        paper: metric -> what the paper claims.
+        config: the file.
+        arguments: the file's arguments, as on the command line.
+        vocabulary: rows of the table of a base that does not exist while counting; 0: the config's.
+        classes: number of classes of data that is not read; 0: the model's default.
+        paper: metric -> the paper's figure.
     """
 
     config: str
@@ -96,8 +96,8 @@ def count(row):
     return figures | {"optimizer_bytes": cost.optimizer_bytes(config, **given)}
 
 
-def measure(row, *, command):
-    """Rows for ``results.json``, one a figure."""
+def measure(row, *, command_line):
+    """Rows for ``results.json``, one per figure."""
     begin = time.perf_counter()
     figures = count(row)
     given = {"data.tokenizer.vocabulary": row.vocabulary, "classes": row.classes}
@@ -108,12 +108,12 @@ def measure(row, *, command):
         "split": "none",
         "hardware": hardware.describe(),
         "seconds": round(time.perf_counter() - begin, 2),
-        "command": command,
+        "command": command_line,
     }
     return [fixed | {"metric": name, "value": value, "paper": row.paper.get(name)} for name, value in figures.items()]
 
 
-def page(rows, *, command):
+def page(rows, *, command_line):
     """The Markdown page of the rows of ``results.json``."""
     body = []
     for spec, line in results.cells(rows, index="config", columns="metric").items():
@@ -129,7 +129,7 @@ def page(rows, *, command):
             ]
         )
     header = ["config", "model", "trainable", "optimizer state, bytes", "frozen", "the paper"]
-    return PAGE.format(command=command, table=results.markdown(header, body), vocabulary=f"{PAPER_VOCABULARY:,}")
+    return PAGE.format(command_line, table=results.markdown(header, body), vocabulary=f"{PAPER_VOCABULARY:,}")
 
 
 def _claim(metric, value):
@@ -138,7 +138,7 @@ def _claim(metric, value):
 
 PAGE = """# Parameter counts
 
-    {command}
+    {}
 
 Exact, from the shapes that training would make. *model* is the base without task heads and without its adapter;
 *frozen* is a share of all stored weights, the adapter's included. The state of the optimizer (two float32 moments,
@@ -158,11 +158,11 @@ def main():
     """The program: counts, and writes the page."""
     line, rows = pages.command_line(), []
     for row in ROWS:
-        rows += measure(row, command=line)
+        rows += measure(row, command_line=line)
     out = flags.FLAGS.out
     results.write(f"{out}/results.json", rows)
     with open(f"{out}/README.md", "w", encoding="utf-8") as file:
-        file.write(page(rows, command=line))
+        file.write(page(rows, command_line=line))
     print(f"wrote {out}/README.md and results.json")
 
 

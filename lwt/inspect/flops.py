@@ -1,4 +1,4 @@
-"""Operations of a compiled function, with every loop counted as often as it runs."""
+"""Counts the operations of a compiled function, every round of its loops included."""
 
 import jax
 from jax.extend import core
@@ -6,15 +6,15 @@ from jax.interpreters import partial_eval
 
 
 def count(traced, compiled=None):
-    """FLOPs: the compiler's own count of the operations that it left, and what it does not count of loops.
+    """FLOPs: the compiler's count after optimization, plus the rounds of loops that it does not count.
 
     XLA's cost analysis counts the body of a loop once. A loop whose number of rounds is known (`jax.lax.scan`, `map`,
-    `fori_loop` with fixed bounds) is looked up in the traced function, its body compiled by itself, and counted for the
-    other rounds. The rounds of a `jax.lax.while_loop` are known to nobody: it counts once.
+    `fori_loop` with fixed bounds) is found in the traced function; its body is compiled alone and counted for the other
+    rounds. The number of rounds of a `jax.lax.while_loop` is unknown: it counts once.
 
     Args:
         traced: ``jax.jit(function).trace(*args)``.
-        compiled: ``traced.lower().compile()``, if it is there already.
+        compiled: ``traced.lower().compile()``, if it exists already.
     """
     jaxpr, _ = partial_eval.dce_jaxpr(traced.jaxpr.jaxpr, [True] * len(traced.jaxpr.jaxpr.outvars))
     return _flops(compiled or traced.lower().compile()) + _uncounted(jaxpr)

@@ -6,7 +6,7 @@ import pathlib
 
 from lwt.report import plots, results
 
-COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # what should be small, and its axis
+COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # a cost -> the label of its axis
 MEASURED = ("quality", "bytes", "milliseconds", "rate")  # a row of results for each
 
 
@@ -109,19 +109,18 @@ def draw(points, path, *, title=""):
     return drawn
 
 
-def rows(points, *, machine, seconds, command):
+def rows(points, *, machine, seconds, command_line):
     """Rows of results, one for each of `MEASURED`; `points_of` undoes it.
 
     Args:
         machine: the machine that timed them.
         seconds: the time of the whole measurement.
-        command: the command line that repeats it.
     """
     found = []
     for p in points:
         facts = {"made": p.made, "metric": p.metric, "lower": p.lower, "seeds": p.seeds}
         row = {"config": p.name, "overrides": facts, "seed": None, "split": p.task, "paper": None}
-        row |= {"hardware": machine, "seconds": seconds, "command": command}
+        row |= {"hardware": machine, "seconds": seconds, "command": command_line}
         found += [row | {"metric": name, "value": getattr(p, name)} for name in MEASURED]
     return found
 

@@ -195,13 +195,13 @@ def measure(found, *, rounds):
     return points
 
 
-def page(points, folder, *, machine, command):
+def page(points, folder, *, machine, command_line):
     """The Markdown page; draws its pictures into `folder`."""
     text, names = fronts.sections(points, folder, beside=f"{os.path.basename(folder)}/")
     lines = [
         "# Quality against bytes and time",
         "",
-        f"Made by `{command}`. Times are those of {machine}: medians of rounds in which all models of a task take "
+        f"Made by `{command_line}`. Times are those of {machine}: medians of rounds in which all models of a task take "
         f"turns, of a record alone and in batches of {ROWS}, all as long as the longest of these; translations are "
         "greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, or of the weights "
         "in float32. ▪ marks what no other model beats in quality for as many bytes, or as much time; the pictures "
@@ -224,11 +224,11 @@ def main():
         if not found:
             raise errors.DataError(f"--runs={','.join(values.runs)}: none of the runs could be measured; see above")
         points = measure(found, rounds=values.rounds)
-        facts = {"seconds": round(time.perf_counter() - begin, 1), "command": pages.command_line()}
+        facts = {"seconds": round(time.perf_counter() - begin, 1), "command_line": pages.command_line()}
         results.write(kept_rows, fronts.rows(points, machine=hardware.describe(), **facts))
     rows = results.load(kept_rows)
     points = fronts.points_of(rows)
-    text, names = page(points, values.out, machine=rows[0]["hardware"], command=rows[0]["command"])
+    text, names = page(points, values.out, machine=rows[0]["hardware"], command_line=rows[0]["command"])
     with open(f"{values.out}.md", "w", encoding="utf-8") as file:
         file.write(text)
     command_line.report({"page": f"{values.out}.md", "points": len(points), "pictures": names})

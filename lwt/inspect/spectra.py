@@ -18,8 +18,7 @@ from absl import flags
 
 import lwt
 from lwt.layers import linear
-from lwt.machine import command_line as command
-from lwt.machine import hardware
+from lwt.machine import command_line, hardware
 from lwt.reparam import targets
 from lwt.report import elbow, pages, plots, results
 
@@ -87,7 +86,7 @@ def write(out, spectra, *, workdir, command_line, seconds, machine):
     Args:
         out: folder.
         spectra: ``{"weights" or "updates": {name: singular values}}``.
-        workdir: of the run, for the page.
+        workdir: the run's folder, for the page.
     """
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -164,11 +163,11 @@ def main():
         spectra |= {"updates": updates} if updates else {}
     about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
     files = write(values.out, spectra, seconds=round(time.perf_counter() - begin, 2), **about)
-    command.report({"out": values.out, "files": files, **{of: len(found) for of, found in spectra.items()}})
+    command_line.report({"out": values.out, "files": files, **{of: len(found) for of, found in spectra.items()}})
 
 
 if __name__ == "__main__":
-    command.define_run()
+    command_line.define_run()
     flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
     flags.DEFINE_string("weights", KERNELS, "Regular expression for the names of the weights.")
-    command.run(main, required=["workdir"])
+    command_line.run(main, required=["workdir"])

@@ -1,32 +1,32 @@
-"""Ranks that are given out by what they are worth, beside one rank for all, at as many adapter parameters.
+"""Compares ranks allocated by importance with one rank for all weights, at equal adapter parameters.
 
     python -m studies.lighter.allocation --base=runs/snips --data=folder:nlu --workdir=runs/allocation \\
         --out=docs/results/allocation
     python -m studies.lighter.allocation --base=runs/snips --workdir=runs/allocation --only=uniform --seeds=1
 
-LoRA+ on the frozen base learns other data, with a new head: once with one rank for every linear layer (`RANKS`); and
-with the ranks that `lwt/compress/allocate_ranks.py` finds in the largest of these adapters of the same seed, under the
-budget of each smaller one, by each of `SCORES`. All adapters are trained from the start, with `configs/lightweight.py`,
+LoRA+ on the frozen base learns other data, with a new head: with one rank for every linear layer (`RANKS`), and with
+the ranks that `lwt/compress/allocate_ranks.py` finds in the largest of these adapters of the same seed, under the
+budget of each smaller one, by each of `SCORES`. All adapters are trained from scratch with `configs/lightweight.py`,
 for the same epochs at the same rate.
 
-How runs are chosen, gone on with and reported: `lwt/report/study.py`. A run with given-out ranks trains
-the largest uniform one of its seed first, if it is not there: the jobs of an array should find it.
+`lwt/report/study.py` chooses, resumes and reports the runs. A run with allocated ranks first trains the largest uniform
+run of its seed if it does not exist; the jobs of an array should find it finished.
 """
 
 import dataclasses
 import functools
 import os
-import pathlib
 
 from absl import flags
 
+import lwt
 from lwt import trees
 from lwt.compress import allocate_ranks
 from lwt.inspect import measuring
 from lwt.machine import hardware
 from lwt.reparam import compose
 from lwt.report import pages, plots, results, study
-from lwt.runs import checkpoint, experiment
+from lwt.runs import checkpoint
 
 CONFIG = "configs/lightweight.py"
 RECORD = os.path.join("eval", "allocation_study.json")
@@ -46,7 +46,7 @@ class Adapted(study.Entry):
     """A run of the study.
 
     Attributes:
-        source: the entry of whose update its ranks are found; None for one rank.
+        source: the entry whose update gives the ranks; None: one rank for all weights.
     """
 
     source: study.Entry | None = None
@@ -56,14 +56,14 @@ def entries(base, workdir, *, data, epochs, rate, seeds=3, smoke=False):
     """The runs of the study, seed by seed, the largest rank first.
 
     Args:
-        base: folder of the run that is adapted.
-        workdir: of the study.
+        base: folder of the run to adapt.
+        workdir: folder of the study.
         data: the training set, ``KIND:NAME``.
-        epochs, rate: of each run.
-        seeds: runs of every setting.
-        smoke: two steps each.
+        epochs, rate: epochs and learning rate of each run.
+        seeds: number of runs of every setting.
+        smoke: train two steps each.
     """
-    found = []
+    runs = []
     for seed in range(seeds):
         for how in (UNIFORM, *SCORES):
             for rank in sorted(RANKS if how == UNIFORM else RANKS[:-1], reverse=True):
@@ -71,49 +71,49 @@ def entries(base, workdir, *, data, epochs, rate, seeds=3, smoke=False):
                 given = dict(base=base, method="lora_plus", rank=rank, data=data, epochs=epochs, rate=rate, seed=seed)
                 given |= {} if how == UNIFORM else dict(ranks=allocated(workdir, name))
                 spec = study.spec_of(CONFIG, given, more="smoke=true" if smoke else "")
-                source = None if how == UNIFORM else next(e for e in found if e.name == largest(seed))
-                found.append(Adapted(name, dict(ranks=how, rank=rank, seed=seed), spec, source))
-    return found
+                source = None if how == UNIFORM else next(e for e in runs if e.name == largest(seed))
+                runs.append(Adapted(name, dict(ranks=how, rank=rank, seed=seed), spec, source))
+    return runs
 
 
 def largest(seed):
-    """The name of the run in which the ranks of a seed are found."""
+    """The name of the run whose update gives the ranks of a seed."""
     return f"{UNIFORM}-r{RANKS[-1]}-seed{seed}"
 
 
 def allocated(workdir, name):
-    """The folder of the ranks that were given out for a run."""
+    """The folder of the allocated ranks of a run."""
     return os.path.join(workdir, "ranks", name)
 
 
 def run(entry, workdir):
-    """Trains, goes on with, or leaves alone the run of `entry`; measures it once; returns its record."""
+    """Trains or resumes the run of `entry` if it is unfinished, measures it once, and returns its record."""
     if entry.source:
         run(entry.source, workdir)
         folder = allocated(workdir, entry.name)
         if checkpoint.of_run(folder).last_step() is None:
-            opened = experiment.load(os.path.join(workdir, entry.source.name), checkpoint="last")
+            source = lwt.load(os.path.join(workdir, entry.source.name), checkpoint="last")
             share = entry.arguments["rank"] / entry.source.arguments["rank"]
-            pattern = compose.build(opened.config.reparam).targets
+            pattern = compose.build(source.config.reparam).targets
             given = dict(budget=share, which=entry.arguments["ranks"], pattern=pattern)
-            allocate_ranks.reallocate(opened, folder, base=opened.base(), **given)
+            allocate_ranks.reallocate(source, folder, base=source.base(), **given)
     return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
 def measure(entry, folder):
-    """What is kept of a run: figures on the test set, the adapter's size and ranks."""
+    """The record of a run: its test figures, and the adapter's size and ranks."""
     del entry
-    opened = experiment.load(folder)
-    metric, _, quality = measuring.quality(opened)
+    experiment = lwt.load(folder)
+    metric, _, quality = measuring.quality(experiment)
     adapter = {
-        name: w for name, w in trees.subtree(opened.stored()[0], "adapter").items() if name.endswith(("/a", "/b"))
+        name: w for name, w in trees.subtree(experiment.stored()[0], "adapter").items() if name.endswith(("/a", "/b"))
     }
     return {
         "metric": metric,
         "quality": quality,
         "parameters": trees.count(adapter),
         "ranks": {name.removesuffix("/a"): w.shape[1] for name, w in adapter.items() if name.endswith("/a")},
-        "figures": opened.report(),
+        "figures": experiment.report(),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
@@ -133,11 +133,12 @@ def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and ranks.png into the folder `out`; returns their names.
 
     Args:
-        records: ``{name: what was kept of the run}``.
-        missing: names of runs that were asked for and have no record.
+        records: ``{name: record}``, from `measure`.
+        missing: names of chosen runs without a record.
     """
-    out, first = pathlib.Path(out), next(iter(records.values()))
-    results.write(out / "results.json", rows_of(records, command_line=command_line))
+    page = pages.Page(out, "Ranks given out by their worth", command_line=command_line)
+    first, machines = next(iter(records.values())), pages.machines(records.values())
+    page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
     groups = {}
@@ -154,26 +155,20 @@ def write(out, records, *, missing, command_line):
         spread = f"{min(ranks)} to {max(ranks)}, of {len(ranks)} weights" if how != UNIFORM else f"{rank}"
         quality = results.Cell.of([record["quality"] for record in own], scale=factor)
         body.append([str(rank), TITLES[how], f"{own[0]['parameters']:,}", spread, quality.text(2)])
-    plots.ranks(series, out / "ranks.png", parameters=parameters, label=label)
     given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
     minutes = sum(record["seconds"] for record in records.values()) / 60
-    machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
-    text = ["# Ranks given out by their worth", "", f"    {command_line}", ""]
-    text += [f"- Not in the figures: {pages.listed(missing)}.", ""] if missing else []
-    text += [
+    page.add(
+        pages.bullets(pages.missing(missing)),
         f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at "
         f"the rate {given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
         "`studies/lighter/allocation.py`.",
-        "",
         HOW_TO_READ,
-        "![quality over rank and parameters](ranks.png)",
-        "",
-        results.markdown(
-            ["rank or budget", "ranks", "adapter parameters", "rank of a weight", label], sorted(body, key=_order)
-        ),
-    ]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", "ranks.png"]
+    )
+    picture = page.picture("ranks.png", "quality over rank and parameters")
+    plots.ranks(series, picture, parameters=parameters, label=label)
+    header = ["rank or budget", "ranks", "adapter parameters", "rank of a weight", label]
+    page.add(results.markdown(header, sorted(body, key=_order)))
+    return page.write()
 
 
 def _order(line):
@@ -190,9 +185,9 @@ def main():
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_string("base", None, "Folder of the run that is adapted.")
-    flags.DEFINE_string("data", "folder:nlu", "What it learns.")
-    flags.DEFINE_float("epochs", 3.0, "Of each run.")
-    flags.DEFINE_float("rate", 5e-4, "Of each run; that of B is 16 times it.")
-    flags.DEFINE_boolean("smoke", False, "Two steps of each: to see that all runs.")
+    flags.DEFINE_string("base", None, "Folder of the run to adapt.")
+    flags.DEFINE_string("data", "folder:nlu", "Training set of the adapters, KIND:NAME.")
+    flags.DEFINE_float("epochs", 3.0, "Epochs of each run.")
+    flags.DEFINE_float("rate", 5e-4, "Learning rate of each run; B's is 16 times as large.")
+    flags.DEFINE_boolean("smoke", False, "Train two steps each, to check that everything runs.")
     study.start(main, required=["base"])

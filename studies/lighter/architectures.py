@@ -1,4 +1,4 @@
-"""What a search for an architecture chooses from: candidates, their configs, and their costs ahead of training."""
+"""The candidates of an architecture search: their configs, and their costs before training."""
 
 import dataclasses
 import functools
@@ -20,16 +20,16 @@ from studies.attention import variants
 
 FLOAT = "float32"
 FORMATS = (FLOAT, *quantized_weight.FORMATS)
-REACH = 8  # keys, landmarks, ... of the attentions that save on them
+REACH = 8  # number of keys, landmarks, ... of the attentions that limit them
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is searched for.
+    """A task to search an architecture for.
 
     Attributes:
-        config: file of the config that all candidates start from; arguments: of that file.
-        length: positions of a text whose time is measured; of a translation too.
+        config: config file that all candidates start from; arguments: its arguments.
+        length: positions of the timed text, and of its translation.
         space: ``{field of Candidate: its values}``.
     """
 
@@ -60,12 +60,12 @@ TASKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """An architecture, and the format of its weights.
+    """An architecture and the format of its weights.
 
     Attributes:
-        layers: of an encoder, and of a decoder; width: d; heads: h; expansion: f / d.
-        attention: one of `attention_variants`.
-        format: one of `FORMATS`; of kernels and tables, the rest is then float16.
+        layers: of the encoder and of the decoder; width: d; heads: h; expansion: f / d.
+        attention: one of `variants.names`.
+        format: one of `FORMATS`, for kernels and tables; if it is not float32, the rest is float16.
     """
 
     layers: int
@@ -77,26 +77,26 @@ class Candidate:
 
     @property
     def architecture(self):
-        """Its name without the format: candidates that share it share their training."""
+        """The name without the format; candidates that share it share their training runs."""
         return f"l{self.layers}-d{self.width}-h{self.heads}-f{self.expansion * self.width}-{self.attention}"
 
     @property
     def name(self):
-        """Of the candidate."""
+        """The name, with the format."""
         return f"{self.architecture}, {self.format}"
 
 
 def candidates(space, *, count, seed=0, fits=lambda candidate: True):
-    """Candidates of a space that fit, in its order: all, or `count` that are drawn.
+    """Draws up to `count` candidates of a space that fit; returns them in the order of the space.
 
     Args:
         space: ``{field of Candidate: its values}``.
-        count: most of them.
-        seed: of the order in which they are looked at.
-        fits: whether one is small enough; asked until `count` of them are.
+        count: largest number of candidates.
+        seed: random seed of the draw.
+        fits: whether a candidate is small enough; called until `count` candidates are.
 
     Raises:
-        lwt.errors.ConfigError: a field, attention or format that there is not.
+        lwt.errors.ConfigError: an unknown field, attention or format.
     """
     fields = [field.name for field in dataclasses.fields(Candidate)]
     for name in space:
@@ -113,15 +113,15 @@ def candidates(space, *, count, seed=0, fits=lambda candidate: True):
 
 
 def config_of(task, candidate, *, steps, data="", smoke=False):
-    """The config of a run of so many steps, evaluated at its end.
+    """The config of a run of `steps` steps, evaluated once, at the end.
 
     Args:
         task: a key of `TASKS`.
         data: the ``data`` argument of the task's config; "" for the task's own.
     """
-    found = TASKS[task]
-    arguments = found.arguments | ({"data": data} if data else {}) | ({"smoke": "true"} if smoke else {})
-    config = config_file.load(study.spec_of(found.config, arguments))
+    base = TASKS[task]
+    arguments = base.arguments | ({"data": data} if data else {}) | ({"smoke": "true"} if smoke else {})
+    config = config_file.load(study.spec_of(base.config, arguments))
     two_stacks = config.model.name == "seq2seq"
     section = variants.sections(candidate.width // candidate.heads, length=config.data.row_length, reach=REACH)[
         candidate.attention
@@ -140,7 +140,7 @@ def config_of(task, candidate, *, steps, data="", smoke=False):
 
 
 def nbytes(config, format):
-    """Bytes of a run's weights in a file of a format, but for its header.
+    """Bytes of a run's weights in a file of a format, without the file's header.
 
     Args:
         config: from `config_of`; format: one of `FORMATS`.
@@ -152,7 +152,7 @@ def nbytes(config, format):
     total = 0
     for w in rounded.values():
         if linear.is_node(w):
-            halved = math.prod(w.shape) // 2 if format == "int4" else 0  # two to a byte
+            halved = math.prod(w.shape) // 2 if format == "int4" else 0  # two values per byte
             total += trees.nbytes(w) - halved
         else:
             total += 2 * math.prod(w.shape)
@@ -160,9 +160,9 @@ def nbytes(config, format):
 
 
 def call(config, format, *, length):
-    """A function that answers one text of `length` positions with random weights, and waits for it.
+    """A function that runs one text of `length` positions through random weights and waits for the result.
 
-    A translation is its encoder and `length` steps of greedy decoding: random weights would end when they like.
+    A translation takes the encoder and exactly `length` steps of greedy decoding, since random weights end at random.
     """
     model = assembly.make_model(config, cost.vocabulary_of(config))
     weights = assembly.init_weights(model, jax.random.key(0))

@@ -1,21 +1,20 @@
-"""What is left of a model's quality the more of it goes, method by method: as it is cut, and after training again.
+"""Measures a model's quality as compression methods cut more of it: right after the cut, and after retraining.
 
     python -m studies.lighter.compression --base=runs/snips --workdir=runs/compression --out=docs/results/compression
     python -m studies.lighter.compression --base=runs/mt --epochs=1 --workdir=runs/mt-cuts --out=cuts --only='^svd'
     python -m studies.lighter.compression --base=runs/snips --workdir=runs/compression --report_only
 
-A point is a method of `METHODS` at one strength: a cut of the base by `lwt/compress`, and a run that goes on from it
-for ``--epochs``, with `configs/lightweight.py`; they lie in a folder like ``weights-0.8-seed0/``. Gradual pruning is
-one run, whose sparsity rises over the first ``--ramp`` steps. Students start from nothing, and are trained as long as
-the base was. All are evaluated on the base's test set.
+A point is a method of `METHODS` at one strength: a cut of the base by `lwt/compress`, and a run that trains it for
+``--epochs`` with `configs/lightweight.py`, in a folder such as ``weights-0.8-seed0/``. Gradual pruning is a single run,
+whose sparsity rises over the first ``--ramp`` steps. Students start from scratch and train as long as the base did. All
+are evaluated on the base's test set.
 
-How points are chosen, gone on with and reported: `lwt/report/study.py`.
+`lwt/report/study.py` chooses, resumes and reports the points.
 """
 
 import dataclasses
 import functools
 import os
-import pathlib
 import re
 
 import jax
@@ -42,13 +41,13 @@ is the quality before, "trained" after training again. One seed unless a cell sa
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way to make a model lighter, at several strengths.
+    """A compression method at several strengths.
 
     Attributes:
-        title: on the page.
-        argument: what the strength is of: of `cut`; or, without one, of the config file.
-        strengths: its values, the lightest cut first.
-        cut: a key of `recipe.CUTS`, or "": nothing is cut before training.
+        title: its name on the page.
+        argument: argument that is the strength: of `cut`, or of the config file if there is no cut.
+        strengths: its values, the mildest first.
+        cut: a key of `recipe.CUTS`, or "" for no cut before training.
         settings: other arguments of the cut.
         training: arguments of the config file.
     """
@@ -85,7 +84,7 @@ class Point(study.Entry):
     """A method at one strength.
 
     Attributes:
-        chain: its stages, as `recipe.run` takes them.
+        chain: its stages, for `recipe.run`.
     """
 
     chain: list
@@ -95,15 +94,15 @@ def entries(base, *, epochs, ramp, seeds=1, smoke=False):
     """The points of the study, seed by seed.
 
     Args:
-        base: folder of the run that is made lighter.
-        epochs: of training after a cut; ramp: steps of gradual pruning's rise.
-        seeds: of the training.
-        smoke: two steps of each training.
+        base: folder of the run to compress.
+        epochs: epochs of training after a cut; ramp: steps over which gradual pruning raises the sparsity.
+        seeds: number of training seeds.
+        smoke: train two steps each.
 
     Raises:
-        lwt.errors.ConfigError: there is no such run.
+        lwt.errors.ConfigError: the run does not exist.
     """
-    sizes, found = run_config.read(base).model, []
+    sizes, points = run_config.read(base).model, []
     for seed in range(seeds):
         for name, method in METHODS.items():
             for strength in method.strengths:
@@ -119,51 +118,51 @@ def entries(base, *, epochs, ramp, seeds=1, smoke=False):
                 chain = [("cut", method.cut, {method.argument: strength, **method.settings})] if method.cut else []
                 folder = f"{name}-{_shown(strength).replace(':', 'of')}-seed{seed}"
                 spec = study.spec_of(CONFIG, training)
-                found.append(Point(folder, arguments, spec, [*chain, ("trained", "train", training)]))
-    return found
+                points.append(Point(folder, arguments, spec, [*chain, ("trained", "train", training)]))
+    return points
 
 
 def narrower(sizes, share):
-    """``{"width", "hidden"}`` of a student, about this share of its teacher's; the width is a multiple of 2 · heads."""
+    """``{"width", "hidden"}`` of a student, about this share of the teacher's; the width is a multiple of 2 · heads."""
     unit = 2 * sizes.get("heads", 1)
-    found = {"width": max(1, round(share * sizes.width / unit)) * unit}
-    return found | ({"hidden": max(1, round(share * sizes.hidden))} if "hidden" in sizes else {})
+    width = {"width": max(1, round(share * sizes.width / unit)) * unit}
+    return width | ({"hidden": max(1, round(share * sizes.hidden))} if "hidden" in sizes else {})
 
 
 def run(entry, base, workdir):
-    """Cuts, trains and evaluates a point, or leaves it alone if that was done; returns its record."""
+    """Cuts, trains and evaluates a point, unless it has a record; returns the record."""
     folder = os.path.join(workdir, entry.name)
     same = {"arguments": entry.arguments, "config": entry.spec, "base": base}
     kept = study.read_record(folder, RECORD)
     if kept and {key: kept[key] for key in same} == same:
         return kept
-    whole, *made = recipe.run(entry.chain, base, folder, path=CONFIG)
+    teacher, *made = recipe.run(entry.chain, base, folder, path=CONFIG)
     trained = made[-1]
-    metric, lower, quality = measuring.quality(trained.opened)
-    found = same | {
+    metric, lower, quality = measuring.quality(trained.experiment)
+    record = same | {
         "metric": metric,
         "lower": lower,
-        "whole": measuring.quality(whole.opened)[2],
-        "cut": measuring.quality(made[0].opened)[2] if len(made) > 1 else None,
+        "whole": measuring.quality(teacher.experiment)[2],
+        "cut": measuring.quality(made[0].experiment)[2] if len(made) > 1 else None,
         "trained": quality,
-        "left": kernels(trained.opened) / kernels(whole.opened),
+        "left": kernels(trained.experiment) / kernels(teacher.experiment),
         "bytes": trained.bytes,
-        "data": measuring.title(trained.opened),
+        "data": measuring.title(trained.experiment),
         "seconds": trained.seconds,
         "hardware": hardware.of_run(os.path.join(folder, "trained")),
     }
-    study.write_record(folder, found, record=RECORD)
-    return found
+    study.write_record(folder, record, record=RECORD)
+    return record
 
 
-def kernels(opened):
-    """How many numbers other than 0 the kernels of an `experiment.Experiment` hold, or their factors."""
-    chosen = [w for name, w in opened.weights.items() if KERNELS.fullmatch(name)]
+def kernels(experiment):
+    """The number of nonzero values in an experiment's kernels or their factors."""
+    chosen = [w for name, w in experiment.weights.items() if KERNELS.fullmatch(name)]
     return int(sum(np.count_nonzero(leaf) for leaf in jax.tree.leaves(chosen)))
 
 
 def rows_of(records, *, command_line):
-    """Rows for ``results.json``: quality as cut and trained, what is left, and bytes of every point."""
+    """Rows for ``results.json``: quality as cut and trained, share left, and bytes of every point."""
     rows = []
     for record in records.values():
         fixed = results.of_run(record | {"figures": {"data": record["data"]}}, command_line=command_line)
@@ -175,7 +174,7 @@ def rows_of(records, *, command_line):
 
 def by_point(records):
     """``{(method, strength): [records of the seeds]}``, in the order of `METHODS`."""
-    found = {}
+    groups = {}
     for name, method in METHODS.items():
         for strength in map(_shown, method.strengths):
             own = [
@@ -184,27 +183,27 @@ def by_point(records):
                 if (r["arguments"]["method"], r["arguments"]["strength"]) == (name, strength)
             ]
             if own:
-                found[name, strength] = own
-    return found
+                groups[name, strength] = own
+    return groups
 
 
 def table(records, factor):
-    """The points as Markdown."""
+    """The Markdown table of the points."""
     body = []
     for (name, strength), own in by_point(records).items():
         cut = [record["cut"] for record in own if record["cut"] is not None]
-        whole, trained = own[0]["whole"], results.Cell.of([record["trained"] for record in own], scale=factor)
+        base, trained = own[0]["whole"], results.Cell.of([record["trained"] for record in own], scale=factor)
         about = [METHODS[name].title, f"{METHODS[name].argument} {strength}"]
         about += [f"{own[0]['left']:.1%}", f"{own[0]['bytes']:,}", f"{factor * cut[0]:.2f}" if cut else "–"]
         minutes = sum(record["seconds"] for record in own) / 60
-        body.append([*about, trained.text(2), f"{trained.mean - factor * whole:+.2f}", f"{minutes:.1f}"])
+        body.append([*about, trained.text(2), f"{trained.mean - factor * base:+.2f}", f"{minutes:.1f}"])
     return results.markdown(
         ["method", "strength", "left", "bytes", "as cut", "trained", "to the base", "training, min"], body
     )
 
 
-def draw(records, path, factor, label):
-    """Quality over what is left, a line for every method, as cut and trained; saves a PNG."""
+def draw(path, records, *, factor, label):
+    """Draws quality over the share left, a line for each method, as cut and as trained."""
     lines = {}
     for (name, _), own in by_point(records).items():
         lines.setdefault(name, []).append(own)
@@ -232,34 +231,29 @@ def write(out, records, *, missing, command_line):
 
     Args:
         records: ``{name: record}`` from `run`.
-        missing: names of points that were asked for and have no record.
+        missing: names of chosen points without a record.
 
     Raises:
-        lwt.errors.ConfigError: the records are of several bases.
+        lwt.errors.ConfigError: the records have several bases.
     """
     bases = sorted({record["base"] for record in records.values()})
     if len(bases) > 1:
         raise errors.ConfigError(f"the workdir holds points of {pages.listed(bases)}; one base has one workdir")
-    out, first = pathlib.Path(out), next(iter(records.values()))
-    results.write(out / "results.json", rows_of(records, command_line=command_line))
+    page = pages.Page(out, "What goes, and what it costs", command_line=command_line)
+    first = next(iter(records.values()))
+    page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
     label = first["metric"] + (" (%)" if factor == 100 else "")
-    draw(records, out / "compression.png", factor, label)
-    machines = "; ".join(sorted({record["hardware"] for record in records.values()}))
     minutes = sum(record["seconds"] for record in records.values()) / 60
-    text = ["# What goes, and what it costs", "", f"    {command_line}", ""]
-    text += [f"- Not in the figures: {pages.listed(missing)}.", ""] if missing else []
-    text += [
+    page.add(
+        pages.bullets(pages.missing(missing)),
         f"`{bases[0]}` on `{first['data']}`: {label} {factor * first['whole']:.2f} (dashed). {len(records)} points, "
-        f"trained in {minutes:.0f} minutes together, on {machines}.",
-        "",
+        f"trained in {minutes:.0f} minutes together, on {pages.machines(records.values())}.",
         HOW_TO_READ,
-        "![quality over what is left](compression.png)",
-        "",
-        table(records, factor),
-    ]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", "compression.png"]
+    )
+    draw(page.picture("compression.png", "quality over what is left"), records, factor=factor, label=label)
+    page.add(table(records, factor))
+    return page.write()
 
 
 def _shown(strength):
@@ -270,16 +264,15 @@ def main():
     """The program."""
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
-    found = entries(values.base, **given)
-    chosen = study.choose(found, only=values.only, index=values.index)
+    chosen = study.choose(entries(values.base, **given), only=values.only, index=values.index)
     study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write=write, record=RECORD)
 
 
 if __name__ == "__main__":
     study.define_flags()
     flags.FLAGS.set_default("seeds", 1)
-    flags.DEFINE_string("base", None, "Folder of the run that is made lighter.")
-    flags.DEFINE_float("epochs", 2.0, "Of training after a cut.")
-    flags.DEFINE_integer("ramp", 100, "Steps over which the sparsity of gradual pruning rises.", lower_bound=1)
-    flags.DEFINE_boolean("smoke", False, "Two steps of each training: to see that all runs.")
+    flags.DEFINE_string("base", None, "Folder of the run to compress.")
+    flags.DEFINE_float("epochs", 2.0, "Epochs of training after a cut.")
+    flags.DEFINE_integer("ramp", 100, "Steps over which gradual pruning raises the sparsity.", lower_bound=1)
+    flags.DEFINE_boolean("smoke", False, "Train two steps each, to check that everything runs.")
     study.start(main, required=["base"])

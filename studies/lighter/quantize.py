@@ -1,22 +1,21 @@
-"""One run in every format of numbers: what each costs in quality, and saves in bytes and time.
+"""Compares a run in every number format: quality, bytes and time.
 
     python -m studies.lighter.quantize --workdir=runs/mt --out=docs/results/quantization
     python -m studies.lighter.quantize --workdir=runs/mt --out=docs/results/quantization --only=int8 --records=200
 
-Every format of `WAYS` becomes a file in ``WORKDIR/quantize_study/``, and the model is evaluated on the run's test set
-from that file. What was evaluated there is not evaluated again, so that a study that broke off goes on. Then all models
-are timed in turn (`lwt/machine/latency.py`), and README.md, results.json, formats.csv and a picture are written.
+Writes each format of `WAYS` to a file in ``WORKDIR/quantize_study/`` and evaluates the model on the run's test set from
+that file. An interrupted study resumes: it does not evaluate a format twice. Then it times all models in turn
+(`lwt/machine/latency.py`) and writes README.md, results.json, formats.csv and a picture.
 """
 
-import csv
 import dataclasses
 import os
-import pathlib
 import re
 import time
 
 from absl import flags
 
+import lwt
 from lwt import errors
 from lwt.export import calibrate
 from lwt.export import quantize as export
@@ -24,12 +23,11 @@ from lwt.inspect import fronts, measuring
 from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize
-from lwt.report import pages, results, study
-from lwt.runs import experiment
+from lwt.report import pages, study
 from lwt.runs import integer_file as artefact
 
-INTEGERS = {"block": 0}  # a scale for every output, which products of integers take
-WAYS = {  # name -> arguments of `quantize.Quantize`, or a type of floats
+INTEGERS = {"block": 0}  # one scale per output, which integer products need
+WAYS = {  # name -> arguments of `quantize.Quantize`, or a float type
     "float32": "float32",
     "float16": "float16",
     "int8": {},
@@ -53,10 +51,10 @@ of {rows}. ▪ marks what no other model beats for as many bytes, or as much tim
 
 
 def choose(only=""):
-    """The names of `WAYS` that have a part that the regex `only` matches; float32 always.
+    """The names of `WAYS` that the regular expression `only` finds; float32 is always included.
 
     Raises:
-        lwt.errors.ConfigError: it is no regular expression.
+        lwt.errors.ConfigError: `only` is not a regular expression.
     """
     try:
         return [name for name in WAYS if name == "float32" or re.search(only, name)]
@@ -64,62 +62,62 @@ def choose(only=""):
         raise errors.ConfigError(f"--only={only!r} is not a regular expression: {error}") from error
 
 
-def write(opened, name, path, *, limits=None):
-    """Writes the file of one of `WAYS`; returns its bytes.
+def write(experiment, name, *, path, limits=None):
+    """Writes the weights in one of `WAYS`; returns the bytes of the file.
 
     Args:
-        opened: an `experiment.Experiment` whose weights are arrays.
+        experiment: an experiment whose weights are arrays.
         name: a key of `WAYS`.
-        path: of the file.
-        limits: of static activations, from `calibrate.limits`.
+        path: the file.
+        limits: limits of static activations, from `calibrate.limits`.
     """
     way = WAYS[name]
     if isinstance(way, str):
-        info = {**opened.identity, "step": opened.step}
-        return artefact.write(path, opened.weights, rest=way, info=info)
-    return export.export(opened, path, quantization=quantize.Quantize(**way), limits=limits)
+        info = {**experiment.identity, "step": experiment.step}
+        return artefact.write(path, experiment.weights, rest=way, info=info)
+    return export.export(experiment, path, quantization=quantize.Quantize(**way), limits=limits)
 
 
-def evaluate(opened, names, *, records=0, calibrated=calibrate.RECORDS):
-    """``{name: record}`` of what is kept beside the files: bytes and figures, and what they were measured with.
+def evaluate(experiment, names, *, records=0, calibrated=calibrate.RECORDS):
+    """Evaluates formats, or reads their records: ``{name: record}``, with bytes, figures and settings.
 
     Args:
-        opened: an `experiment.Experiment` whose weights are arrays.
+        experiment: an experiment whose weights are arrays.
         names: from `choose`.
-        records: of the test set; 0: all.
-        calibrated: records for static ranges; 0: all.
+        records: number of test records; 0: all.
+        calibrated: number of validation records for static ranges; 0: all.
     """
-    folder, found = os.path.join(opened.workdir, FOLDER), {}
+    folder, evaluated = os.path.join(experiment.workdir, FOLDER), {}
     for name in names:
-        same = {"way": WAYS[name], "checkpoint": opened.step, "data": opened.test, "records": records}
+        same = {"way": WAYS[name], "checkpoint": experiment.step, "data": experiment.test, "records": records}
         static = isinstance(WAYS[name], dict) and WAYS[name].get("activations") == "static"
         same |= {"calibrate": calibrated} if static else {}
         path, record = os.path.join(folder, f"{name}.safetensors"), f"{name}.json"
         kept = study.read_record(folder, record) or {}
         if not os.path.exists(path) or any(kept.get(key) != value for key, value in same.items()):
-            limits = calibrate.limits(opened, records=calibrated) if static else None
-            size = write(opened, name, path, limits=limits)
-            figures = opened.with_file(path).evaluate(limit=records)[0]
+            limits = calibrate.limits(experiment, records=calibrated) if static else None
+            size = write(experiment, name, path=path, limits=limits)
+            figures = experiment.with_file(path).evaluate(limit=records)[0]
             kept = {**same, "bytes": size, "parts": artefact.parts(path), "figures": figures}
             study.write_record(folder, kept, record=record)
-        found[name] = kept
-    return found
+        evaluated[name] = kept
+    return evaluated
 
 
-def points(opened, found, *, rounds):
+def points(experiment, evaluated, *, rounds):
     """`fronts.Point` objects of the evaluated files, timed in turn.
 
     Args:
-        opened: an `experiment.Experiment` whose weights are arrays.
-        found: from `evaluate`.
-        rounds: turns of every model.
+        experiment: an experiment whose weights are arrays.
+        evaluated: from `evaluate`.
+        rounds: number of turns of every model.
     """
-    folder = os.path.join(opened.workdir, FOLDER)
-    models = {name: opened.with_file(os.path.join(folder, f"{name}.safetensors")) for name in found}
+    folder = os.path.join(experiment.workdir, FOLDER)
+    models = {name: experiment.with_file(os.path.join(folder, f"{name}.safetensors")) for name in evaluated}
     seconds, made = latency.of_runs(models, rows=measuring.ROWS, rounds=rounds), []
-    task, origin = measuring.title(opened), measuring.made_by(opened.workdir)
-    for name, record in found.items():
-        metric, lower, quality = measuring.figure_of(opened.config, record["figures"])
+    task, origin = measuring.title(experiment), measuring.made_by(experiment.workdir)
+    for name, record in evaluated.items():
+        metric, lower, quality = measuring.figure_of(experiment.config, record["figures"])
         how = origin if name == "float32" else f"{origin}, rounded"
         point = fronts.Point(name, how, task, metric, lower, quality, 1, record["bytes"])
         alone, together = seconds[name]
@@ -127,59 +125,55 @@ def points(opened, found, *, rounds):
     return made
 
 
-def page(measured, folder, *, command, **about):
-    """The Markdown page; draws its picture into `folder`.
+def write_page(out, measured, *, command_line, rows, **about):
+    """Writes README.md, results.json, formats.csv and pictures into the folder `out`; returns their names.
 
     Args:
         measured: from `points`.
-        folder: of the page.
-        command: what makes it again.
+        rows: of ``results.json``.
         about: ``calibrate``, ``machine``, ``rounds`` and ``records``.
     """
-    text, names = fronts.sections(measured, folder, beside="")
+    page = pages.Page(out, "One run in every format", command_line=command_line)
+    text, pictures = fronts.sections(measured, page.out, beside="")
+    page.files += pictures
+    page.rows(rows)
+    page.csv("formats.csv", table(measured))
     scored = f"the first {about['records']} records" if about["records"] else "all records"
-    head = ["# One run in every format", "", f"    {command}", "", f"Quality is that on {scored} of the test set.", ""]
-    return "\n".join([*head, HOW_TO_READ.format(rows=measuring.ROWS, **about), text]), names
+    page.add(f"Quality is that on {scored} of the test set.", HOW_TO_READ.format(rows=measuring.ROWS, **about), text)
+    return page.write()
 
 
-def write_csv(path, measured):
-    """The points as a table for other programs: quality, its difference to float32, bytes, milliseconds, rate."""
-    whole = next(point.quality for point in measured if point.name == "float32")
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        metric = measured[0].metric
-        table.writerow(["format", metric, "difference", "bytes", "milliseconds_alone", "records_a_second"])
-        for p in measured:
-            table.writerow(
-                [p.name, f"{p.quality:.6g}", f"{p.quality - whole:.6g}", p.bytes, f"{p.milliseconds:.4g}",
-                 f"{p.rate:.4g}"]
-            )  # fmt: skip
+def table(measured):
+    """``(header, lines)``: quality, its difference from float32, bytes, milliseconds and rate of every point."""
+    float32 = next(point.quality for point in measured if point.name == "float32")
+    header = ["format", measured[0].metric, "difference", "bytes", "milliseconds_alone", "records_a_second"]
+    return header, [
+        [p.name, f"{p.quality:.6g}", f"{p.quality - float32:.6g}", p.bytes, f"{p.milliseconds:.4g}", f"{p.rate:.4g}"]
+        for p in measured
+    ]
 
 
 def main():
     """The program: evaluates, times, and writes the page."""
     values, begin = flags.FLAGS, time.perf_counter()
     names = choose(values.only)
-    loaded = experiment.load(values.workdir, checkpoint=values.checkpoint)
-    opened = loaded.with_weights(linear.merge(loaded.weights), name="float32", step=loaded.step)
-    found = evaluate(opened, names, records=values.records, calibrated=values.calibrate)
-    measured = points(opened, found, rounds=values.rounds)
+    stored = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    experiment = stored.with_weights(linear.merge(stored.weights), name="float32", step=stored.step)
+    evaluated = evaluate(experiment, names, records=values.records, calibrated=values.calibrate)
+    measured = points(experiment, evaluated, rounds=values.rounds)
     about = {key: getattr(values, key) for key in ("calibrate", "rounds", "records")}
     machine, line = hardware.describe(), pages.command_line()
-    out, seconds = pathlib.Path(values.out), round(time.perf_counter() - begin, 1)
-    out.mkdir(parents=True, exist_ok=True)
-    results.write(out / "results.json", fronts.rows(measured, machine=machine, seconds=seconds, command=line))
-    write_csv(out / "formats.csv", measured)
-    text, pictures = page(measured, out, command=line, machine=machine, **about)
-    (out / "README.md").write_text(text, encoding="utf-8")
-    command_line.report({"out": values.out, "formats": names, "files": ["README.md", "results.json", *pictures]})
+    seconds = round(time.perf_counter() - begin, 1)
+    rows = fronts.rows(measured, machine=machine, seconds=seconds, command_line=line)
+    files = write_page(values.out, measured, command_line=line, rows=rows, machine=machine, **about)
+    command_line.report({"out": values.out, "formats": names, "files": files})
 
 
 if __name__ == "__main__":
     command_line.define_run()
     flags.DEFINE_string("out", "docs/results/quantization", "Folder of the page.")
-    flags.DEFINE_string("only", "", "A regex for the formats to take, beside float32.")
-    flags.DEFINE_integer("records", 0, "So many records of the test set; 0: all.", lower_bound=0)
-    flags.DEFINE_integer("calibrate", calibrate.RECORDS, "Records of the validation set for static ranges; 0: all.")
-    flags.DEFINE_integer("rounds", 7, "Turns of every model in the timing.", lower_bound=1)
+    flags.DEFINE_string("only", "", "Regular expression for the formats to measure beside float32.")
+    flags.DEFINE_integer("records", 0, "Number of test records; 0: all.", lower_bound=0)
+    flags.DEFINE_integer("calibrate", calibrate.RECORDS, "Number of validation records for static ranges; 0: all.")
+    flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
     command_line.run(main, required=["workdir"])

@@ -1,10 +1,10 @@
-"""The page of a trained translator: its scores on several test sets, its curves, its best and worst translations.
+"""Writes the page of a trained translator: scores on several test sets, curves, best and worst translations.
 
     python -m studies.translation.report --workdir=runs/multi30k --config=configs/translation.py:data=multi30k \\
         --data=folder:multi30k_de_en@test2016_flickr,folder:multi30k_de_en@test2017_flickr \\
         --out=docs/results/translation_multi30k
 
-writes ``results.json``, ``README.md``, ``loss.png`` and ``bleu.png`` into the folder ``--out``.
+Writes README.md, results.json, loss.png and bleu.png.
 """
 
 import json
@@ -22,21 +22,21 @@ METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 
 
 def evaluate(workdir, config, names, *, beams):
-    """Rows for `results.json` and the evaluations' figures, for every set and number of beams."""
+    """Evaluates every set with every number of beams: ``(rows of results.json, {(set, decoding): figures})``."""
     rows, evaluated = [], {}
     trained = last_row(workdir)
     for width in beams:
-        found = experiment.load(workdir, decoding={"beams": width})
-        decoding = found.task.decoding()
+        model = experiment.load(workdir, decoding={"beams": width})
+        decoding = model.task.decoding()
         for name in names:
             begin = time.perf_counter()
-            figures = found.report(data=name)
+            figures = model.report(data=name)
             evaluated[name, decoding] = figures
             rows += [
                 {
                     "config": config,
-                    "overrides": {"decoding": decoding, "checkpoint": found.step},
-                    "seed": found.config.seed,
+                    "overrides": {"decoding": decoding, "checkpoint": model.step},
+                    "seed": model.config.seed,
                     "split": name,
                     "metric": metric,
                     "value": figures[metric],
@@ -101,7 +101,7 @@ def page(workdir, config, rows, evaluated, *, beams):
 
 
 def extremes_name(name, width):
-    """The file of best and worst outputs that an evaluation of a set wrote."""
+    """The name of the file of best and worst outputs that an evaluation of a set wrote."""
     return experiment.file_stem(name, {"beams": width}) + ".md"
 
 
@@ -121,7 +121,7 @@ def main():
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("workdir", None, "Workdir of the trained run.")
+    flags.DEFINE_string("workdir", None, "Folder of the trained run.")
     flags.DEFINE_string("config", None, "The config that it was trained with, as given to train.py.")
     flags.DEFINE_list("data", None, "Test sets, KIND:NAME@SPLIT, separated by commas.")
     flags.DEFINE_list("beams", ["1", "4"], "Numbers of beams, separated by commas; 1 is greedy decoding.")

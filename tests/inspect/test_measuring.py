@@ -39,7 +39,7 @@ def test_front_is_what_nothing_dominates(seed, lower):
 
 def test_rows_hold_the_points():
     points = [point("a", milliseconds=2.5, rate=80.0), point("b, int8", lower=True, quality=0.25, bytes=12)]
-    rows = fronts.rows(points, machine="m", seconds=1.0, command="c")
+    rows = fronts.rows(points, machine="m", seconds=1.0, command_line="c")
     for row in rows:
         results.check(row)
     assert fronts.points_of(json.loads(json.dumps(rows))) == points
@@ -76,7 +76,7 @@ def test_runs_become_points(runs, monkeypatch, caplog):
     monkeypatch.setattr(latency, "ALONE", 2)
     points = measuring.measure(list(found.values()), rounds=1)
     assert all(p.milliseconds > 0 and p.rate > 0 for p in points)
-    text, pictures = measuring.page(points, str(runs / "page"), machine="m", command="c")
+    text, pictures = measuring.page(points, str(runs / "page"), machine="m", command_line="c")
     assert f"| mt-r2 | seq2seq, factorise | {factors.quality:.4g} | 1 | {factors.bytes:,}" in text
     assert (runs / "page" / pictures[0]).stat().st_size > 10_000 and f"(page/{pictures[0]})" in text
 

@@ -80,7 +80,7 @@ def test_the_page_on_speed():
 def test_the_pareto_page(tmp_path):
     page, out = RESULTS / "pareto", tmp_path / "pareto"
     rows = results.load(page / "results.json")
-    about = dict(machine=rows[0]["hardware"], command=rows[0]["command"])
+    about = dict(machine=rows[0]["hardware"], command_line=rows[0]["command"])
     text, names = measuring.page(fronts.points_of(rows), out, **about)
     assert text == (RESULTS / "pareto.md").read_text(encoding="utf-8")
     assert {*names, "results.json"} == {path.name for path in page.iterdir()}
@@ -90,11 +90,10 @@ def test_the_pareto_page(tmp_path):
 def test_the_pages_of_formats(name, tmp_path):
     page = RESULTS / name
     rows = results.load(page / "results.json")
-    about = dict(calibrate=256, rounds=7, records=0, machine=rows[0]["hardware"], command=rows[0]["command"])
-    text, _ = quantize.page(fronts.points_of(rows), tmp_path, **about)
-    (tmp_path / "README.md").write_text(text, encoding="utf-8")
-    quantize.write_csv(tmp_path / "formats.csv", fronts.points_of(rows))
-    assert_same(page, tmp_path, files={path.name for path in page.iterdir()} - {"results.json"})
+    about = dict(calibrate=256, rounds=7, records=0, machine=rows[0]["hardware"], command_line=rows[0]["command"])
+    files = quantize.write_page(tmp_path, fronts.points_of(rows), rows=rows, **about)
+    assert {*files} == {path.name for path in page.iterdir()}
+    assert_same(page, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["memories", "memories_embbert"])

@@ -1,4 +1,4 @@
-"""The study of number formats, on a run that is trained here: its figures, its page, and going on with it."""
+"""The study of number formats on a trained run: its figures, its page, and resuming it."""
 
 import csv
 import json
@@ -7,9 +7,10 @@ import pathlib
 import numpy as np
 import pytest
 
+import lwt
 from lwt import errors
 from lwt.export import calibrate, quantize
-from lwt.runs import experiment
+from lwt.inspect import fronts
 from lwt.runs import integer_file as artefact
 from lwt.training import train
 from studies.lighter import quantize as quantize_study
@@ -20,61 +21,62 @@ NAMES = ["float32", "int8-static", "int4-32"]
 
 
 @pytest.fixture(scope="module")
-def opened(tiny, tmp_path_factory):
+def run(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     train.run(tiny({"steps": 2}), folder)
-    return experiment.load(folder)
+    return lwt.load(folder)
 
 
-def test_formats_are_evaluated_once_and_reported(opened, tmp_path, monkeypatch):
-    found = quantize_study.evaluate(opened, NAMES, records=5, calibrated=4)
-    assert found["float32"]["figures"] == opened.evaluate(limit=5)[0]
+def test_formats_are_evaluated_once_and_reported(run, tmp_path, monkeypatch):
+    evaluated = quantize_study.evaluate(run, NAMES, records=5, calibrated=4)
+    assert evaluated["float32"]["figures"] == run.evaluate(limit=5)[0]
     for name in NAMES:
-        path = pathlib.Path(opened.workdir, "quantize_study", f"{name}.safetensors")
-        assert found[name]["bytes"] == path.stat().st_size
-    static = artefact.load(pathlib.Path(opened.workdir, "quantize_study/int8-static.safetensors"))
+        path = pathlib.Path(run.workdir, "quantize_study", f"{name}.safetensors")
+        assert evaluated[name]["bytes"] == path.stat().st_size
+    static = artefact.load(pathlib.Path(run.workdir, "quantize_study/int8-static.safetensors"))
     assert static["decoder/layer_0/mlp/fc2/kernel"].limit > 0
-    smaller = [found[name]["bytes"] for name in ("float32", "int8-static", "int4-32")]
+    smaller = [evaluated[name]["bytes"] for name in ("float32", "int8-static", "int4-32")]
     assert smaller == sorted(smaller, reverse=True)
-    losses = [found[name]["figures"]["loss"] for name in NAMES]
+    losses = [evaluated[name]["figures"]["loss"] for name in NAMES]
     assert len({*losses}) == len(NAMES) and max(losses) < min(losses) + 0.1
-    measured = quantize_study.points(opened, found, rounds=1)
+    measured = quantize_study.points(run, evaluated, rounds=1)
     assert [p.name for p in measured] == NAMES and all(p.milliseconds > 0 and p.rate > 0 for p in measured)
     about = dict(calibrate=4, machine="a machine", rounds=1, records=5)
-    text, pictures = quantize_study.page(measured, tmp_path, command="python -m x", **about)
+    rows = fronts.rows(measured, machine="a machine", seconds=1.0, command_line="python -m x")
+    files = quantize_study.write_page(tmp_path, measured, command_line="python -m x", rows=rows, **about)
+    text = (tmp_path / "README.md").read_text()
     assert all(f"| {name} |" in text for name in NAMES) and "first 5 records" in text and "{" not in text
-    assert [(tmp_path / name).stat().st_size > 10_000 for name in pictures] == [True]
-    quantize_study.write_csv(tmp_path / "formats.csv", measured)
+    assert [(tmp_path / name).stat().st_size > 10_000 for name in files if name.endswith(".png")] == [True]
     rows = list(csv.DictReader((tmp_path / "formats.csv").open()))
     assert [row["format"] for row in rows] == NAMES and float(rows[0]["difference"]) == 0
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(evaluated)) == evaluated
     monkeypatch.setattr(quantize_study, "write", None)  # nothing is measured again, ...
-    assert quantize_study.evaluate(opened, NAMES, records=5, calibrated=4) == found
+    assert quantize_study.evaluate(run, NAMES, records=5, calibrated=4) == evaluated
     with pytest.raises(TypeError):  # ... unless it was asked for something else
-        quantize_study.evaluate(opened, ["int8-static"], records=5, calibrated=5)
+        quantize_study.evaluate(run, ["int8-static"], records=5, calibrated=5)
 
 
-def test_limits_are_those_of_the_records(opened):
+def test_limits_are_those_of_the_records(run):
     """The largest input of a layer, by hand from the arrays of one batch; a percentile clips some tokens."""
     name = "encoder/layer_0/self_attention/query/kernel"
-    batch = next(iter(opened.batches(limit=4)))
-    x = np.asarray(opened.weights["embed/embedding"])[batch["source"]] * opened.model.width**0.5
+    batch = next(iter(run.batches(limit=4)))
+    x = np.asarray(run.weights["embed/embedding"])[batch["source"]] * run.model.width**0.5
     rates = 10_000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
     angles = batch["source_positions"][..., None] * rates
     x += np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(x.shape)
     by_hand = np.abs(x).max(-1)[batch["source_segments"] > 0]
-    whole = calibrate.limits(opened, records=4)[f"{name}/limit"]
+    whole = calibrate.limits(run, records=4)[f"{name}/limit"]
     assert float(whole) == pytest.approx(by_hand.max(), rel=1e-5)
-    half = calibrate.limits(opened, records=4, percentile=50)[f"{name}/limit"]
+    half = calibrate.limits(run, records=4, percentile=50)[f"{name}/limit"]
     assert float(half) == pytest.approx(np.percentile(by_hand, 50), rel=1e-5) and half < whole
     with pytest.raises(errors.ConfigError, match="--percentile=0 should be above 0"):
-        calibrate.limits(opened, percentile=0)
+        calibrate.limits(run, percentile=0)
 
 
-def test_static_files_need_limits(opened, tmp_path):
+def test_static_files_need_limits(run, tmp_path):
     static = quantize.quantize.Quantize(block=0, activations="static")
     with pytest.raises(errors.ConfigError, match="static activations need limits"):
-        quantize.export(opened, tmp_path / "file", quantization=static)
+        quantize.export(run, tmp_path / "file", quantization=static)
 
 
 def test_what_is_chosen():

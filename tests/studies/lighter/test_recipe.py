@@ -50,15 +50,15 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
     whole, student, pruned, factorised, rounded, adapter = done
 
     def count(made):
-        return recipe.parameters(made.opened.weights)
+        return recipe.parameters(made.experiment.weights)
 
     assert count(whole) > count(student) > count(pruned) > count(factorised) == count(rounded)
-    assert count(whole) == trees.count(whole.opened.weights)
-    assert any(isinstance(w, linear.Factors) for w in rounded.opened.weights.values())
+    assert count(whole) == trees.count(whole.experiment.weights)
+    assert any(isinstance(w, linear.Factors) for w in rounded.experiment.weights.values())
     assert rounded.bytes < factorised.bytes > adapter.bytes
     found = recipe.measure([whole, rounded], rounds=1)
     assert min(row["milliseconds"] for row in found) > 0 and found[0]["bytes"] == 4 * count(whole)
-    names = recipe.write(tmp_path / "out", found, config=CONFIG, kind="translation", command="c", machine="m")
+    names = recipe.write(tmp_path / "out", found, config=CONFIG, kind="translation", command_line="c", machine="m")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     assert results.load(tmp_path / "out/results.json")[0]["overrides"] == {"recipe": "translation", "stage": "teacher"}
 

@@ -116,7 +116,7 @@ def test_halving():
             raise errors.NotFinite("too deep")
         return "bleu", False, 100 - abs(one.layers - 5) + steps  # 5 is the best, and the front goes on below it
 
-    reached, left = search.halve(every, [10, 20, 30], train, costs, keep=0.5)
+    reached, left = search.halve(every, [10, 20, 30], train=train, costs=costs, keep=0.5)
     assert [n for n, steps in trained if steps == 10] == [*range(1, 9)]
     assert [n for n, steps in trained if steps == 20] == [2, 3, 4, 5] and sum(s == 30 for _, s in trained) == 2
     assert [one.layers for one in left] == [4, 5]
