@@ -1,11 +1,10 @@
-"""The cost of every attention over the length: ``python -m benchmarks.attention --out=docs/results/attention``.
+"""Measures every attention's cost over the length: ``python -m benchmarks.attention --out=docs/results/attention``.
 
-Length by length, the shortest first: the variants' processes (`lwt_attention`, `torch_attention`) are started, and take
-turns, A B A B; as many of them together as fit ``--memory_share`` of the machine's memory. The rows join
-``results.json`` of the folder after every length, and its page is made anew, so that what was measured is kept. A pass
-is not run if it would need more than that share itself (by the compiler's word) or, at four times the time of half the
-length, more than ``--step_seconds``; the page says so. With ``--rounds=0`` only memory and operations are measured,
-which other work on the machine does not disturb.
+For each length, the shortest first, it starts the variants' processes (`lwt_attention`, `torch_attention`), as many as
+fit ``--memory_share`` of the machine's memory, and runs them in turn, A B A B. After each length it adds the rows to
+the folder's ``results.json`` and rewrites the page. A pass is skipped if the compiler plans more memory than that
+share, or if four times the time at half the length exceeds ``--step_seconds``; the page says so. ``--rounds=0``
+measures only memory and operations, which other work on the machine does not disturb.
 """
 
 import argparse
@@ -23,13 +22,13 @@ from lwt.machine import hardware
 from lwt.report import pages
 
 LENGTHS = tuple(2**i for i in range(7, 15))
-SHORT = (16, 32, 64)  # for the length at which K/V projection pays
+SHORT = (16, 32, 64)  # to find the length at which K/V projection pays
 SHORT_VARIANTS = r"/(softmax|kv_projection_\w+)$"
 MODULES = {"lwt_attention": attention.VARIANTS, "torch_attention": torch_attention.VARIANTS}
 
 
 def variants(pattern, *, length, causal):
-    """``{name: module}`` of the variants whose name the regular expression finds; name is ``MODULE/VARIANT``."""
+    """``{name: module}`` of the variants that the pattern matches; a name is ``MODULE/VARIANT``."""
     found = {f"{module}/{variant}": module for module, some in MODULES.items() for variant in some}
     left_out = {f"lwt_attention/{name}" for name in attention_page.without_causal()} if causal else set()
     patterns = [pattern] if length > max(SHORT) else [pattern, SHORT_VARIANTS]
@@ -41,17 +40,16 @@ def variants(pattern, *, length, causal):
 
 
 def measure(length, chosen, flags, known, *, report):
-    """``(lines, failures)`` of one length.
+    """Measures one length; returns ``(lines, failures)``.
 
     Args:
-        length: n.
         chosen: from `variants`.
-        flags: of the program.
+        flags: the program's flags.
         known: ``{(name, pass): {shorter length: seconds}}``.
         report: called with a line of progress.
 
     Returns:
-        A dict for each variant and pass, with what could be measured of it; ``{name: why}`` of workers that failed.
+        A dict of figures for each variant and pass; ``{name: why}`` of workers that failed.
     """
     limit = flags.memory_share * memory_bytes()
     lines, failures, workers, held = {}, {}, {}, 0
@@ -82,17 +80,20 @@ def measure(length, chosen, flags, known, *, report):
 
 
 def take_turns(workers, lines, flags):
-    """Times the passes of the workers, A B A B, puts the seconds into their lines, and stops them; ``{name: why}`` of
-    those that failed."""
+    """Times the passes of the workers, A B A B, adds the seconds to their lines and stops the workers.
+
+    Returns:
+        ``{name: why}`` of workers that failed.
+    """
     runs, failures = {key: [] for key, line in lines.items() if key[0] in workers and "seconds" in line}, {}
     for _ in range(flags.rounds):
         for name, worker in workers.items():
-            time.sleep(flags.pause)  # idle threads of the last one stop spinning
+            time.sleep(flags.pause)  # the last worker's idle threads stop spinning
             for of in [of for other, of in runs if other == name and name not in failures]:
                 steps = max(1, round(flags.seconds / lines[name, of]["seconds"]))
                 try:
                     runs[name, of].append(worker.ask(run=steps, of=of)["seconds"] / steps)
-                except (RuntimeError, OSError) as error:  # such as one that the system ended for its memory
+                except (RuntimeError, OSError) as error:  # such as a worker that the system killed for its memory
                     failures[name] = str(error)
                     break
     for key, seconds in runs.items():
@@ -104,7 +105,7 @@ def take_turns(workers, lines, flags):
 
 
 def stop(workers):
-    """Ends the processes, and forgets them."""
+    """Ends the processes and clears the dict."""
     for worker in workers.values():
         worker.process.kill()
         worker.process.wait()
@@ -120,18 +121,18 @@ def command(name, module, length, passes, limit, flags):
 
 
 def expected(known, name, of, length):
-    """Seconds of a step at most: the square of the length times what the longest one that was measured took."""
+    """An upper bound of a step's seconds: quadratic in the length, from the longest measured one; 0 without any."""
     shorter = {n: seconds for n, seconds in known.get((name, of), {}).items() if n < length}
     return shorter[max(shorter)] * (length / max(shorter)) ** 2 if shorter else 0.0
 
 
 def memory_bytes():
-    """Of the machine."""
+    """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def rows(length, lines, flags, *, spent):
-    """Result rows of the lines of a length, one for each figure."""
+    """Rows for ``results.json``, one per figure of a length."""
     size = {key: getattr(flags, key) for key in attention_page.SIZES}
     return [
         {
@@ -154,22 +155,26 @@ def rows(length, lines, flags, *, spent):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", default="", help="regular expression over MODULE/VARIANT; default: all")
-    parser.add_argument("--list", action="store_true", help="print the names of the variants, and measure nothing")
-    parser.add_argument("--lengths", default=",".join(map(str, SHORT + LENGTHS)), help="the short ones: for K/V alone")
-    parser.add_argument("--rounds", type=int, default=5, help="0: no times")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn; at least one step is made")
+    parser.add_argument("--list", action="store_true", help="print the names of the variants and exit")
+    parser.add_argument(
+        "--lengths",
+        default=",".join(map(str, SHORT + LENGTHS)),
+        help="up to 64: K/V projection only",
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="number of turns; 0: measure no times")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn; a turn has at least one step")
     parser.add_argument("--pause", type=float, default=0.3, help="seconds of rest before a turn")
     parser.add_argument("--memory_share", type=float, default=0.4, help="of the machine's memory, for one step")
-    parser.add_argument("--step_seconds", type=float, default=60.0, help="a step that may take longer is not made")
-    parser.add_argument("--out", default="docs/results/attention", help="folder of the rows, the page and the pictures")
-    parser.add_argument("--report_only", action="store_true", help="measure nothing: the page of what is there")
+    parser.add_argument("--step_seconds", type=float, default=60.0, help="longest expected step to run")
+    parser.add_argument("--out", default="docs/results/attention", help="folder of the page")
+    parser.add_argument("--report_only", action="store_true", help="only rewrite the page from its results.json")
     attention_samples.add_sizes(parser)
     flags = parser.parse_args()
     lengths = sorted(int(n) for n in flags.lengths.split(","))
     chosen = {n: variants(flags.variants, length=n, causal=flags.causal) for n in lengths}
     names = list(dict.fromkeys(name for some in chosen.values() for name in some))
     if not names:
-        raise SystemExit(f"--variants={flags.variants} finds none that it may; --list names them")
+        raise SystemExit(f"--variants={flags.variants} matches no variant; --list prints them")
     if flags.list:
         print("\n".join(names))
         return

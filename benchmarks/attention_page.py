@@ -1,4 +1,4 @@
-"""The page of the attention benchmark: tables, pictures, exponents and break-even lengths, made from its rows."""
+"""Writes the page of the attention benchmark from its rows: tables, pictures, exponents and break-even lengths."""
 
 import json
 import pathlib
@@ -31,11 +31,12 @@ efficient) makes its weights in parts from some length on (docs/design/speed.md)
 
 
 def write(folder, new):
-    """Puts rows into ``results.json`` in the place of older ones of the same passes; makes the page and pictures anew.
-    Where no time was measured, the older times stay.
+    """Replaces the rows of the same passes in ``results.json``, and rewrites the page and its pictures.
+
+    Older times stay where `new` has none.
 
     Raises:
-        lwt.errors.DataError: there are no rows, or the folder holds those of another size of attention.
+        lwt.errors.DataError: there are no rows, or the folder has rows of another size of attention.
     """
     path = pathlib.Path(folder) / "results.json"
     old = results.load(path) if path.exists() else []
@@ -44,7 +45,7 @@ def write(folder, new):
         measured.setdefault(json.dumps(row["overrides"]), set()).add(row["metric"])
     rows = [row for row in old if not _replaced(row, measured.get(json.dumps(row["overrides"]), set()))] + list(new)
     if not rows:
-        raise errors.DataError(f"{path} holds no rows; the program without --report_only measures some")
+        raise errors.DataError(f"{path} holds no rows; run without --report_only to measure some")
     sizes = sorted({tuple(row["overrides"][key] for key in SIZES[:-1]) for row in rows})
     if len(sizes) > 1:
         raise errors.DataError(f"{path}: {' and '.join(map(str, sizes))} are sizes of two pages; give another --out")
@@ -68,12 +69,12 @@ def write(folder, new):
 
 
 def _replaced(row, metrics):
-    """Whether an old row has no place beside the new `metrics` of its pass: all that tell of time go together."""
+    """Whether the new `metrics` of its pass replace an old row; all metrics of time are replaced together."""
     return row["metric"] in metrics or not metrics <= {"peak_bytes", "flops"}
 
 
 def section(folder, rows, *, causal, head_width):
-    """Lines of the page on all rows of one mask; draws its pictures."""
+    """The page's lines on all rows of one mask; draws their pictures."""
     ending, head = "", []
     if causal:
         ending, head = "_causal", ["## Causal", "", f"No causal form: {', '.join(without_causal())}.", ""]
@@ -97,16 +98,16 @@ def without_causal():
 
 def table_of(rows, metric, of):
     """``{variant: {length: value}}`` of one metric and pass."""
-    found = {}
+    cells = {}
     for row in rows:
         where = row["overrides"]
         if (row["metric"], where["pass"]) == (metric, of):
-            found.setdefault(where["variant"], {})[where["length"]] = row["value"]
-    return found
+            cells.setdefault(where["variant"], {})[where["length"]] = row["value"]
+    return cells
 
 
 def refused(rows, of):
-    """``{(variant, length): why}`` of what was not run."""
+    """``{(variant, length): why}`` of skipped passes."""
     units = {"over_seconds": (1, "s"), "over_bytes": (1e-9, "GB")}
     return {
         (row["overrides"]["variant"], row["overrides"]["length"]): f"over {row['value'] * factor:.3g} {unit}"
@@ -121,7 +122,7 @@ def table(cells, why, *, factor):
 
     Args:
         why: from `refused`.
-        factor: on what is shown.
+        factor: multiplies the values shown.
     """
     lengths = sorted({n for points in cells.values() for n in points} | {n for _, n in why})
     names = list(dict.fromkeys([*cells, *(name for name, _ in why)]))
@@ -135,7 +136,7 @@ def table(cells, why, *, factor):
 
 
 def findings(seconds):
-    """Sentences on K/V projection beside softmax attention and beside PyTorch, from n = 1024 on.
+    """Sentences that compare K/V projection with softmax attention and with PyTorch, from n = 1024 on.
 
     Args:
         seconds: `table_of` the time of forward and backward.
@@ -143,7 +144,7 @@ def findings(seconds):
     torch = [points for name, points in seconds.items() if name.startswith("torch_attention/")]
     fastest = {n: min(points[n] for points in torch if n in points) for points in torch for n in points}
     others = {"softmax": seconds.get("lwt_attention/softmax", {}), "PyTorch (the faster form)": fastest}
-    found = []
+    sentences = []
     for name, points in seconds.items():
         parts = []
         for other, theirs in others.items():
@@ -151,12 +152,12 @@ def findings(seconds):
             if ratios:
                 parts.append(f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as {other}")
         if "kv_projection" in name and parts:
-            found.append(f"{name.partition('/')[2]}, n ≥ 1024, forward and backward: {', '.join(parts)}.")
-    return found
+            sentences.append(f"{name.partition('/')[2]}, n ≥ 1024, forward and backward: {', '.join(parts)}.")
+    return sentences
 
 
 def break_even(costs, head_width):
-    """Lines with a table: the lengths from which on K/V projection costs less than softmax attention."""
+    """Lines with a table of the lengths from which K/V projection costs less than softmax attention."""
     body = []
     for variant, ratio in RANKS.items():
         rank = head_width // ratio
@@ -177,14 +178,14 @@ def _crossing(ours, other):
     both = ours.keys() & other.keys()
     if not both:
         return "–"
-    found = scaling.crossing(ours, other)
-    if found is None:
+    length = scaling.crossing(ours, other)
+    if length is None:
         return f"not at {max(both)}"
-    return f"{found:.0f}" if found else f"below {min(both)}"
+    return f"{length:.0f}" if length else f"below {min(both)}"
 
 
 def _pictures(folder, costs, ending):
-    """Draws time and memory over the length; returns the lines that show them."""
+    """Draws time and memory over the length; returns the lines that show the pictures."""
     lines = []
     for metric in ("seconds", "peak_bytes"):
         title, unit, factor = TABLES[metric]
@@ -202,5 +203,5 @@ def _pictures(folder, costs, ending):
 
 
 def _number(value):
-    """Three digits that count, or the whole number."""
+    """Three significant digits, or all digits before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,8 +1,8 @@
-"""What products of integers cost beside those of floats, on the device at hand: ``python -m benchmarks.integers``.
+"""Compares the time of integer and float products on this device: ``python -m benchmarks.integers``.
 
 Milliseconds of one product ``x [n in] @ w [in out]``, as `layers/linear.py` runs it: of floats; of floats with int8
-weights (a scale for every output); and of integers, the rounding of x included, and without it ("product alone").
-All take turns, and the median of the rounds counts. ``--shapes=1024x512x128,...`` are n x in x out.
+weights (one scale per output); and of integers, with the rounding of x and without it ("product alone"). All take
+turns; the figures are medians over the rounds. ``--shapes=1024x512x128,...`` are n x in x out.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from lwt.machine import hardware, latency
 from lwt.report import results
 
 SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
-REPEATS = 20  # products of a turn
+REPEATS = 20  # products per turn
 
 
 def calls(n, inputs, outputs):
@@ -41,7 +41,7 @@ def calls(n, inputs, outputs):
 
 
 def table(shapes, *, rounds):
-    """The milliseconds as Markdown, a line for each of the `shapes` ``(n, in, out)``."""
+    """The Markdown table of milliseconds, a line for each of the `shapes` ``(n, in, out)``."""
     header, body = [], []
     for shape in shapes:
         seconds = latency.interleaved(calls(*shape), rounds=rounds)

@@ -1,9 +1,9 @@
-"""One attention of lwt, forward and backward: ``--variant=`` a name of `studies/attention/variants.py`.
+"""Runs one of lwt's attentions, forward and backward: ``--variant=`` a name of `studies/attention/variants.py`.
 
-A step gives ``y = attention(x)``, and the gradients of x and of all weights for a given gradient of y. FLOPs are what
-the compiled program computes. Memory is what the process grows by in its first step: the program's own figure lacks
-what XLA's library for products needs inside (in a forward pass the weights `[t s]` of all heads). A program that by its
-own figure would need more than ``--memory_limit`` is not run.
+A step computes ``y = attention(x)``, and the gradients of x and of all weights for a given gradient of y. FLOPs are
+those of the compiled program. Memory is the growth of the process in its first step: the compiler's plan leaves out
+what XLA's library for products allocates (in a forward pass the weights `[t s]` of all heads). A program whose plan
+exceeds ``--memory_limit`` is not run.
 """
 
 import jax
@@ -45,7 +45,7 @@ def functions(module, *, causal):
 def prepare(variant, flags):
     """``(run, facts, weights)``: see `common.serve`; facts are ``{pass: {"peak_bytes", "flops", "seconds"}}``.
 
-    Of a pass that would need too much memory there are no seconds.
+    A pass that would need too much memory has no seconds.
     """
     module, weights = make(variant, flags)
     arguments = (weights, *map(jnp.asarray, attention_samples.arrays(flags)))
@@ -65,7 +65,7 @@ def prepare(variant, flags):
         return {}
 
     before = common.forget_peak()
-    for name in ready:  # forward first: what it needed stays with the process, and the other pass needs no less
+    for name in ready:  # forward first: the process keeps its memory, and the other pass needs at least as much
         run(1, of=name)
         facts[name]["peak_bytes"] = max(common.peak_bytes() - before, facts[name]["peak_bytes"])
         facts[name]["seconds"] = attention_samples.seconds(run, name)

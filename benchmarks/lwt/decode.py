@@ -1,4 +1,4 @@
-"""Greedy decoding of 256 sentences in lwt: ``--variant=float32|bfloat16``."""
+"""Decodes 256 sentences greedily in lwt: ``--variant=float32|bfloat16``."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The parts of a real lwt run, put together as `lwt.training.build` does, over a benchmark's batches."""
+"""Assembles the parts of an lwt run as `lwt.training.build` does, over a benchmark's batches."""
 
 import itertools
 
@@ -28,8 +28,8 @@ def trainer(config, work, *, vocabulary):
     """``(run, trained parameters)``; ``run(k)`` for `common.serve`: k training steps.
 
     Args:
-        config: of the model, the task and the optimizer.
-        work: ``(training batch, counts)`` of each batch; they go round and round.
+        config: settings of the model, the task and the optimizer.
+        work: ``(training batch, counts)`` of each batch; steps cycle through them.
         vocabulary: rows of the model's table.
     """
     model, task = assembly.make_model(config, vocabulary), assembly.make_task(config)

@@ -1,4 +1,4 @@
-"""lwt's training step on the translation batches: ``--variant=float32|bfloat16``. Packed rows."""
+"""lwt's training step on the translation batches: ``--variant=float32|bfloat16``, packed rows."""
 
 from benchmarks import common
 from benchmarks.lwt import train

@@ -1,6 +1,6 @@
 """lwt's training step of a Vision Transformer: ``--variant=vit|vlora:float32|bfloat16``.
 
-"vlora" is its Vertical LoRA, rank 4, mode "recursive". The images are normalised in the step, by the task.
+"vlora" is its Vertical LoRA, rank 4, mode "recursive". The task normalises the images in the step.
 """
 
 from benchmarks import common
@@ -13,7 +13,7 @@ VARIANTS = tuple(f"{model}:{precision}" for model in RANKS for precision in ("fl
 
 
 def get_config(model, precision, size):
-    """The config of CIFAR-10 without augmentation, and without clipping, for PyTorch does none here."""
+    """The config of CIFAR-10 without augmentation and without clipping, as the PyTorch worker."""
     config = vlora_cifar10.get_config(f"rank={RANKS[model]},precision={precision},size={size},augment=none")
     config.optimizer.clip_norm = 0.0
     return config

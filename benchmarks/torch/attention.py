@@ -1,7 +1,7 @@
-"""Multi-head attention in PyTorch, forward and backward: ``--variant=sdpa[+compiled]``.
+"""Runs multi-head attention in PyTorch, forward and backward: ``--variant=sdpa[+compiled]``.
 
-Query, key and value by one product, `scaled_dot_product_attention`, and the output's product. "compiled" puts all of it
-through `torch.compile`. Memory is the most that PyTorch's allocator held in a step beyond what was there before.
+One product for query, key and value, then `scaled_dot_product_attention` and the output's product. "compiled" puts all
+of it through `torch.compile`. Memory is the peak of PyTorch's allocator in a step, less what it held before.
 """
 
 import torch
@@ -15,7 +15,7 @@ VARIANTS = ("sdpa", "sdpa+compiled")
 
 
 def prepare(variant, flags):
-    """``(run, facts, weights)``, as of `lwt_attention`."""
+    """``(run, facts, weights)``, as in `benchmarks/lwt/attention.py`."""
     module = vit.Attention(flags.width, flags.heads, causal=flags.causal)
     attend = torch.compile(module) if "compiled" in variant else module
     x, d_y = map(torch.from_numpy, attention_samples.arrays(flags))
@@ -48,10 +48,10 @@ def prepare(variant, flags):
 
 
 def peak_bytes(step):
-    """The most bytes that PyTorch's allocator holds during a call, less those that it held before."""
-    with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as found:
+    """Peak bytes of PyTorch's allocator during a call, less what it held before."""
+    with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as profiled:
         step()
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = most = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         held += event.nbytes()

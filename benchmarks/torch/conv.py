@@ -5,21 +5,21 @@ import torch.nn.functional as F
 
 
 def channels_first(x, weight, bias):
-    """As everyone writes it, ``Conv1d`` with as many groups as channels: x `[b t d]`, weight `[d 1 k]`, bias `[d]`."""
+    """The usual form, ``Conv1d`` with as many groups as channels: x `[b t d]`, weight `[d 1 k]`, bias `[d]`."""
     padded = F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
     return F.conv1d(padded, weight, bias, groups=x.shape[-1]).transpose(1, 2)
 
 
 def channels_last(x, weight, bias):
-    """The same on `[b t d]` as it lies in memory, and several times as fast; float32 under autocast too."""
+    """The same on `[b t d]` as stored, several times as fast; in float32 under autocast too."""
     with torch.autocast("cpu", enabled=False):
         return Causal.apply(x.float(), weight) + bias
 
 
 class Causal(torch.autograd.Function):
-    """The convolution without its bias: oneDNN's kernel for channels that come last, forward and for the gradient of x.
+    """The convolution without its bias: oneDNN's channels-last kernel, forward and for the gradient of x.
 
-    Its gradient of the weights is slow; that is matrix products instead, see `_weight_gradient`.
+    oneDNN's gradient of the weights is slow, so `_weight_gradient` uses matrix products.
     """
 
     @staticmethod
@@ -35,7 +35,7 @@ class Causal(torch.autograd.Function):
 
 
 def _taps(x, weight, *, first):
-    """The outputs from `first` on, as many as x has, of the convolution of k-1 zeros, x `[b t d]` and k-1 zeros."""
+    """As many outputs as x has positions, from `first` on, of the convolution of x `[b t d]`, k-1 zeros around."""
     d, _, k = weight.shape
     y = F.conv2d(x.transpose(1, 2)[:, :, None], weight[:, :, None], padding=(0, k - 1), groups=d)
     return y[:, :, 0].transpose(1, 2)[:, first : first + x.shape[1]]
@@ -61,7 +61,7 @@ def _weight_gradient(x, dy, k):
 
 
 def _by_channel(x, length):
-    """`[b t d]` -> `[d b length]`, zeros behind: the transposition of a matrix, which PyTorch has a fast kernel for."""
+    """`[b t d]` -> `[d b length]`, zeros at the end: a matrix transposition, for which PyTorch has a fast kernel."""
     b, t, d = x.shape
     rows = x.reshape(b * t, d).T.contiguous().view(d, b, t)
     return F.pad(rows, (0, length - t)) if length > t else rows

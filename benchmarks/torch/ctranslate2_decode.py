@@ -1,4 +1,4 @@
-"""Greedy decoding of 256 sentences in CTranslate2: ``--variant=float32|int8``."""
+"""Decodes 256 sentences greedily in CTranslate2: ``--variant=float32|int8``."""
 
 import tempfile
 
@@ -10,11 +10,11 @@ from benchmarks import common
 from benchmarks.work import decoding, samples
 
 VARIANTS = {"float32": "float32", "int8": "int8_float32"}
-TOKENS = [str(i) for i in range(samples.VOCABULARY)]  # "words" for ids: CTranslate2 speaks in words
+TOKENS = [str(i) for i in range(samples.VOCABULARY)]  # CTranslate2 takes words, so the ids are written as words
 
 
 def positions():
-    """The sinusoidal table `[length d]`, sine and cosine in turn."""
+    """The sinusoidal table `[length d]`, sine and cosine alternating."""
     frequency = 10000.0 ** (-np.arange(0, samples.WIDTH, 2) / samples.WIDTH)
     angles = np.arange(samples.MAX_LENGTH + 1)[:, None] * frequency
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(len(angles), -1).astype(np.float32)

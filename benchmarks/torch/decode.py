@@ -1,7 +1,7 @@
-"""Greedy decoding of 256 sentences in PyTorch with a key-value cache: ``--variant=eager|compiled[+bf16]``.
+"""Decodes 256 sentences greedily in PyTorch with a key-value cache: ``--variant=eager|compiled[+bf16]``.
 
-Queries, keys and values are one product; keys and values of the encoder are made once; the compiled step is frozen
-(weights repacked by the compiler).
+One product gives queries, keys and values; the encoder's keys and values are computed once; the compiled step is frozen
+(the compiler repacks the weights).
 """
 
 import math
@@ -34,7 +34,7 @@ class Decoder(torch.nn.Module):
         self.memory_kv = [fused(layer.cross_attention, ("key", "value")) for layer in model.decoder]
 
     def start(self, ids, lengths, limit):
-        """Encodes; the cache is ``(keys, values, memory keys, memory values)`` for each layer; and a mask."""
+        """Encodes; returns ``(keys, values, memory keys, memory values)`` of each layer, and a mask."""
         dtype = self.table.dtype
         mask = torch.zeros(ids.shape, dtype=dtype).masked_fill(
             torch.arange(ids.shape[1]) >= lengths[:, None], train.BLOCKED
@@ -50,7 +50,7 @@ class Decoder(torch.nn.Module):
         return caches, mask
 
     def forward(self, tokens, index, caches, memory_mask):
-        """Tokens `[b]` at the place `index` (a tensor of one number) -> the next ones; writes into the caches."""
+        """Tokens `[b]` at position `index` (a tensor of one number) -> the next tokens; writes into the caches."""
         x = (self.table[tokens] * math.sqrt(samples.WIDTH) + self.model.positions[index])[:, None]
         limit = caches[0][0].shape[2]
         mask = torch.zeros(limit, dtype=x.dtype).masked_fill(torch.arange(limit) > index, train.BLOCKED)
@@ -70,7 +70,7 @@ class Decoder(torch.nn.Module):
 
 
 def decode_with(decoder, step):
-    """``decode(Sources) -> ids [b limit]``; ends when every answer has."""
+    """``decode(Sources) -> ids [b limit]``; ends when every answer has ended."""
 
     @torch.inference_mode()
     def decode(batch):
@@ -107,7 +107,7 @@ def main():
     step = decoder
     if kind == "compiled":
         torch._inductor.config.freezing = True
-        step = torch.compile(decoder, dynamic=False)  # one program for every shape, all made in the warm-up
+        step = torch.compile(decoder, dynamic=False)  # one program per shape, all compiled in the warm-up
         torch._dynamo.config.recompile_limit = 4 * len(batches)
     run = decoding.runner(decode_with(decoder, step), batches, flags)
     common.serve(run, parameters=torch_model.count(decoder.model), warmup=2)

@@ -1,6 +1,6 @@
-"""EmbBERT and BERT(2MB) in PyTorch, with pre-training heads: the functions of `lwt/models/{embbert,bert}.py`.
+"""EmbBERT and BERT(2MB) in PyTorch, with pre-training heads: the models of `lwt/models/{embbert,bert}.py`.
 
-Modules bear the names of lwt's, so that they take what `state` makes of its weights.
+Modules have lwt's names, so that they load what `state` makes of its weights.
 """
 
 import torch
@@ -43,7 +43,7 @@ class FullEmbed(nn.Module):
 def attend(q, k, v, mask, *, training):
     """``dropout(softmax(q kᵀ / √w + mask)) v`` of q, k, v `[n t w]`; the mask is `[n 1 t]`.
 
-    In single products: with dropout, `F.scaled_dot_product_attention` has no kernel on a CPU, and takes longer.
+    Written out: with dropout, `F.scaled_dot_product_attention` has no CPU kernel and takes longer.
     """
     scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)
     return F.dropout(scores.softmax(-1), DROPOUT, training) @ v
@@ -63,7 +63,7 @@ class EfficientEncoder(nn.Module):
         self.difference = nn.ParameterDict({name: 0.1 * torch.randn(width) for name in names})
 
     def weight(self, path):
-        """λ of a path."""
+        """The weight λ of a path."""
         return (self.difference[f"{path}_query"] * self.difference[f"{path}_key"]).sum().exp()
 
     def forward(self, x, mask):
@@ -104,7 +104,7 @@ class Pretraining(nn.Module):
     """An encoder with its heads.
 
     Args:
-        embed: of ids and segments `[b t]`; block: the encoders, called with `[b t d]` and a mask.
+        embed: embeds ids and segments `[b t]`; block: the encoders, called with `[b t d]` and a mask.
     """
 
     def __init__(self, embed, block, *, vocabulary, width):
@@ -122,7 +122,7 @@ class Pretraining(nn.Module):
             ids, segments: `[b t]`.
             mask: `[b 1 t]`, added to the attention's logits: 0, and a large negative number for padding.
             next_sentence: `[b]`.
-            targets: of all positions `[b·t]`, or of the places `[m]`; -100 where there is none.
+            targets: of all positions `[b·t]`, or of the places `[m]`; -100 where nothing is predicted.
             places: `[m]`, which of the b·t positions go through the vocabulary product; None: all.
         """
         x = self.embed(ids, segments)

@@ -1,11 +1,11 @@
-"""Cross-entropy over the vocabulary in PyTorch, in chunks of tokens: the logits of a chunk live, are used, and go."""
+"""Cross-entropy over the vocabulary in PyTorch, in chunks of tokens: one chunk of logits exists at a time."""
 
 import torch
 import torch.nn.functional as F
 
 
 def _probabilities(logits, targets, count):
-    """``(gradient of the mean loss by the logits, sum of losses)`` of a chunk; overwrites `logits`."""
+    """``(gradient of the mean loss with respect to the logits, sum of losses)`` of a chunk; overwrites `logits`."""
     log_probabilities = F.log_softmax(logits, -1)
     loss = -log_probabilities.gather(1, targets).sum(dtype=torch.float32)
     gradient = log_probabilities.exp_()
@@ -14,7 +14,7 @@ def _probabilities(logits, targets, count):
 
 
 def _fusible_probabilities(logits, targets, count):
-    """The same, in a form that `torch.compile` turns into a few passes; float32 inside, whatever the logits are."""
+    """The same, in a form that `torch.compile` turns into a few passes; computed in float32 for any logits."""
     x = logits.float()
     top = x.amax(-1, keepdim=True)
     exp = (x - top).exp()
@@ -25,12 +25,12 @@ def _fusible_probabilities(logits, targets, count):
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
-    """``mean cross-entropy of softmax(hidden @ table.T)``, its gradient computed along with it: three products.
+    """``mean cross-entropy of softmax(hidden @ table.T)``, with the gradient computed alongside: three products.
 
     Args (of apply):
         hidden: `[n d]`, real tokens only; table: `[v d]`; targets: `[n]`.
-        chunk: tokens at a time.
-        dtype: operands of the products.
+        chunk: number of tokens at a time.
+        dtype: type of the products' operands.
         probabilities: one of the two functions above, compiled or not.
     """
 

@@ -1,4 +1,4 @@
-"""The translation transformer in PyTorch: padded rows as everyone writes it, and the same weights without any padding.
+"""The translation transformer in PyTorch: on padded rows in the usual form, and with the same weights on packed rows.
 
 d=128, 4+4 layers, 4 heads, f=512, v=50,048 tied three ways, post-norm, ReLU, sinusoidal positions, dropout 0.1 on
 embeddings, attention weights and sublayer outputs: 8,257,536 parameters.
@@ -17,7 +17,7 @@ PARAMETERS = 8_257_536
 
 
 class Attention(nn.Module):
-    """Multi-head attention; `plan` says which queries see which keys, and in what layout the tokens come."""
+    """Multi-head attention; `plan` knows which queries see which keys, and the layout of the tokens."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Translator(nn.Module):
         Args:
             source, inputs: ids; padded rows, or (packed) packed rows laid end to end.
             source_positions, target_positions: their places in the sentences.
-            masks: what is added to attention logits: encoder, decoder (None: causal rows), cross.
+            masks: added to attention logits: encoder, decoder (None: causal rows), cross.
             packed: whether rows hold several sentences.
         """
         encoder, decoder, cross = (plan(mask, packed) for mask in masks)
@@ -82,7 +82,7 @@ class Translator(nn.Module):
         return x.reshape(-1, WIDTH)
 
     def load(self, flat):
-        """Takes weights under lwt's names (`samples.weights`); kernels are transposed."""
+        """Loads weights under lwt's names (`samples.weights`); kernels are transposed."""
         kinds = {"kernel": "weight", "scale": "weight", "embedding": "weight", "bias": "bias"}
         state = {}
         for name, array in flat.items():
@@ -93,7 +93,7 @@ class Translator(nn.Module):
 
 
 def sinusoidal(length):
-    """The table of positions `[length d]`: sine and cosine in turn."""
+    """The table of positions `[length d]`: sine and cosine alternating."""
     frequency = torch.exp(-math.log(10000.0) * torch.arange(0, WIDTH, 2) / WIDTH)
     angles = torch.arange(length)[:, None] * frequency
     return torch.stack([angles.sin(), angles.cos()], dim=-1).reshape(length, WIDTH)
@@ -109,7 +109,7 @@ def plan(mask, packed):
 
     Args:
         mask: `[b 1 1|t s]`, 0 where allowed and a large negative number elsewhere; None for causal rows.
-        packed: which of the two.
+        packed: whether the rows are packed.
     """
 
     def attend(q, k, v, dropout):
@@ -123,5 +123,5 @@ def plan(mask, packed):
 
 
 def count(model, *, trained=False):
-    """Scalars of a model, or of what is trained in it."""
+    """The number of a model's scalars, or of its trained ones."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad or not trained)

@@ -1,7 +1,7 @@
 """LoRA of rank 16 on q, k, v by HF PEFT on short arithmetic sequences: ``--variant=METHOD:LAYOUT[+compiled][+bf16]``.
 
-METHOD is "lora" or "full" (fine-tuning of everything); the layouts are those of `torch_translation`: "lora:plain" is
-PEFT as it comes, "lora:real_loss" has the vocabulary loss on real tokens only, "lora:unpadded" packs as well.
+METHOD is "lora" or "full" (fine-tuning all weights); the layouts are those of `torch_translation`: "lora:plain" is
+unmodified PEFT, "lora:real_loss" computes the vocabulary loss on real tokens only, "lora:unpadded" also packs.
 """
 
 from benchmarks import common
@@ -13,7 +13,7 @@ VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in t
 
 
 def adapted(model, *, rank=16):
-    """The model behind PEFT's LoRA: only the adapter is trained."""
+    """The model wrapped in PEFT's LoRA, which trains only the adapter."""
 
     # isort: split
     import peft

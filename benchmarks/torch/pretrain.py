@@ -1,10 +1,10 @@
-"""Pre-training steps in PyTorch: ``--variant=MODEL:FORM[+compiled][+bf16]``.
+"""Runs pre-training steps in PyTorch: ``--variant=MODEL:FORM[+compiled][+bf16]``.
 
-    published  as the paper's code has it: logits of every position, the targets of most being ignored, and `Conv1d`
-    gathered   logits of the masked positions only; the convolution on channels that come last in memory
+    published  as in the paper's code: logits of every position, most targets ignored, and `Conv1d`
+    gathered   logits of the masked positions only, and a channels-last convolution
 
 MODEL is "embbert" or "bert_2mb". "compiled" puts model and loss through `torch.compile`; "bf16" is autocast with
-float32 weights. All have fused AdamW; places, targets and masks are made beforehand.
+float32 weights. All use fused AdamW; places, targets and masks are made beforehand.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ NONE = -100  # no target
 
 
 def prepare(batches, form):
-    """The model's arguments for each batch. The places of "gathered" are as many in all: those of the fullest batch."""
+    """The model's arguments for each batch. With "gathered", all batches have as many places as the fullest."""
     places = [_places(batch) for batch in batches]
     most = max(len(found) for found, _ in places)
     work = []

@@ -1,5 +1,8 @@
-"""timm's Vision Transformers. timm imports torchvision, whose compiled operators exist for one build of PyTorch only;
-a ViT needs none of them, so that where they are missing two are declared for the import to succeed."""
+"""timm's Vision Transformers.
+
+timm imports torchvision, whose compiled operators work with one build of PyTorch only. A ViT needs none of them; where
+they are missing, two are declared so that the import succeeds.
+"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What every training worker in PyTorch does: its settings, and its steps."""
+"""Settings and steps of every training worker in PyTorch."""
 
 import itertools
 
@@ -7,11 +7,11 @@ import torch
 from benchmarks import common
 
 SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16")
-BLOCKED = -1e9  # added to attention logits of what may not be seen
+BLOCKED = -1e9  # added to the attention logits of hidden positions
 
 
 def start_torch():
-    """Threads and seed of every PyTorch worker."""
+    """Sets the threads and the seed of a PyTorch worker."""
     torch.set_num_threads(common.THREADS)
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
@@ -21,8 +21,8 @@ def runner(loss_of, optimizer, work, *, bf16=False):
     """``run(k)`` for `common.serve`: k training steps.
 
     Args:
-        loss_of: ``loss_of(item)`` of an item of work.
-        work: ``(item, counts)`` of each batch; they go round and round.
+        loss_of: ``loss_of(item)``, the loss of an item of work.
+        work: ``(item, counts)`` of each batch; steps cycle through them.
         bf16: whether the loss is computed under autocast.
     """
     work = itertools.cycle(work)

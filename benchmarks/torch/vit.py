@@ -1,9 +1,9 @@
-"""Training steps of a Vision Transformer in PyTorch: ``--variant=vit:FORM[+compiled][+bf16]``.
+"""Runs training steps of a Vision Transformer in PyTorch: ``--variant=vit:FORM[+compiled][+bf16]``.
 
     timm    timm's `VisionTransformer`
-    plain   the same in few lines: patches by one product, query, key and value by one, fused attention
+    plain   the same in a few lines: one product for patches, one for query, key and value, fused attention
 
-"compiled" puts the model through `torch.compile`; "bf16" is autocast with float32 weights. All have fused AdamW; the
+"compiled" puts the model through `torch.compile`; "bf16" is autocast with float32 weights. All use fused AdamW; the
 images are normalised beforehand.
 """
 
@@ -22,7 +22,7 @@ MEAN, STD = (torch.tensor(values)[:, None, None] for values in (vlora_cifar10.ME
 
 
 class Attention(nn.Module):
-    """Multi-head attention by PyTorch's own kernel."""
+    """Multi-head attention with PyTorch's fused kernel."""
 
     def __init__(self, width, heads, *, causal=False):
         super().__init__()
@@ -37,7 +37,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm."""
+    """A pre-norm block."""
 
     def __init__(self, width, heads, hidden):
         super().__init__()

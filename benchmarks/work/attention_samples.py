@@ -1,6 +1,6 @@
-"""The work of the attention benchmark: one layer's input and the gradient of its output, the same for every variant.
+"""The input of the attention benchmark: one layer's input and the gradient of its output, equal for every variant.
 
-They are random numbers, for no step takes longer or shorter by what they are. Neither PyTorch nor JAX is imported.
+The numbers are random: their values do not affect the time of a step. Imports neither PyTorch nor JAX.
 """
 
 import time
@@ -18,24 +18,24 @@ def arrays(flags):
 
 
 def seconds(run, name):
-    """Of a step of a pass."""
+    """Times one step of a pass."""
     start = time.perf_counter()
     run(1, of=name)
     return time.perf_counter() - start
 
 
 def add_flags(parser):
-    """The flags of the workers, all but one of which the parent has, too."""
+    """Adds the flags of the workers."""
     parser.add_argument("--length", type=int, required=True)
-    parser.add_argument("--passes", default=",".join(PASSES), help="those that are to be measured")
+    parser.add_argument("--passes", default=",".join(PASSES), help="passes to measure")
     parser.add_argument("--memory_limit", type=float, default=float("inf"), help="bytes that a pass may need")
     add_sizes(parser)
 
 
 def add_sizes(parser):
-    """The flags for the size of the attention."""
+    """Adds the flags for the size of the attention."""
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--reach", type=int, default=128, help="window, block or landmarks")
-    parser.add_argument("--causal", action="store_true", help="every position sees itself and those before it")
+    parser.add_argument("--causal", action="store_true", help="every position sees only itself and earlier ones")

@@ -1,4 +1,4 @@
-"""What is decoded: 256 sentences, the longest first, in batches; and how a worker runs and counts it."""
+"""The work of decoding: 256 sentences in batches, the longest first, and how a worker runs and counts them."""
 
 import dataclasses
 import os
@@ -12,12 +12,12 @@ SENTENCES = 256
 
 @dataclasses.dataclass(frozen=True)
 class Sources:
-    """Sentences of like length.
+    """Sentences of similar length.
 
     Attributes:
         ids: int32 ``[b s]``, filled with PAD; every row ends with END.
         lengths: of each row.
-        limit: most tokens of an answer. With the random weights, which never end by themselves, the longest reference.
+        limit: largest number of tokens of an answer; with random weights, which never end it, the longest reference's.
     """
 
     ids: np.ndarray
@@ -36,21 +36,21 @@ def load(flags):
 
 
 def batch(pairs, *, limit=None):
-    """`Sources` of some pairs."""
+    """The `Sources` of some pairs."""
     sources = [source for source, _ in pairs]
     longest = max(len(target) for _, target in pairs)
     return Sources(samples.pad(sources), np.array([len(source) for source in sources]), limit or longest)
 
 
 def add_flags(parser):
-    """The flags that only decoding has."""
-    parser.add_argument("--size", type=int, default=64, help="sentences of a batch")
-    parser.add_argument("--weights", default="", help="flat .npz of a trained model; then answers end by themselves")
+    """Adds the flags of decoding."""
+    parser.add_argument("--size", type=int, default=64, help="number of sentences in a batch")
+    parser.add_argument("--weights", default="", help="flat .npz of a trained model, whose answers end by themselves")
     parser.add_argument("--answers", default="", help="write the token ids of the answers to this .npy")
 
 
 def runner(decode, batches, flags):
-    """``run(k)`` for `common.serve`: k times all sentences; ``decode(batch) -> ids [b limit]``, cut after END."""
+    """``run(k)`` for `common.serve`: decodes all k times; ``decode(batch) -> ids [b limit]``, cut after END."""
 
     def run(times):
         for _ in range(times):
@@ -64,7 +64,7 @@ def runner(decode, batches, flags):
 
 
 def cut(row):
-    """A row of ids up to its first END, that included."""
+    """A row of ids up to and including its first END."""
     row = np.asarray(row, np.int32)
     ends = np.flatnonzero(row == samples.END)
     return row[: ends[0] + 1] if len(ends) else row

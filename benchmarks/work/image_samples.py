@@ -1,6 +1,6 @@
 """The work of the image benchmark: 64 images of 32 × 32 pixels in 10 classes a batch, the same for every variant.
 
-The images are random, for no step takes longer or shorter by what they show. Neither PyTorch nor JAX is imported.
+The images are random: their content does not affect the time of a step. Imports neither PyTorch nor JAX.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ ROWS, SIZE, CHANNELS, CLASSES = 64, 32, 3, 10
 
 
 def batches(*, count, rows=ROWS):
-    """`count` training batches, as lwt's images have them: ``image`` uint8, ``label`` and ``weight``."""
+    """`count` training batches, in lwt's form: ``image`` uint8, ``label`` and ``weight``."""
     random = np.random.default_rng(0)
     return [
         {
@@ -25,10 +25,10 @@ def batches(*, count, rows=ROWS):
 
 
 def counts(batch):
-    """What a step over this batch has done."""
+    """What a step over this batch counts."""
     return {"examples": len(batch["label"])}
 
 
 def add_size(parser):
-    """The flag ``--size`` of the workers: that of configs/vlora_cifar10.py."""
+    """Adds the flag ``--size`` of configs/vlora_cifar10.py."""
     parser.add_argument("--size", default="paper", choices=sorted(vlora_cifar10.SIZES))

@@ -1,8 +1,8 @@
-"""The work that every variant is given: the same sentence pairs, in the same batches of 128, in the same order.
+"""The work of every variant: the same sentence pairs, in the same batches of 128, in the same order.
 
-Real pairs are cleaned and cut into pieces by lwt's own `lwt.data`, with one BPE of 50,000 pieces that is trained once
-and kept, with the token ids, in the cache folder. Neither PyTorch nor JAX is imported: workers of both start from here.
-Run as a program (`run.py` does it first), this file fills the cache, so that no worker's memory holds that training.
+`lwt.data` cleans and tokenizes real pairs with one BPE of 50,000 pieces, which is trained once; it and the token ids
+are kept in the cache folder. Imports neither PyTorch nor JAX, since workers of both use it. As a program, which
+`run.py` runs first, it fills the cache, so that no worker's memory includes the training.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Batch:
 
     @property
     def counts(self):
-        """What a step over this batch has done, however it was done.
+        """What a step over this batch counts, in any layout.
 
         Tokens are the target's real ones, end marks included; positions are those of the target padded to its longest.
         """
@@ -46,12 +46,12 @@ class Batch:
         return {"examples": len(self.targets), "tokens": tokens, "positions": positions}
 
     def inputs(self):
-        """What the decoder reads: targets moved one to the right."""
+        """The decoder's inputs: targets shifted right by one."""
         return [np.concatenate(([BEGIN], target[:-1])).astype(np.int32) for target in self.targets]
 
 
 def pad(rows):
-    """Arrays of ids as one int32 array, filled with PAD to the longest."""
+    """Arrays of ids as one int32 array, padded to the longest."""
     padded = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
@@ -59,10 +59,10 @@ def pad(rows):
 
 
 def pack(batch, *, rows=None, length=MAX_LENGTH):
-    """The pairs of a batch in as few rows as will do: lwt's training batch, seven int32 arrays ``[rows length]``.
+    """Packs the pairs of a batch into few rows: lwt's training batch, seven int32 arrays ``[rows length]``.
 
     Args:
-        rows: make it so many rows (the last ones empty), so that batches share a shape; None: what is needed.
+        rows: number of rows, the last ones empty, so that batches share a shape; None: as many as needed.
 
     Raises:
         ValueError: the pairs need more than `rows`.
@@ -95,7 +95,7 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
 
 
 def pack_all(batches):
-    """`pack` of every batch, all with the rows of the fullest."""
+    """Packs every batch into as many rows as the fullest needs."""
     rows = max(len(pack(batch)["source"]) for batch in batches)
     return [pack(batch, rows=rows) for batch in batches]
 
@@ -112,7 +112,7 @@ def batches(pairs, *, size=BATCH):
 
 
 def _tokenizer(data, cache):
-    """The BPE of `data`, trained when the cache does not hold it yet, and the cleaner that goes with it."""
+    """The BPE of `data`, trained if the cache lacks it, and its text cleaner."""
     path = pathlib.Path(cache) / f"bpe-{sources.digest(data, PIECES)[:12]}.model"
     cleaner = text.Cleaner()
     if not path.is_file():
@@ -127,7 +127,7 @@ def _encode(tokens, texts):
 
 
 def translation(data, cache, *, count):
-    """`count` pairs of 1 to 64 tokens a side, drawn once and for all from the whole of `data`, in random order."""
+    """`count` pairs of 1 to 64 tokens a side, drawn from all of `data` in a fixed random order."""
     kept = pathlib.Path(cache) / f"pairs-{sources.digest(data, PIECES, MAX_LENGTH, count)[:12]}.npz"
     if not kept.is_file():
         tokens, cleaner = _tokenizer(data, cache)
@@ -161,8 +161,8 @@ def arithmetic(data, cache, *, count):
 def weights(seed=0):
     """Weights under lwt's names, for decoding: ``{"encoder/layer_0/mlp/fc1/kernel": array}``, float32.
 
-    Random, with gains that make the answers more than one token over and over. The last norm's bias
-    points away from the end mark: no answer ends before its limit, and every program decodes as many steps.
+    Random, with gains that keep answers from repeating one token. The last norm's bias points away from the end mark:
+    no answer ends before its limit, and every program decodes equally many steps.
     """
     random = np.random.default_rng(seed)
     flat = {"embed/embedding": random.normal(0, WIDTH**-0.5, (VOCABULARY, WIDTH))}

@@ -1,9 +1,8 @@
-"""The work of pre-training: the same rows of masked text for every variant, 32 of 256 tokens in a batch.
+"""The work of pre-training: the same batches of masked text for every variant, 32 rows of 256 tokens.
 
-Real text goes through lwt's own `lwt.data`: cleaned, cut into pieces, lines joined to segments of up to 125
-tokens, two of them a row, masked by the paper's rule. Tokenizer and batches are made once for each vocabulary, and
-kept in the cache folder. Neither PyTorch nor JAX is imported. Run as a program (`run.py` does it first), this
-file fills the cache.
+`lwt.data` cleans and tokenizes real text, joins lines to segments of up to 125 tokens, two per row, and masks them by
+the paper's rule. Tokenizer and batches are made once for each vocabulary and kept in the cache folder. Imports neither
+PyTorch nor JAX. As a program, which `run.py` runs first, it fills the cache.
 """
 
 import argparse
@@ -20,17 +19,17 @@ from lwt.data.batches import bucketed, masked_examples
 DATA = "folder:english_novels_lm"
 MODELS = ("embbert", "bert_2mb")
 ROWS, LENGTH = 32, 256
-JOIN = 125  # tokens of a segment at most: two fill a row but for a few places
-LINES = 100_000  # of the text, from its start: enough for a tokenizer and some thousand rows
+JOIN = 125  # largest number of tokens in a segment; two nearly fill a row
+LINES = 100_000  # number of lines, from the start of the text: enough for a tokenizer and some thousand rows
 
 
 def batches(model, data, cache, *, count):
     """`count` training batches (see `masked_examples.MaskedExamples.batch`): dicts of numpy arrays.
 
     Args:
-        model: a name of `MODELS`, whose vocabulary is taken.
+        model: a name of `MODELS`, which gives the vocabulary.
         data: running text, ``KIND:NAME``.
-        cache: folder.
+        cache: the cache folder.
     """
     section = embbert_pretrain.get_config(f"model={model}").data
     kept = path(section, data, cache, count=count)
@@ -45,7 +44,7 @@ def batches(model, data, cache, *, count):
 
 
 def path(section, data, cache, *, count):
-    """Where the batches are kept, and the tokenizer beside them; `section` is that of the config."""
+    """The file of the batches, beside their tokenizer; `section` is the config's data section."""
     key = sources.digest(data, LINES, section.tokenizer.vocabulary, section.masking, ROWS, LENGTH, JOIN)[:12]
     return pathlib.Path(cache) / f"masked-{key}" / f"batches-{count}.npz"
 
@@ -68,7 +67,7 @@ def _examples(section, data, folder):
 
 
 def counts(batch):
-    """What a step over this batch has done: rows, real tokens (special ones included), positions."""
+    """What a step over this batch counts: rows, real tokens (special ones included), positions."""
     ids = batch["ids"]
     return {"examples": len(ids), "tokens": int((batch["segments"] > 0).sum()), "positions": ids.size}
 
