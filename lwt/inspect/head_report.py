@@ -1,12 +1,10 @@
 """Writes the page of a model's heads: the findings of `head_importance.py` as tables, CSV and plots."""
 
-import csv
-import pathlib
 import statistics
 
 import numpy as np
 
-from lwt.report import plots, results
+from lwt.report import pages, plots, results
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
 HOW_TO_READ = """\
@@ -28,42 +26,33 @@ def write(out, points, *, scores, ranking, ablated, about):
         ablated: ``{(module, head): (ablated, alone)}``, or empty.
         about: what was measured, and how; see `head_importance.main`.
     """
-    out, label = pathlib.Path(out), LABELS.get(about["metric"], about["metric"])
-    out.mkdir(parents=True, exist_ok=True)
-    results.write(out / "results.json", rows_of(points, about))
+    page = pages.Page(out, "Attention heads", command_line=about["command"])
+    label = LABELS.get(about["metric"], about["metric"])
+    page.rows(rows_of(points, about))
     lines = [
         [name, i, value, ranking[name][i], *ablated.get((name, i), ("", ""))]
         for name, values in scores.items()
         for i, value in enumerate(values)
     ]
-    _write_csv(out / "scores.csv", ["module", "head", "score", "ranked_by", "without", "alone"], lines)
+    page.csv("scores.csv", (["module", "head", "score", "ranked_by", "without", "alone"], lines))
     lines = [[p.order, p.seed, p.share, p.heads, p.value] for p in points]
-    _write_csv(out / "pruning_curve.csv", ["order", "seed", "share", "heads", about["metric"]], lines)
-    draw_scores(out / "scores.png", ranking)
-    draw_curve(out / "pruning_curve.png", points, label=label)
-    text = [
-        "# Attention heads",
-        "",
-        f"    {about['command']}",
-        "",
+    page.csv("pruning_curve.csv", (["order", "seed", "share", "heads", about["metric"]], lines))
+    draw_scores(page.path("scores.png"), ranking)
+    draw_curve(page.path("pruning_curve.png"), points, label=label)
+    page.add(
         f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {about['whole']:.4g} with all "
         f"{points[0].heads} heads. Measured on {about['hardware']} in {about['seconds'] / 60:.0f} minutes.",
-        "",
         HOW_TO_READ.format(
             over="summed over its tokens" if about["over"] == "examples" else "in absolute value at every position",
             normalised=", with an L2 norm of 1 in every module" if about["normalised"] else "",
         ),
-        "![scores](scores.png)",
-        "![the figure over the share of pruned heads](pruning_curve.png)",
-        "",
+        "![scores](scores.png)\n![the figure over the share of pruned heads](pruning_curve.png)",
         "## Without a share of all heads",
-        "",
         curve_table(points, label),
-    ]
+    )
     if ablated:
-        text += ["## One head", "", ablation_table(ablated, label, whole=about["whole"])]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return sorted(path.name for path in out.iterdir() if path.suffix in (".md", ".json", ".csv", ".png"))
+        page.add("## One head", ablation_table(ablated, label, whole=about["whole"]))
+    return sorted(page.write())
 
 
 def rows_of(points, about):
@@ -148,8 +137,3 @@ def draw_curve(path, points, *, label):
         axes.set(xlabel="heads pruned (%)", ylabel=label)
         axes.legend()
     return drawn
-
-
-def _write_csv(path, header, lines):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header, *lines])

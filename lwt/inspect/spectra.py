@@ -8,8 +8,6 @@ and spectra.png. For a run with ``init_from``, the updates are its merged weight
 """
 
 import collections
-import csv
-import pathlib
 import statistics
 import time
 
@@ -88,8 +86,7 @@ def write(out, spectra, *, workdir, command_line, seconds, machine):
         spectra: ``{"weights" or "updates": {name: singular values}}``.
         workdir: the run's folder, for the page.
     """
-    out = pathlib.Path(out)
-    out.mkdir(parents=True, exist_ok=True)
+    page = pages.Page(out, "Spectra", command_line=command_line)
     found = {of: {name: figures(values) for name, values in own.items()} for of, own in spectra.items()}
     fixed = {"config": str(workdir), "seed": None, "split": "", "paper": None, "hardware": machine}
     rows = [
@@ -99,20 +96,19 @@ def write(out, spectra, *, workdir, command_line, seconds, machine):
         for name, own in by_name.items()
         for metric in ("effective_rank", "rank_90")
     ]
-    results.write(out / "results.json", rows)
-    _write_csv(out / "spectra.csv", found)
-    with open(out / "singular_values.csv", "w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["of", "name", "singular values, largest first"])
-        for of, by_name in spectra.items():
-            lines.writerows([of, name, *(f"{value:.4g}" for value in values)] for name, values in by_name.items())
-    draw(out / "spectra.png", spectra)
-    text = ["# Spectra", "", f"    {command_line}", "", HOW_TO_READ]
+    page.rows(rows)
+    page.csv("spectra.csv", _lines(found))
+    lines = [
+        [of, name, *(f"{value:.4g}" for value in values)]
+        for of, by_name in spectra.items()
+        for name, values in by_name.items()
+    ]
+    page.csv("singular_values.csv", (["of", "name", "singular values, largest first"], lines))
+    page.add(HOW_TO_READ)
     for of, by_name in found.items():
-        text += [f"## {of.capitalize()} of `{workdir}`", "", _table(by_name)]
-    text += ["![energy over rank](spectra.png)", ""]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", "spectra.csv", "singular_values.csv", "spectra.png"]
+        page.add(f"## {of.capitalize()} of `{workdir}`", _table(by_name))
+    draw(page.picture("spectra.png", "energy over rank"), spectra)
+    return page.write()
 
 
 def draw(path, spectra):
@@ -144,13 +140,13 @@ def _table(by_name):
     return results.markdown(["weight", "matrices", *(key.replace("_", " ") for key in FIGURES)], body)
 
 
-def _write_csv(path, found):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        lines = csv.DictWriter(file, ["of", "name", *FIGURES])
-        lines.writeheader()
-        for of, by_name in found.items():
-            for name, own in by_name.items():
-                lines.writerow({"of": of, "name": name} | {k: "" if v is None else f"{v:.5g}" for k, v in own.items()})
+def _lines(found):
+    """``(header, lines)`` of spectra.csv."""
+    return ["of", "name", *FIGURES], [
+        [of, name, *("" if value is None else f"{value:.5g}" for value in own.values())]
+        for of, by_name in found.items()
+        for name, own in by_name.items()
+    ]
 
 
 def main():
