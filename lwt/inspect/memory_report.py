@@ -1,13 +1,10 @@
 """Writes the page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse."""
 
-import csv
-import pathlib
-
 import numpy as np
 
 from lwt.data import tokenizer as tokenizers
 from lwt.inspect import memory_page
-from lwt.report import plots, results
+from lwt.report import pages, plots, results
 
 SHOWN = 10  # triggers of a key in the file to browse
 CONFIDENT = 0.1  # the share of keys whose values are surest
@@ -87,8 +84,8 @@ def write(out, layers, *, texts, tokenizer, facts):
         tokenizer: of the run.
         facts: from `ffn_memories.study`, with workdir, command, hardware and seconds.
     """
-    out = pathlib.Path(out)
-    out.mkdir(parents=True, exist_ok=True)
+    title = f"Memories of {facts['workdir']}"
+    page = pages.Page(out, title, command_line=facts["command"])
     found = {layer.name.removesuffix("/kernel"): statistics(layer) for layer in layers}
     keys = ("hardware", "seconds", "command")
     fixed = {"config": facts["workdir"], "seed": None, "split": facts["data"], "paper": None}
@@ -99,26 +96,24 @@ def write(out, layers, *, texts, tokenizer, facts):
         for metric, value in own.items()
         if value is not None
     ]
-    results.write(out / "results.json", rows)
-    with open(out / "memories.csv", "w", newline="", encoding="utf-8") as file:
-        lines = csv.DictWriter(file, ["layer", *FIGURES])
-        lines.writeheader()
-        lines.writerows({"layer": name, **own} for name, own in found.items())
-    draw(out / "memories.png", found)
-    title = f"Memories of {facts['workdir']}"
+    page.rows(rows)
+    page.csv("memories.csv", (["layer", *FIGURES], [[name, *own.values()] for name, own in found.items()]))
+    draw(page.path("memories.png"), found)
     shown = [_page_layer(layer, texts, tokenizer) for layer in layers]
-    (out / "memories.html").write_text(memory_page.page(title, shown), encoding="utf-8")
+    page.path("memories.html").write_text(memory_page.page(title, shown), encoding="utf-8")
     kinds = dict.fromkeys(f"`{layer.name.split('/')[0]}`: {layer.predicts}" for layer in layers)
     if len({layer.predicts for layer in layers}) == 1:
         kinds = [layers[0].predicts]
-    text = [f"# {title}", "", f"    {facts['command']}", ""]
-    text += [f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of"]
-    text += [f"`{facts['data']}`. Values: through the {facts['table']}, {layers[0].vocabulary:,} tokens; they are"]
-    text += [f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.", ""]
-    text += [HOW_TO_READ, table(found), "![statistics of the layers](memories.png)", ""]
-    text += ["[Keys with their triggers and values](memories.html), to be opened in a browser.", ""]
-    (out / "README.md").write_text("\n".join(text), encoding="utf-8")
-    return ["README.md", "results.json", "memories.csv", "memories.png", "memories.html"]
+    page.add(
+        f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of\n"
+        f"`{facts['data']}`. Values: through the {facts['table']}, {layers[0].vocabulary:,} tokens; they are\n"
+        f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.",
+        HOW_TO_READ,
+        table(found),
+        "![statistics of the layers](memories.png)",
+        "[Keys with their triggers and values](memories.html), to be opened in a browser.",
+    )
+    return page.write()
 
 
 def table(found):
