@@ -26,17 +26,17 @@ def evaluate(workdir, config, names, *, beams):
     rows, evaluated = [], {}
     trained = last_row(workdir)
     for width in beams:
-        model = experiment.load(workdir, decoding={"beams": width})
-        decoding = model.task.decoding()
+        translator = experiment.load(workdir, decoding={"beams": width})
+        decoding = translator.task.decoding()
         for name in names:
             begin = time.perf_counter()
-            figures = model.report(data=name)
+            figures = translator.report(data=name)
             evaluated[name, decoding] = figures
             rows += [
                 {
                     "config": config,
-                    "overrides": {"decoding": decoding, "checkpoint": model.step},
-                    "seed": model.config.seed,
+                    "overrides": {"decoding": decoding, "checkpoint": translator.step},
+                    "seed": translator.config.seed,
                     "split": name,
                     "metric": metric,
                     "value": figures[metric],
