@@ -57,7 +57,8 @@ def test_the_page_says_what_the_rows_say(tmp_path):
             for n, value in zip((256, 512, 1024), line):
                 rows.append(row(metric, value, {"variant": variant, "head_width": 8, "length": n}))
     results.write(tmp_path / "results.json", rows)
-    page = gradients_report.write(tmp_path)
+    assert "README.md" in gradients_report.write(tmp_path)
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| 2 | 3.7e-04 / 3.7e-04 | 2.3e-02 / 2.3e-02 | 0.46 / 0.46 |" in page
     assert "| softmax in blocks | 1.0 | 4.0 | 16.0 | 2.00 |" in page and "| degree 2 | 2.0 | 4.0 | 8.0 | 1.00 |" in page
     assert "- degree 2: faster than softmax in blocks from n = 512 on." in page
