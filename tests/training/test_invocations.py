@@ -153,7 +153,7 @@ def test_a_workdir_that_is_a_file_or_anothers(tiny, tmp_path, base):
 
 def test_a_base_of_another_model(tiny, tmp_path, runs):
     text = complaint(train.run, tiny({"init_from": f"{runs}/wide"}), f"{tmp_path}/run")
-    assert "runs0/wide holds another model" in text and "instead of" in text
+    assert f"{runs}/wide holds another model" in text and "instead of" in text
     wrong = tiny({**SHORT, "init_from": f"{runs}/base", "data.tokenizer.path": f"{runs}/wide/tokenizer.model"})
     assert "not the tokenizer of" in complaint(train.run, wrong, f"{tmp_path}/run")
     right = tiny({**SHORT, "init_from": f"{runs}/base"})
