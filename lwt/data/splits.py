@@ -13,12 +13,11 @@ the paper. The paper calls the larger of two splits the training data; here one 
 
 import dataclasses
 import json
-import os
 import pathlib
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
 
 TRAIN = ("train", "training")
@@ -129,7 +128,7 @@ def make(
         parts = _parts(loaded, indices)
         counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key)
         kept = {"asked": asked, "counts": counts, "indices": indices}
-        _write(path, kept)
+        files.write_text(path, json.dumps(kept))
     train, validation = parts.pop("train"), parts.pop("validation")
     return Splits(train, validation, parts, fields, rule, kept["counts"])
 
@@ -278,13 +277,6 @@ def _part(loaded, indices, part):
     if records is None:
         return source
     return dataclasses.replace(source.pick(np.asarray(records, np.int64)), name=f"{source.name}[{part}]")
-
-
-def _write(path, kept):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(kept), encoding="utf-8")
-    part.replace(path)
 
 
 def _read(path, asked):

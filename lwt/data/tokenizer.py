@@ -4,16 +4,14 @@ Sequence to sequence, one vocabulary for both languages: pad 0, unknown 1, begin
 [PAD] 0, [UNK] 1, [CLS] 2, [MASK] 3, [SEP] 4, pieces from 5.
 """
 
-import hashlib
 import io
 import os
 import pathlib
-import shutil
 
 import numpy as np
 import sentencepiece
 
-from lwt import errors
+from lwt import errors, files
 
 FILE = "tokenizer.model"  # of a workdir
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -82,22 +80,14 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
                 f"data.tokenizer.vocabulary {vocabulary} is more than the text yields; it should be at most {most}"
             ) from error
         raise errors.DataError(f"no tokenizer can be trained: the text is empty or unusable ({error})") from error
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(model.getvalue())
-    part.replace(path)
+    files.write_bytes(path, model.getvalue())
     return Tokenizer(path, specials=specials)
 
 
 def copy(given, path, *, specials=SEQ2SEQ):
     """Copies the tokenizer `given` to `path`, atomically; raises as `Tokenizer` does if it is missing or damaged."""
     Tokenizer(given, specials=specials)
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    shutil.copyfile(given, part)
-    part.replace(path)
+    files.write_bytes(path, pathlib.Path(given).read_bytes())
 
 
 def of_run(path, base="", *, specials=SEQ2SEQ):
@@ -152,7 +142,7 @@ class Tokenizer:
         self.path = pathlib.Path(path)
         self.pieces, self.first = p.get_piece_size(), len(specials)
         self.vocabulary = self.pieces if specials == ENCODER else -(-self.pieces // 64) * 64
-        self.fingerprint = hashlib.sha256(model).hexdigest()
+        self.fingerprint = files.sha256(model)
 
     def encode(self, texts):
         """[str] -> [[id]], without special marks."""

@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import functools
 import json
 import logging
 import os
@@ -9,12 +10,12 @@ import pathlib
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
 from lwt.data.images import decoding
 
 LOG = logging.getLogger(__name__)
-SHOWN, KEPT = 3, 1000  # messages about malformed records quoted in an error, and kept
+SHOWN, MESSAGES = 3, 1000  # messages about malformed records that an error quotes, and that the cache keeps
 IMAGE = "image"
 
 
@@ -45,41 +46,42 @@ class Arrays(collections.abc.Sequence):
 
 
 def folder():
-    """Where decoded images are kept: ``$LWT_CACHE``, or ``~/.cache/lwt``."""
+    """The folder of decoded images, in ``$LWT_CACHE`` or ``~/.cache/lwt``."""
     return pathlib.Path(os.environ.get("LWT_CACHE") or "~/.cache/lwt").expanduser() / "images"
 
 
 def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
-    """The same source with records of `Arrays`, and without malformed ones.
+    """The same source with decoded records (`Arrays`), without malformed ones.
 
-    The arrays are kept in `folder` by the source's fingerprint and the settings, for all runs; a damaged file is made
-    anew. Other fields of a record that are texts or numbers are kept too.
+    All runs share the arrays, which `folder` keeps under the source's fingerprint and the settings; a damaged file is
+    written again. Other fields of a record that are texts or numbers are kept too.
 
     Args:
         source: a `sources.Source` with the field ``image``, and `label`.
-        size, channels: see `decoding.fit`. All images have to have the shape of the first good one.
-        label: a record without it is malformed.
-        max_malformed: the share of malformed records above which it fails; below, they are left out.
+        size, channels: see `decoding.fit`. All images must have the shape of the first good one.
+        label: the field of the label; a record without it is malformed.
+        max_malformed: the share of malformed records above which loading fails; below, they are left out.
 
     Raises:
-        lwt.errors.DataError: no records, or too many malformed ones (quotes the first); a damaged archive; a cache
-            that cannot be written.
+        lwt.errors.DataError: there are no records or too many malformed ones (the message quotes the first), an archive
+            is damaged, or the cache cannot be written.
     """
     sources.need_fields(source.name, (IMAGE, label), there=source.fields)
     fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
     path = folder() / f"{fingerprint}.npy"
-    found = _read(path)
-    if found is None:
-        LOG.info("%s: decoding the images, once, into %s", source.name, path)
+    cached = _read(path)
+    if cached is None:
+        LOG.info("%s: decoding the images once, into %s", source.name, path)
         try:
-            _write(path, source, label, lambda image: decoding.fit(image, size=size, channels=channels))
+            _write(path, source, label=label, fit=functools.partial(decoding.fit, size=size, channels=channels))
         except OSError as error:
             raise errors.DataError(
                 f"{path.parent} cannot be written ({error.strerror}); set LWT_CACHE to a folder with room for images"
             ) from error
-        found = _read(path)
-    images, about = found
-    _refuse(source, len(about["columns"][label]), about["malformed"], about["messages"], max_malformed)
+        cached = _read(path)
+    images, about = cached
+    malformed = {"bad": about["malformed"], "messages": about["messages"], "max_malformed": max_malformed}
+    _check(source, len(about["columns"][label]), **malformed)
     return dataclasses.replace(
         source,
         records=Arrays(images, about["columns"], np.arange(len(images))),
@@ -90,54 +92,54 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
 
 
 def _read(path):
-    """(images, what the file beside them says), or None."""
+    """``(images, content of the file beside them)``, or None if a file is missing or damaged."""
     try:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         (count,) = {len(column) for column in about["columns"].values()}
         images = np.asarray(np.load(path, mmap_mode="r"))[:count]
         if len(images) != count or not {"malformed", "messages"} <= set(about):
-            raise ValueError("it is not whole")
+            raise ValueError("it is incomplete")
         return images, about
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        LOG.warning("the cache %s is damaged (%s) and is made anew", path, error)
+        LOG.warning("the cache %s is damaged (%s); decoding again", path, error)
         return None
 
 
-def _write(path, source, label, fit):
+def _write(path, source, *, label, fit):
     """Decodes all records: the images into one file, their labels and other columns into another beside it."""
     total = len(source)
     if not total:
         raise errors.DataError(f"{source.name} has no images")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.stem}.{os.getpid()}.part")
-    images, columns, kept, messages, bad = None, {}, 0, [], 0
-    for number in range(total):
-        try:
-            record, image = _good(source, number, label, fit, images)
-        except errors.DataError as error:
-            bad += 1
-            messages += [str(error)] if len(messages) < KEPT else []
-            continue
-        if images is None:
-            images = np.lib.format.open_memmap(part, "w+", image.dtype, (total, *image.shape))
-            columns = {name: [] for name in record}
-        images[kept] = image
-        kept += 1
-        for name, column in columns.items():
-            column.append(record.get(name))
-    _refuse(source, kept, bad, messages, 1.0)
-    images.flush()
-    beside = part.with_suffix(".json.part")
+    images, columns, good, messages, bad = None, {}, 0, [], 0
+    with files.replacing(path) as temporary:
+        for number in range(total):
+            try:
+                record, image = _decode(source, number, label=label, fit=fit, images=images)
+            except errors.DataError as error:
+                bad += 1
+                messages += [str(error)] if len(messages) < MESSAGES else []
+                continue
+            if images is None:
+                images = np.lib.format.open_memmap(temporary, "w+", image.dtype, (total, *image.shape))
+                columns = {name: [] for name in record}
+            images[good] = image
+            good += 1
+            for name, column in columns.items():
+                column.append(record.get(name))
+        _check(source, good, bad=bad, messages=messages, max_malformed=1.0)
+        images.flush()
     about = {"columns": columns, "malformed": bad, "messages": messages}
-    beside.write_text(json.dumps(about), encoding="utf-8")
-    part.replace(path)
-    beside.replace(path.with_suffix(".json"))
+    files.write_text(path.with_suffix(".json"), json.dumps(about))
 
 
-def _good(source, number, label, fit, images):
-    """(the texts and numbers of a record, its image). Raises DataError, naming file or record, if it is malformed."""
+def _decode(source, number, *, label, fit, images):
+    """``(texts and numbers of a record, its image)``.
+
+    Raises:
+        lwt.errors.DataError: the record is malformed; names the file or the record.
+    """
     where = f"{source.name}, record {number}"
     try:
         record = source[number]
@@ -150,8 +152,8 @@ def _good(source, number, label, fit, images):
         wanted = (image.shape, image.dtype) if images is None else (images.shape[1:], images.dtype)
         if (image.shape, image.dtype) != wanted:
             raise ValueError(
-                f"{_of(*wanted)} is expected, as the first image is, and not {_of(image.shape, image.dtype)}; "
-                "data.image_size and data.channels convert them"
+                f"it is {_of(image.shape, image.dtype)}, but the first image is {_of(*wanted)}; "
+                "data.image_size and data.channels convert images"
             )
     except (ValueError, OSError) as error:
         raise errors.DataError(f"{where}: {error}") from error
@@ -162,10 +164,10 @@ def _of(shape, dtype):
     return f"{' × '.join(map(str, shape))} {dtype}"
 
 
-def _refuse(source, kept, bad, messages, max_malformed):
+def _check(source, good, *, bad, messages, max_malformed):
     """Raises DataError if too many images are malformed, or all."""
-    total = kept + bad
-    if not kept or bad > max_malformed * total:
+    total = good + bad
+    if not good or bad > max_malformed * total:
         raise errors.DataError(
             f"{source.name}: {bad} of {total} images are malformed ({bad / total:.1%}, allowed {max_malformed:.1%}): "
             f"{'; '.join(messages[:SHOWN])}"

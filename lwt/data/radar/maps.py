@@ -22,7 +22,7 @@ import pathlib
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources
 from lwt.data.radar import activities, body
 
@@ -179,11 +179,8 @@ def _kept(path, size):
 
 def _keep(path, images):
     """Writes the cache's file; a disk that cannot be written to costs time only."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as file:
+        with files.replacing(path) as temporary, open(temporary, "wb") as file:
             np.save(file, images)
-        part.replace(path)
     except OSError as error:
         LOG.warning("the radar maps are not kept: %s", error)

@@ -33,7 +33,7 @@ def test_malformed_images_are_named_and_counted(make_images, tmp_path, caplog, p
     data = make_images()
     assert len(data.splits.train) + len(data.splits.validation) == 38
     assert f"{broken} cannot be decoded as an image" in caplog.text
-    assert f"{other}: 8 × 8 × 3 uint8 is expected, as the first image is, and not 5 × 5 × 3 uint8" in caplog.text
+    assert f"{other}: it is 5 × 5 × 3 uint8, but the first image is 8 × 8 × 3 uint8" in caplog.text
     with pytest.raises(errors.DataError, match=rf"2 of 40 images are malformed \(5.0%, allowed 1.0%\): .*{broken}"):
         _ = make_images(workdir="strict", max_malformed=0.01).splits
     assert len(make_images(workdir="resized", image_size=8).splits.train.malformed) == 1
