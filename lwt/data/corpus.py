@@ -1,7 +1,7 @@
 """Running text as ids: lines in the order of their documents, tokenized once and mapped into memory.
 
 A record with a field ``document`` is one line of that document, and lines of a document follow each other: so it is in
-a ``.txt``, where a blank line ends a document. Any other record with a text (`splits.FIELDS`) is a document of its own,
+a ``.txt``, where a blank line ends a document. Any other record with a text (`text_fields.FIELDS`) is a document of its own,
 cut at line breaks and ends of sentences; if most records have one sentence or two, all of them are one document. Of
 sources that are joined, every one is looked at alone.
 """
@@ -18,7 +18,7 @@ import zlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources, splits
+from lwt.data import sources, text_fields
 from lwt.data.batches import tokenized
 
 LOG = logging.getLogger(__name__)
@@ -48,13 +48,13 @@ def load(name, *, split="train", max_malformed=0.01):
     """The source `name` of running text, or of any records that have a text; see `sources.load`.
 
     Raises:
-        lwt.errors.DataError: as `sources.load`; or the records have no field of `splits.FIELDS`.
+        lwt.errors.DataError: as `sources.load`; or the records have no field of `text_fields.FIELDS`.
     """
     parts = []
     for part in sources.parts_of(name):
         found = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
         if "document" not in found.fields:  # records may lack a text, and are to be counted then
-            fields = splits.texts_in(splits.choose_fields(part, found.fields))
+            fields = text_fields.required(text_fields.choose(part, found.fields))
             found = sources.load(part, split=split, fields=fields, max_malformed=max_malformed)
         parts.append(found)
     return sources.join(parts)
@@ -64,11 +64,11 @@ def lines(source):
     """Yields ``(texts, documents)`` of chunks of records: lines, and the running number of the document of each.
 
     Raises:
-        lwt.errors.DataError: no field of `splits.FIELDS`, or something else than text in it.
+        lwt.errors.DataError: no field of `text_fields.FIELDS`, or something else than text in it.
     """
     number = -1
     for part in source.parts:
-        named, fields, last = "document" in part.fields, splits.choose_fields(part.name, part.fields), None
+        named, fields, last = "document" in part.fields, text_fields.choose(part.name, part.fields), None
         alone = False if named else _are_sentences(part, fields)
         for start in range(0, len(part), tokenized.CHUNK):
             texts, documents = [], []
@@ -89,7 +89,7 @@ def sentences(text):
 
 def _texts(source, i, record, fields):
     try:
-        return splits.texts_of(record, fields)
+        return text_fields.texts_of(record, fields)
     except errors.DataError as error:
         raise errors.DataError(f"{source.name}, record {i}: {error}") from error
 

@@ -25,7 +25,7 @@ import scipy.sparse
 from absl import flags
 
 from lwt import errors
-from lwt.data import labels, sources, splits, text
+from lwt.data import labels, sources, splits, text, text_fields
 from lwt.machine import command_line
 from lwt.metrics import classification
 from lwt.runs import config_file
@@ -65,7 +65,7 @@ def of_texts(task, *, more=""):
     if names.regression:
         raise errors.ConfigError(f"{task} has numbers as labels; a classifier needs a task with classes")
     known = [names.encode(own, where=task)[0] for own in values]
-    texts = [[*zip(*(map(clean, splits.texts_of(record, parts.fields)) for record in rows))] for rows in records]
+    texts = [[*zip(*(map(clean, text_fields.texts_of(record, parts.fields)) for record in rows))] for rows in records]
     train, validation, test = words(*texts)
     best = {"accuracy": -1.0}
     for strength in STRENGTHS:

@@ -130,13 +130,13 @@ def test_leaks_are_counted_and_can_be_left_out(folder, tmp_path):
 
 def test_what_can_be_wrong(folder, tmp_path):
     path = tmp_path / "s.json"
-    with pytest.raises(errors.DataError, match="has the splits a, b, c, none of them called train"):
+    with pytest.raises(errors.DataError, match="has the splits a, b, c, but no split train"):
         splits.make(folder("n", a=["x"], b=["x"], c=["x"]), path)
-    with pytest.raises(errors.DataError, match="10 % of 9 records is none; name data.validation"):
+    with pytest.raises(errors.DataError, match="10 % of 9 records is less than one; name data.validation"):
         splits.make(folder("few", train=numbered("t", 9), test=["x"]), path)
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "train.jsonl").write_text('{"story": "x", "label": 1}\n')
-    with pytest.raises(errors.DataError, match="data.fields should name one or two text fields; there is: .*story"):
+    with pytest.raises(errors.DataError, match="data.fields should name one or two text fields; choose from .*story"):
         splits.make("folder:odd", path)
     assert not path.exists()
 

@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources, splits
+from lwt.data import sources, text_fields
 from lwt.data.batches import labelled_examples, sharding, tokenized
 from lwt.data.kinds import common, supervised, text_data
 
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 class Labelled(supervised.Supervised, text_data.TextData):
     """The data of a fine-tuning run; see `supervised.Supervised` and `text_data.TextData`.
 
-    ``data.fields`` names one or two text fields; if it is empty, `splits.FIELDS` decides. The workdir keeps the names
+    ``data.fields`` names one or two text fields; if it is empty, `text_fields.FIELDS` decides. The workdir keeps the names
     of the fields.
     """
 
@@ -78,10 +78,10 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return {"fields": tuple(self._section.fields)}
 
     def _load_other(self, name):
-        return self._load(name, split="test", fields=splits.needed(self.fields, self._section.label))
+        return self._load(name, split="test", fields=text_fields.needed(self.fields, self._section.label))
 
     def _examples(self, source, references):
-        sources.need_fields(source.name, splits.names_in(self.fields), there=source.fields)
+        sources.need_fields(source.name, text_fields.names_in(self.fields), there=source.fields)
         sides = dataclasses.replace(
             source,
             records=_Sides(source, self.fields),
@@ -95,14 +95,14 @@ class Labelled(supervised.Supervised, text_data.TextData):
 
     def _source_text(self, number, record):
         del number
-        return "\t".join(splits.texts_of(record, self.fields))
+        return "\t".join(text_fields.texts_of(record, self.fields))
 
     def _extra_values(self):
         return {"fields": self.splits.fields}
 
     def _texts(self):
         records, fields = text_data.records_of(self.splits.train), self.splits.fields
-        return (text for record in records for text in splits.texts_of(record, fields))
+        return (text for record in records for text in text_fields.texts_of(record, fields))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,4 +120,4 @@ class _Sides(collections.abc.Sequence):
 
     def __getitems__(self, indices):
         records = self.source.pick(np.asarray(indices, np.int64)).read(0, len(indices))
-        return [dict(zip("01", splits.texts_of(record, self.fields), strict=False)) for record in records]
+        return [dict(zip("01", text_fields.texts_of(record, self.fields), strict=False)) for record in records]
