@@ -1,17 +1,18 @@
 """Running text as ids: lines in the order of their documents, tokenized once and mapped into memory.
 
-A record with a field ``document`` is one line of that document, and lines of a document follow each other: so it is in
-a ``.txt``, where a blank line ends a document. Any other record with a text (`text_fields.FIELDS`) is a document of its own,
-cut at line breaks and ends of sentences; if most records have one sentence or two, all of them are one document. Of
-sources that are joined, every one is looked at alone.
+A record with a field ``document`` is one line of that document, and the lines of a document follow each other; a
+``.txt`` has such records, where a blank line ends a document. Any other record with a text (`text_fields.FIELDS`) is a
+document of its own, cut at line breaks and ends of sentences; if most records have one or two sentences, all of them
+are one document. Each part of a joined source is judged alone.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
-import os
 import pathlib
 import re
+import secrets
 import shutil
 import zlib
 
@@ -28,16 +29,18 @@ META = "meta.json"
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Lines of ids: line i is ``values[offsets[i]:offsets[i + 1]]``, and document j has the lines
-    ``range(documents[j], documents[j + 1])``. No line is empty.
+    """The lines of documents as ids; no line is empty.
 
     Attributes:
-        fingerprint: of the text, the cleaning and the tokenizer.
+        values: uint16 or int32; line i is ``values[offsets[i]:offsets[i + 1]]``.
+        offsets: int64.
+        documents: int64; document j has the lines ``range(documents[j], documents[j + 1])``.
+        fingerprint: a hash of the text, the cleaning and the tokenizer.
     """
 
-    values: np.ndarray  # uint16 or int32
-    offsets: np.ndarray  # int64
-    documents: np.ndarray  # int64
+    values: np.ndarray
+    offsets: np.ndarray
+    documents: np.ndarray
     fingerprint: str
 
     def __len__(self):
@@ -45,26 +48,26 @@ class Corpus:
 
 
 def load(name, *, split="train", max_malformed=0.01):
-    """The source `name` of running text, or of any records that have a text; see `sources.load`.
+    """Loads the source `name` of running text, or of any records that have a text; see `sources.load`.
 
     Raises:
-        lwt.errors.DataError: as `sources.load`; or the records have no field of `text_fields.FIELDS`.
+        lwt.errors.DataError: see `sources.load`; or the records have no field of `text_fields.FIELDS`.
     """
     parts = []
     for part in sources.parts_of(name):
-        found = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
-        if "document" not in found.fields:  # records may lack a text, and are to be counted then
-            fields = text_fields.required(text_fields.choose(part, found.fields))
-            found = sources.load(part, split=split, fields=fields, max_malformed=max_malformed)
-        parts.append(found)
+        source = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
+        if "document" not in source.fields:  # load again, so that records without a text count as malformed
+            fields = text_fields.required(text_fields.choose(part, source.fields))
+            source = sources.load(part, split=split, fields=fields, max_malformed=max_malformed)
+        parts.append(source)
     return sources.join(parts)
 
 
 def lines(source):
-    """Yields ``(texts, documents)`` of chunks of records: lines, and the running number of the document of each.
+    """Yields ``(lines, numbers)`` of chunks of records; the number of a line is that of its document.
 
     Raises:
-        lwt.errors.DataError: no field of `text_fields.FIELDS`, or something else than text in it.
+        lwt.errors.DataError: no field of `text_fields.FIELDS` is there, or it holds something other than text.
     """
     number = -1
     for part in source.parts:
@@ -75,19 +78,19 @@ def lines(source):
             for i, record in enumerate(part.read(start, start + tokenized.CHUNK), start):
                 key = (record["document"] if named else 0 if alone else i,)
                 number, last = number + (key != last), key
-                found = _texts(part, i, record, fields)
-                found = found if named else [sentence for text in found for sentence in sentences(text)]
-                texts.extend(found)
-                documents.extend([number] * len(found))
+                new = _texts(part, i, record=record, fields=fields)
+                new = new if named else [sentence for text in new for sentence in sentences(text)]
+                texts.extend(new)
+                documents.extend([number] * len(new))
             yield texts, documents
 
 
 def sentences(text):
-    """The lines of a text, and of each line its sentences."""
+    """Splits a text into its lines, and each line into its sentences."""
     return [sentence for sentence in map(str.strip, SENTENCE.split(text)) if sentence]
 
 
-def _texts(source, i, record, fields):
+def _texts(source, i, *, record, fields):
     try:
         return text_fields.texts_of(record, fields)
     except errors.DataError as error:
@@ -95,47 +98,50 @@ def _texts(source, i, record, fields):
 
 
 def _are_sentences(source, fields):
-    records = [_texts(source, i, record, fields) for i, record in enumerate(source.read(0, 1000))]
+    records = [_texts(source, i, record=record, fields=fields) for i, record in enumerate(source.read(0, 1000))]
     return sum(sum(map(len, map(sentences, texts))) > 2 for texts in records) * 2 < len(records)
 
 
 def tokenize(source, tokens, *, cleaner, cache_dir):
-    """Cleans and encodes a source's text: a `Corpus`, of which only what is used is in memory.
+    """Cleans and encodes the text of a source: a `Corpus` that is mapped into memory.
 
     Args:
         source: a `sources.Source` with a text.
         tokens: a `tokenizer.Tokenizer`.
         cleaner: a `text.Cleaner`.
-        cache_dir: where the result is kept, by fingerprint of all of the above; a damaged file is made anew.
+        cache_dir: the folder that keeps the result under the fingerprints of all of the above; a damaged result is
+            written again.
 
     Raises:
-        lwt.errors.DataError: see `lines`; or there is no text.
+        lwt.errors.DataError: see `lines`; or the source has no text.
     """
     key = sources.digest("corpus 2", source.fingerprint, tokens.fingerprint, cleaner)
     folder = pathlib.Path(cache_dir) / key
     corpus = _open(folder)
     if corpus is None:
-        part = folder.with_name(f"{key}.{os.getpid()}.part")
-        part.mkdir(parents=True, exist_ok=True)
-        _write(part, source, tokens, cleaner)
+        # Not `files.replacing_folder`: another process may already map the folder that was there first.
+        temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
+        temporary.mkdir(parents=True)
         try:
-            part.replace(folder)
-        except OSError:  # another process was faster
-            shutil.rmtree(part)
+            _write(temporary, source, tokens=tokens, cleaner=cleaner)
+            with contextlib.suppress(OSError):  # another process was faster
+                temporary.replace(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
         corpus = _open(folder)
     return corpus
 
 
-def _write(folder, source, tokens, cleaner):
-    kind = np.dtype(np.uint16 if tokens.pieces <= 1 << 16 else np.int32)
+def _write(folder, source, *, tokens, cleaner):
+    dtype = np.dtype(np.uint16 if tokens.pieces <= 1 << 16 else np.int32)
     lengths, documents, checksum = [], [], 0
     with open(folder / "values", "wb") as file:
         for texts, numbers in lines(source):
             rows = tokenized.RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts]))
-            kept = rows.lengths > 0
-            lengths.append(rows.lengths[kept])
-            documents.append(np.asarray(numbers, np.int64)[kept])
-            block = rows.values.astype(kind).tobytes()
+            real = rows.lengths > 0
+            lengths.append(rows.lengths[real])
+            documents.append(np.asarray(numbers, np.int64)[real])
+            block = rows.values.astype(dtype).tobytes()
             checksum = zlib.crc32(block, checksum)
             file.write(block)
     lengths, documents = np.concatenate(lengths), np.concatenate(documents)
@@ -147,12 +153,12 @@ def _write(folder, source, tokens, cleaner):
     for name, array in (("offsets", offsets), ("documents", starts)):
         (folder / name).write_bytes(array.tobytes())
         checksum = zlib.crc32(array, checksum)
-    meta = {"dtype": kind.name, "tokens": int(offsets[-1]), "checksum": checksum}
+    meta = {"dtype": dtype.name, "tokens": int(offsets[-1]), "checksum": checksum}
     (folder / META).write_text(json.dumps(meta))
 
 
 def _open(folder):
-    """The corpus there, or None: it is missing, or damaged and removed."""
+    """The corpus in a folder; None if it is missing. A damaged one is removed."""
     if not folder.is_dir():
         return None
     try:
@@ -163,7 +169,7 @@ def _open(folder):
             raise ValueError("its checksum is wrong")
         return Corpus(values, offsets, documents, folder.name)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        LOG.warning("the cache %s is damaged (%s) and is made anew", folder, error)
+        LOG.warning("the cache %s is damaged (%s); tokenizing again", folder, error)
         shutil.rmtree(folder)
         return None
 

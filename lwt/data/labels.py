@@ -1,4 +1,4 @@
-"""Labels of texts: classes by name or number, or numbers to predict."""
+"""Labels: classes by name or number, or numbers to predict."""
 
 import collections
 import dataclasses
@@ -13,23 +13,23 @@ FILE = "labels.json"  # of a workdir
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """What a label means.
+    """The meaning of a label.
 
     Attributes:
-        names: of the classes, in their order; none: the label is a number to predict.
+        names: the names of the classes, in their order; empty if the label is a number to predict.
     """
 
     names: tuple
 
     @classmethod
     def of(cls, values, *, names=(), where="the data"):
-        """From the labels of the training data.
+        """Finds out what the labels of the training data mean.
 
-        Classes are `names`, if the source tells them; else the different labels in order. Labels that are numbers with
-        a fraction part (2.5, "4.0") are numbers to predict.
+        The classes are `names`, if the source declares them; else the different labels, sorted. Labels with a
+        fractional part (2.5, "4.0") are numbers to predict.
 
         Raises:
-            lwt.errors.DataError: only one class, or labels that are neither text nor numbers.
+            lwt.errors.DataError: there is only one class, or a label is neither text nor a number.
         """
         if names:
             return cls(tuple(names))
@@ -38,14 +38,16 @@ class Labels:
             raise errors.DataError(f"{where}: a label should be text or a number, not {wrong!r:.60}")
         numbers = {value: _number(value) for value in set(values)}
         if None in numbers.values():
-            found = sorted(map(str, numbers))
+            classes = sorted(map(str, numbers))
         elif any(isinstance(number, float) for number in numbers.values()):
             return cls(())
         else:
-            found = [str(value) for value in sorted(numbers, key=lambda value: (numbers[value], str(value)))]
-        if len(found) < 2:
-            raise errors.DataError(f"{where}: all labels are {', '.join(map(repr, found))}; there is nothing to learn")
-        return cls(tuple(found))
+            classes = [str(value) for value in sorted(numbers, key=lambda value: (numbers[value], str(value)))]
+        if len(classes) < 2:
+            raise errors.DataError(
+                f"{where}: all labels are {', '.join(map(repr, classes))}; there is nothing to learn"
+            )
+        return cls(tuple(classes))
 
     @property
     def regression(self):
@@ -54,31 +56,31 @@ class Labels:
 
     @property
     def outputs(self):
-        """Outputs of a model."""
+        """Outputs of a classifier."""
         return len(self.names) or 1
 
     def encode(self, values, *, where="the data"):
-        """``(array [n], unknown)``: float32 numbers, or int32 classes in which -1 is unknown; a Counter of those.
+        """``(array [n], unknown)``: float32 numbers, or int32 classes with -1 for unknown labels; a Counter of those.
 
-        A label is a class's name or, unless classes are called by numbers, its place among the classes.
+        A label is the name of a class or, unless the names are numbers, its index among the classes.
 
         Raises:
-            lwt.errors.DataError: of numbers, one that is none; names the record.
+            lwt.errors.DataError: a label should be a number but is not; the message names the record.
         """
         if self.regression:
             numbers = [_number(value) for value in values]
             wrong = next((i for i, x in enumerate(numbers) if x is None or not math.isfinite(x)), None)
             if wrong is not None:
-                raise errors.DataError(f"{where}: the label of record {wrong} is no number: {values[wrong]!r:.60}")
+                raise errors.DataError(f"{where}: the label of record {wrong} is not a number: {values[wrong]!r:.60}")
             return np.asarray(numbers, np.float32), collections.Counter()
         numbers = {name: i for i, name in enumerate(self.names)}
         if all(_number(name) is None for name in self.names):
             numbers |= {str(i): i for i in range(len(self.names))}
-        found = np.asarray([numbers.get(str(value), -1) for value in values], np.int32)
-        return found, collections.Counter(str(values[i]) for i in np.flatnonzero(found < 0))
+        classes = np.asarray([numbers.get(str(value), -1) for value in values], np.int32)
+        return classes, collections.Counter(str(values[i]) for i in np.flatnonzero(classes < 0))
 
     def decode(self, values):
-        """Texts of `encode`'s numbers, or of a model's outputs (`[n]`, or `[n c]` logits); "?" for an unknown class."""
+        """The labels, as texts, of `encode`'s array or of outputs (`[n]`, or `[n c]` logits); "?" where unknown."""
         values = np.asarray(values)
         if self.regression:
             return [f"{value:.4g}" for value in values.reshape(-1)]
@@ -87,7 +89,7 @@ class Labels:
 
 
 def _number(value):
-    """An int or float, from one or from its text; None if it is none."""
+    """The int or float that a label is, or that its text spells; None for other labels."""
     if isinstance(value, int | float):
         return value
     try:

@@ -1,8 +1,8 @@
-"""Cleaning of text, as "Implementing Transformers" describes its data, every part switchable.
+"""Cleaning of text as "Implementing Transformers" describes it; every step has a switch.
 
-The paper: Unicode normalised, URLs and HTML removed, lower-cased, alphanumerics and core punctuation kept. (Its
-limits of 5-64 tokens are applied where pairs are chosen, in `lwt.data.batches.packed`.) Text encoders of the BERT
-family read lower-cased text without accents.
+The paper normalises Unicode, removes URLs and HTML, lower-cases, and keeps alphanumerics and core punctuation.
+(`lwt.data.batches.pair_examples` applies its limits of 5-64 tokens.) Text encoders of the BERT family read lower-cased
+text without accents.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from lwt import errors
 
 TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|</?[a-z!][^<>]*>", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"\b(?:https?://|ftp://|www\.)\S+?(?=[.,;:!?)\]}\"'»]*(?:\s|$))", re.IGNORECASE)
-# Invisible and without meaning here: controls, soft hyphen, zero-width space, direction marks, byte-order mark.
+# Invisible characters without meaning here: controls, soft hyphen, zero-width space, direction marks, byte-order mark.
 INVISIBLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 FORMS = ("", "NFC", "NFD", "NFKC", "NFKD")
 
@@ -28,12 +28,13 @@ class Cleaner:
         lowercase: lower-case everything.
         strip_accents: drop accents and other marks above and below letters, é -> e (ø and ß are letters, and stay).
         remove_urls: drop http, https, ftp and www addresses.
-        remove_html: drop tags (and what is between script and style tags), replace entities by their characters.
-        unicode: the normal form, after which invisible characters are dropped too; "" leaves the text alone.
-        characters: a regular expression of what to keep, such as ``[\\w\\s.,;:!?'()-]``; the rest becomes spaces.
+        remove_html: drop tags (and what is between script and style tags), and replace entities with their characters.
+        unicode: the normal form; invisible characters are dropped too. "" leaves the text unchanged.
+        characters: a regular expression of the characters to keep, such as ``[\\w\\s.,;:!?'()-]``; "" keeps all. Other
+            characters become spaces.
 
     Raises:
-        lwt.errors.ConfigError: a normal form that does not exist, or `characters` is no regular expression.
+        lwt.errors.ConfigError: the normal form is unknown, or `characters` is not a regular expression.
     """
 
     lowercase: bool = True
@@ -54,7 +55,7 @@ class Cleaner:
             ) from error
 
     def clean(self, text):
-        """The text with everything done to it that is switched on, and its white space squeezed."""
+        """Applies the steps that are switched on, then joins words with single spaces."""
         if self.remove_html and ("<" in text or "&" in text):
             text = html.unescape(TAG.sub(" ", text))
         if self.remove_urls:

@@ -23,30 +23,30 @@ ENCODER_OPTIONS = {
     "control_symbols": ["[MASK]"],  # takes the number that is free, 3
     "max_sentence_length": 1 << 16,  # bytes of a text; SentencePiece would leave out those beyond 4192
 }
-# In every vocabulary, however rare in the corpus: adapters are trained on prompts such as "add 2: 8 13 2 5".
+# Characters of every vocabulary, however rare in the corpus: adapters train on prompts such as "add 2: 8 13 2 5".
 ALWAYS = "0123456789abcdefghijklmnopqrstuvwxyz.,:;!?'\"-"
-COVERAGE = 0.9999  # of the corpus' characters; the rarest (stray scripts in web text) become unknown
+COVERAGE = 0.9999  # share of the corpus' characters; the rarest (stray scripts in web text) become unknown
 MOST_SENTENCES = 4_000_000  # a larger corpus is sampled
 
 
 def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digits=False, seed=0):
-    """Trains a BPE model on cleaned texts and writes it to `path`, atomically. The same input gives the same bytes.
+    """Trains a BPE model on cleaned texts and writes it to `path`. The same input gives the same bytes.
 
     Args:
         texts: an iterable of str, of both languages if there are two.
-        path: where the ``.model`` goes.
-        vocabulary: ids wanted, the special ones included.
+        path: the ``.model`` file to write.
+        vocabulary: the number of ids, including the special ones.
         specials: `SEQ2SEQ` or `ENCODER`.
-        exact: fail if the corpus is too small for so many ids; else there are fewer.
-        split_digits: every digit is a piece of its own.
-        seed: of the sample, where the corpus is larger than `MOST_SENTENCES`.
+        exact: fail if the corpus is too small for so many ids; without it, there are fewer.
+        split_digits: make every digit a piece of its own.
+        seed: the seed of the sample from a corpus larger than `MOST_SENTENCES`.
 
     Returns:
         The `Tokenizer`.
 
     Raises:
-        lwt.errors.DataError: no text, a vocabulary smaller than the characters alone, or one that is too large and
-            `exact`.
+        lwt.errors.DataError: there is no text, the vocabulary is smaller than the number of characters, or it is too
+            large and `exact`.
     """
     model = io.BytesIO()
     encoder = {} if specials == SEQ2SEQ else ENCODER_OPTIONS
@@ -62,7 +62,7 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
             required_chars=ALWAYS,
             byte_fallback=False,
             split_digits=split_digits,
-            normalization_rule_name="identity",  # the cleaner has done it
+            normalization_rule_name="identity",  # the cleaner has normalised the text
             **{"pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS} | encoder,
             num_threads=2,
             input_sentence_size=MOST_SENTENCES,
@@ -85,7 +85,7 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
 
 
 def copy(given, path, *, specials=SEQ2SEQ):
-    """Copies the tokenizer `given` to `path`, atomically; raises as `Tokenizer` does if it is missing or damaged."""
+    """Copies the tokenizer `given` to `path`; raises what `Tokenizer` raises if it is missing or damaged."""
     Tokenizer(given, specials=specials)
     files.write_bytes(path, pathlib.Path(given).read_bytes())
 
@@ -104,8 +104,8 @@ def of_run(path, base="", *, specials=SEQ2SEQ):
     own = Tokenizer(path, specials=specials)
     if os.path.exists(base) and Tokenizer(base, specials=specials).fingerprint != own.fingerprint:
         raise errors.DataError(
-            f"{path} is not the tokenizer of {os.path.dirname(base)}, whose weights mean nothing with another one; "
-            "remove it (and data.tokenizer.path), to use that of init_from"
+            f"{path} is not the tokenizer of {os.path.dirname(base)}, whose weights fit no other tokenizer; "
+            "remove it (and data.tokenizer.path) to use that of init_from"
         )
     return own
 
@@ -114,13 +114,13 @@ class Tokenizer:
     """A trained model: ``encode(texts) -> ids``, ``decode(ids) -> texts``.
 
     Attributes:
-        pieces: ids that mean something.
-        first: the first id that is no special one.
-        vocabulary: the size of the model's table: `pieces`, in `SEQ2SEQ` padded up to a multiple of 64.
+        pieces: the number of ids.
+        first: the first id that is not special.
+        vocabulary: rows of the model's table: `pieces`, for `SEQ2SEQ` padded to a multiple of 64.
         fingerprint: SHA-256 of the file.
 
     Raises:
-        lwt.errors.DataError: the file is missing, damaged, or numbers its special ids otherwise.
+        lwt.errors.DataError: the file is missing or damaged, or its special ids have other numbers.
     """
 
     def __init__(self, path, *, specials=SEQ2SEQ):
@@ -131,7 +131,7 @@ class Tokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise errors.DataError(f"tokenizer {path} is damaged or no SentencePiece model") from error
+            raise errors.DataError(f"tokenizer {path} is damaged or not a SentencePiece model") from error
         p = self._processor
         named = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if specials == SEQ2SEQ and named != (PAD, UNK, BOS, EOS):
@@ -145,11 +145,11 @@ class Tokenizer:
         self.fingerprint = files.sha256(model)
 
     def encode(self, texts):
-        """[str] -> [[id]], without special marks."""
+        """[str] -> [[id]], without special ids."""
         return self._processor.encode(list(texts))
 
     def decode(self, rows):
-        """[ids] -> [str]; lists or arrays; special ids and those beyond `pieces` give nothing."""
+        """[ids] -> [str], of lists or arrays; special ids and ids beyond `pieces` are dropped."""
         rows = [np.asarray(row, dtype=np.int64).tolist() for row in rows]
-        kept = [[i for i in row if self.first <= i < self.pieces or i == UNK] for row in rows]
-        return self._processor.decode(kept) if kept else []
+        rows = [[i for i in row if self.first <= i < self.pieces or i == UNK] for row in rows]
+        return self._processor.decode(rows) if rows else []

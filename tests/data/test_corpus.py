@@ -63,12 +63,12 @@ def test_every_part_of_joined_sources_has_documents_of_its_own(folder):
 def test_records_without_a_text_are_refused(folder):
     (folder / "train.txt").write_text(BOOK, encoding="utf-8")
     (folder / "other.jsonl").write_text('{"story": "x"}\n')
-    with pytest.raises(errors.DataError, match="folder:books@other: .* there is: story"):
+    with pytest.raises(errors.DataError, match="folder:books@other: .* choose from story"):
         corpus.load("folder:books+folder:books@other")
     (folder / "odd.jsonl").write_text('{"text": "x"}\n{"text": "y"}\n')
     source = sources.load("folder:books@odd")
     source.records.columns["text"][1] = 7
-    with pytest.raises(errors.DataError, match="folder:books@odd, record 1: field 'text' .* is no text: 7"):
+    with pytest.raises(errors.DataError, match="folder:books@odd, record 1: field 'text' .* is not text: 7"):
         list(corpus.lines(source))
     (folder / "empty.jsonl").write_text('{"text": "x"}\n{"text": ""}\n')
     with pytest.raises(errors.DataError, match="1 of 2 records are malformed.*empty.jsonl:2: field 'text' is empty"):

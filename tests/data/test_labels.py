@@ -40,5 +40,5 @@ def test_labels_that_mean_nothing():
     with pytest.raises(errors.DataError, match=r"a label should be text or a number, not \['x'\]"):
         labels.Labels.of(["x", ["x"]])
     for wrong in ("much", float("nan")):
-        with pytest.raises(errors.DataError, match="here: the label of record 1 is no number"):
+        with pytest.raises(errors.DataError, match="here: the label of record 1 is not a number"):
             labels.Labels(()).encode([1.5, wrong], where="here")

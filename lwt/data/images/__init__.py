@@ -1,1 +1,1 @@
-"""Image files, their cache on disk, and RandAugment."""
+"""Images: `decoding` reads a file, `folders` finds files and classes, `cache` keeps what was decoded."""

@@ -17,8 +17,8 @@ LOG = logging.getLogger(__name__)
 class Labelled(supervised.Supervised, text_data.TextData):
     """The data of a fine-tuning run; see `supervised.Supervised` and `text_data.TextData`.
 
-    ``data.fields`` names one or two text fields; if it is empty, `text_fields.FIELDS` decides. The workdir keeps the names
-    of the fields.
+    ``data.fields`` names one or two text fields; if it is empty, `text_fields.FIELDS` decides. The workdir keeps the
+    names of the fields.
     """
 
     EXTRA_KEYS = ("fields",)
@@ -43,7 +43,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return batches
 
     def training_set(self, reader):
-        """The training records as an `common.Evaluation`, in the order of the ``example`` of training batches.
+        """The training records as a `common.Evaluation`, in the order of the ``example`` of training batches.
 
         Args:
             reader: the data of the run whose model is to predict them, which has a tokenizer of its own.

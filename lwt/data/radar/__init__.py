@@ -1,1 +1,1 @@
-"""Micro-Doppler maps: a simulator of people in front of a radar, and the reader of a recorded data set."""
+"""Micro-Doppler maps: `body`, `activities` and `maps` simulate people before a radar; `parrad` reads a recording."""
