@@ -11,9 +11,9 @@ MODEL = types.SimpleNamespace(layers=2, width=0, dropout=1.0, norm="lyer", pool=
 
 
 def test_what_is_right_passes():
-    validate.require_positive(MODEL, "layers")
-    validate.require_rates(types.SimpleNamespace(dropout=0.0), "dropout")
-    validate.require_choices(MODEL, pool=("first", "rms"))
+    assert validate.require_positive(MODEL, "layers") is None
+    assert validate.require_rates(types.SimpleNamespace(dropout=0.0), "dropout") is None
+    assert validate.require_choices(MODEL, pool=("first", "rms")) is None
 
 
 @pytest.mark.parametrize(

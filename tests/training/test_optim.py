@@ -175,7 +175,9 @@ def test_rules_without_effect_are_refused(section, changes, reparam, parts):
 def test_a_rule_may_match_frozen_leaves_only(section):
     reparam = lora.LoRA(rank=2, targets="query/kernel")
     trainable, frozen = adapted(reparam)
-    optim.build(section(rate_rules=(("base/norm/.*", 2.0), (".*", 1.0))), trainable, steps=1, frozen=frozen)
+    rules = (("base/norm/.*", 2.0), (".*", 1.0))
+    found, factors = optim.labels(section(rate_rules=rules), trainable, frozen=frozen)
+    assert {found[leaf] for leaf in frozen} == {optim.FROZEN} and {rate for rate, _ in factors.values()} == {1.0}
 
 
 def test_accepted_optimizers_are_the_suggested_ones(section):

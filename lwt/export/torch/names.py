@@ -139,7 +139,7 @@ def ours_of(module, layout):
 
 
 def weight_of(module, layout):
-    """lwt's name of the kernel or table of a module, from PyTorch's name of the module; None if there is none."""
+    """lwt's name of a module's kernel or table, from PyTorch's name of the module; None if lwt has no such module."""
     tables = {theirs: ours for ours, theirs in layout.tables.items()}
     ours = ours_of(module, layout)
     return tables.get(f"{module}.weight") or (ours and f"{ours}/kernel")

@@ -71,7 +71,7 @@ def to_section(config, modules, *, ranks, where):
         where: its file, for error messages.
 
     Raises:
-        lwt.errors.CheckpointError: it is no LoRA, or uses a feature lwt does not support; names the key.
+        lwt.errors.CheckpointError: it is not a LoRA adapter, or uses a feature lwt does not support; names the key.
     """
     for key in ("peft_type", "r", "lora_alpha"):
         if key not in config:
