@@ -104,7 +104,10 @@ def untrained():
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """Folder of compiled programs, one for all processes that share the tests."""
+    """Folder of compiled programs, one for all processes that share the tests; `JAX_COMPILATION_CACHE_DIR` names one
+    that is kept."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return os.environ["JAX_COMPILATION_CACHE_DIR"]
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
     folder.mkdir(exist_ok=True)
