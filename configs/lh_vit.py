@@ -3,7 +3,7 @@
     python train.py --config=configs/lh_vit.py --workdir=runs/lh_vit                         # generated maps, hard
     python train.py --config=configs/lh_vit.py:model=vit --workdir=runs/radar-vit
     python train.py --config=configs/lh_vit.py:data=radar_parrad,fold=0 --workdir=runs/parrad/0     # and folds 1 to 4
-    python -m lwt.inspect.linear_classifier --images=generated:radar_har        # a linear baseline
+    python -m studies.radar.linear_classifier --images=generated:radar_har        # a linear baseline
 
 model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832), cnn_small (233,184) or cnn_tiny
             (85,696)

@@ -15,7 +15,7 @@ import numpy as np
 
 from lwt import errors, trees
 from lwt.attention.parts import base
-from lwt.inspect import ffn_memories, memory_report
+from lwt.inspect import ffn_memories
 from lwt.layers import listen
 
 WORDS = 6  # shown per value
@@ -126,7 +126,7 @@ class Reader:
         ids, segments = listen.side(name, batch)
         ids = "targets" if ids == "inputs" and part == "query" else ids
         real = batch[ids][0][batch[segments][0] > 0]
-        return tuple(memory_report.piece(self._tokenizer, int(i)) for i in real)
+        return tuple(ffn_memories.piece(self._tokenizer, int(i)) for i in real)
 
     def _memories(self, values, table, name, coefficients, batch):
         """The keys of a layer with the largest coefficients `[t f]` at the positions of the input.
@@ -151,12 +151,12 @@ class Reader:
 
     def _context(self, ids, place, *, ahead):
         before, after = self._tokenizer.decode([ids[:place], ids[place + 1 :] if ahead else []])
-        return before, memory_report.piece(self._tokenizer, ids[place]), after
+        return before, ffn_memories.piece(self._tokenizer, ids[place]), after
 
     def _words(self, values, table):
         """The likeliest tokens of each value, and how much likelier than by chance: a list per value."""
         tokens, shares, _ = ffn_memories.value_tokens(values, table, answers=np.zeros(len(values), int), count=WORDS)
-        name_of = functools.partial(memory_report.piece, self._tokenizer)
+        name_of = functools.partial(ffn_memories.piece, self._tokenizer)
         times = shares * len(table)
         return [[(name_of(int(i)), float(x)) for i, x in zip(*row, strict=True)] for row in zip(tokens, times)]
 

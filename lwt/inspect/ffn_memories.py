@@ -1,12 +1,8 @@
 """Reads feed-forward layers as memories: what triggers their keys, and which tokens their values predict.
 
-    python -m lwt.inspect.ffn_memories --workdir=runs/mt --out=docs/results/memories
-    python -m lwt.inspect.ffn_memories --workdir=runs/base --data=folder:novels@validation --limit=2000 --out=...
-
 After Geva et al. 2020 (arXiv 2012.14913): a layer is ``Σ_i act(x·k_i + b_i) v_i``, with a key k_i, a column of its
 first kernel, and a value v_i, a row of its second. A key's triggers are the positions of a data set with the largest
-coefficients; a value is a distribution over the vocabulary, ``softmax(v_i Eᵀ)`` with the output embedding E. Writes
-README.md, results.json, memories.csv, memories.png, and memories.html for a browser.
+coefficients; a value is a distribution over the vocabulary, ``softmax(v_i Eᵀ)`` with the output embedding E.
 
 An EmbBERT has no such layer, but its convolution path has the same form. There, the activated channels of the
 convolution are the coefficients, and the rows of ``contract/kernel``, times their weight -λ_c, are the values. In a
@@ -16,21 +12,18 @@ classifier, which has no output embedding, values are read through the input emb
 import dataclasses
 import itertools
 import re
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import flags
 
-import lwt
 from lwt import errors, trees
-from lwt.inspect import memory_report, memory_triggers
+from lwt.data import tokenizer as tokenizers
+from lwt.inspect import memory_triggers
 from lwt.layers import linear, listen
-from lwt.machine import command_line, hardware
-from lwt.report import pages
 from lwt.runs import assembly
 
+SHOWN = 10  # triggers of a key whose texts are looked up
 VALUES = r"(.*/mlp/fc2|.*/contract)/kernel"
 
 
@@ -125,7 +118,7 @@ def study(experiment, *, data="", limit=0, top=50, shown=40, sampled=32):
         sampled: the number of keys of a layer whose triggers are read again without a token.
 
     Returns:
-        ``([Layer], texts, facts)``; `texts` from `memory_triggers.contexts`, of `memory_report.SHOWN` triggers.
+        ``([Layer], texts, facts)``; `texts` from `memory_triggers.contexts`, of `SHOWN` triggers.
 
     Raises:
         lwt.errors.ConfigError: a run on images, or a model without such layers.
@@ -155,29 +148,12 @@ def study(experiment, *, data="", limit=0, top=50, shown=40, sampled=32):
         predicts = "the next token" if decoder else masked
         found.append(Layer(name, predicts, triggers[name], tokens, shares, rank, removed[name], len(table)))
         surest = np.argsort(-np.where(triggers[name]["coefficient"][:, 0] > 0, shares[:, 0], -1), kind="stable")
-        wanted[name] = np.sort(surest[:shown]), memory_report.SHOWN
+        wanted[name] = np.sort(surest[:shown]), SHOWN
     texts = memory_triggers.contexts(triggers, again(), wanted=wanted)
     return found, texts, {"data": used.name, "records": len(used.sources), "table": through, "top": top}
 
 
-def main():
-    """The program."""
-    values, begin = flags.FLAGS, time.perf_counter()
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
-    given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
-    found, texts, facts = study(experiment, **given)
-    facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}
-    facts["seconds"] = round(time.perf_counter() - begin, 1)
-    files = memory_report.write(values.out, found, texts=texts, tokenizer=experiment.tokenizer, facts=facts)
-    command_line.report({"out": values.out, "files": files, **facts})
-
-
-if __name__ == "__main__":
-    command_line.define_run(workdir="Folder of a run or bundle of texts.")
-    flags.DEFINE_string("data", "", "Data set of the triggers, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
-    flags.DEFINE_integer("top", 50, "Number of triggers of a key.")
-    flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.")
-    flags.DEFINE_integer("sampled", 32, "Number of keys of a layer whose triggers are read again without a token.")
-    flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
-    command_line.run(main, required=["workdir"])
+def piece(tokenizer, number):
+    """A token as text; special tokens by name."""
+    specials = tokenizers.ENCODER if tokenizer.first == len(tokenizers.ENCODER) else tokenizers.SEQ2SEQ
+    return specials[number] if number < len(specials) else tokenizer.decode([[number]])[0]

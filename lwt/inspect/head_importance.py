@@ -1,10 +1,7 @@
-"""Measures which attention heads a trained model needs: scores, ablations, and a pruning curve.
-
-    python -m lwt.inspect.head_importance --workdir=runs/multi30k --out=docs/results/heads
-    python -m lwt.inspect.head_importance --workdir=runs/snips --out=docs/results/heads_snips --shares=0.25,0.5,0.75
+"""Measures which attention heads a trained model needs: ablations, and a pruning curve.
 
 After Michel et al. 2019, "Are Sixteen Heads Really Better than One?" (arXiv 1905.10650), for any run with softmax
-attention. Scores are taken on the validation set, figures on the test set, both with the weights as they are:
+attention. `lwt/compress/gates.py` scores the heads; figures are taken with the weights as they are:
 
     ablated     the figure without one head
     alone       the figure when it is the only one of its module (the paper's "all but one")
@@ -19,14 +16,8 @@ import datetime
 import logging
 import time
 
-from absl import flags
-
-import lwt
 from lwt import errors
 from lwt.compress import gates
-from lwt.inspect import head_report
-from lwt.machine import command_line, hardware
-from lwt.report import pages
 
 LOG = logging.getLogger(__name__)
 
@@ -114,49 +105,3 @@ def curve(experiment, measure, *, scores, shares, seeds):
             left = sum(int(kept.sum()) for kept in keep.values())
             points.append(Point(order, seed, share, left, measure(keep)))
     return points
-
-
-def main():
-    """The program: measures, and writes the page."""
-    values, begin = flags.FLAGS, time.perf_counter()
-    try:
-        shares = [float(share) for share in values.shares]
-    except ValueError as error:
-        raise errors.ConfigError(f"--shares={','.join(values.shares)}: expected numbers") from error
-    if not all(0 < share <= 1 for share in shares):
-        raise errors.ConfigError(f"--shares={','.join(values.shares)}: each should be above 0, and at most 1")
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
-    scores = gates.scores(experiment, "heads", batches=experiment.batches(limit=values.examples), over=values.over)
-    ranking = gates.normalised(scores) if values.normalise else scores
-    total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)
-    measure = Measure(experiment, metric=values.metric, data=values.data, limit=values.limit, total=total)
-    ablated = ablations(measure, scores) if values.ablate else {}
-    points = curve(experiment, measure, scores=ranking, shares=shares, seeds=values.seeds)
-    about = {
-        "config": values.workdir,
-        "data": values.data or "the run's test set",
-        "records": measure.records,
-        "metric": measure.metric,
-        "whole": measure.whole,
-        "over": values.over,
-        "normalised": values.normalise,
-        "hardware": hardware.describe(),
-        "seconds": round(time.perf_counter() - begin, 1),
-        "command": pages.command_line(),
-    }
-    files = head_report.write(values.out, points, scores=scores, ranking=ranking, ablated=ablated, about=about)
-    command_line.report({"out": values.out, "files": files, "metric": measure.metric, "whole": measure.whole})
-
-
-if __name__ == "__main__":
-    command_line.define_run(out="Folder of the page.")
-    flags.DEFINE_string("metric", "", "The figure; default: the first that exists of bleu, accuracy and loss.")
-    flags.DEFINE_string("data", "", "Data set of the figures, KIND:NAME@SPLIT; default: the test set.")
-    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
-    flags.DEFINE_integer("examples", 0, "Number of validation records for the scores; 0: all.")
-    flags.DEFINE_enum("over", "examples", gates.OVER, "What absolute values are summed over.")
-    flags.DEFINE_boolean("normalise", False, "Rank by scores with an L2 norm of 1 in every module, as the paper does.")
-    flags.DEFINE_boolean("ablate", True, "Also measure without each head, and with it alone: two evaluations a head.")
-    flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Shares of the heads that the curve prunes.")
-    flags.DEFINE_integer("seeds", 3, "Number of random orders.")
-    command_line.run(main, required=["workdir", "out"])

@@ -1,24 +1,9 @@
-"""Computes singular values of a run's weights, and of its updates to the run it started from (such as a LoRA's).
-
-    python -m lwt.inspect.spectra --workdir=runs/mt --out=docs/results/spectra
-    python -m lwt.inspect.spectra --workdir=runs/ranks/rank16-lora-one-seed0 --out=docs/results/spectra_lora
-
-Writes README.md, results.json, spectra.csv (a line for each weight), singular_values.csv (all of them, largest first)
-and spectra.png. For a run with ``init_from``, the updates are its merged weights minus those that it started from.
-"""
-
-import collections
-import statistics
-import time
+"""Singular values of a run's weights, and of its updates to the run it started from (such as a LoRA's)."""
 
 import numpy as np
-from absl import flags
 
-import lwt
 from lwt.layers import linear
-from lwt.machine import command_line, hardware
 from lwt.reparam import targets
-from lwt.report import elbow, pages, plots, results
 
 KERNELS = r".*(kernel|embedding|embed/\w+)"
 UNCHANGED = 1e-5  # an update this small beside its weight is the rounding of a merge
@@ -31,11 +16,6 @@ FIGURES = {  # of a matrix -> digits after the point
     "rank_99": 0,
     "elbow": 0,
 }
-HOW_TO_READ = """\
-Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
-2007). Stable rank: Σσ² / σ₁². Rank 90, rank 99: the smallest rank that keeps 90 % or 99 % of the energy Σσ². Elbow: the
-rank that lies farthest above the chord of energy over rank; – where there is none. Means over the layers.
-"""
 
 
 def figures(values):
@@ -50,7 +30,7 @@ def figures(values):
         "stable_rank": float(energy.sum() / energy[0]),
         "rank_90": 1 + int(np.searchsorted(kept, 0.9 * (1 - 1e-12))),
         "rank_99": 1 + int(np.searchsorted(kept, 0.99 * (1 - 1e-12))),
-        "elbow": elbow.farthest({0: 0.0, **{rank: float(share) for rank, share in enumerate(kept, 1)}}),
+        "elbow": elbow({0: 0.0, **{rank: float(share) for rank, share in enumerate(kept, 1)}}),
     }
 
 
@@ -72,98 +52,20 @@ def of_updates(weights, base, *, pattern=KERNELS):
     return of_weights(changed, pattern) if changed else {}
 
 
-def kind(name):
-    """The name that weights of all layers share: "encoder/layer_0/mlp/fc1/kernel" -> "encoder/mlp/fc1"."""
-    parts = [part for part in name.removesuffix("/kernel").split("/") if not part.rpartition("_")[2].isdigit()]
-    return "/".join(parts)
-
-
-def write(out, spectra, *, workdir, command_line, seconds, machine):
-    """Writes the page; returns the names of its files.
+def elbow(points):
+    """The rank whose point lies farthest above the chord from the first to the last point, axes scaled to [0, 1].
 
     Args:
-        out: folder.
-        spectra: ``{"weights" or "updates": {name: singular values}}``.
-        workdir: the run's folder, for the page.
+        points: ``{rank: accuracy}``.
+
+    Returns:
+        None if accuracy does not rise from end to end, or no point lies above the chord.
     """
-    page = pages.Page(out, "Spectra", command_line=command_line)
-    found = {of: {name: figures(values) for name, values in own.items()} for of, own in spectra.items()}
-    fixed = {"config": str(workdir), "seed": None, "split": "", "paper": None, "hardware": machine}
-    rows = [
-        {**fixed, "overrides": {"of": of, "weight": name}, "metric": metric, "value": own[metric]}
-        | {"seconds": seconds, "command": command_line}
-        for of, by_name in found.items()
-        for name, own in by_name.items()
-        for metric in ("effective_rank", "rank_90")
-    ]
-    page.rows(rows)
-    page.csv("spectra.csv", _lines(found))
-    lines = [
-        [of, name, *(f"{value:.4g}" for value in values)]
-        for of, by_name in spectra.items()
-        for name, values in by_name.items()
-    ]
-    page.csv("singular_values.csv", (["of", "name", "singular values, largest first"], lines))
-    page.add(HOW_TO_READ)
-    for of, by_name in found.items():
-        page.add(f"## {of.capitalize()} of `{workdir}`", _table(by_name))
-    draw(page.picture("spectra.png", "energy over rank"), spectra)
-    return page.write()
-
-
-def draw(path, spectra):
-    """The share of the energy that is left out, over the share of the ranks: a panel for weights and for updates, a
-    curve for each kind of weight, the mean over the layers."""
-    at = np.linspace(0, 1, 101)
-    with plots.drawing(path, "", panels=len(spectra)) as (_, panels):
-        for axes, (of, by_name) in zip(np.atleast_1d(panels), spectra.items(), strict=True):
-            curves = collections.defaultdict(list)
-            for name, values in by_name.items():
-                left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
-                curves[kind(name)].append(np.interp(at, np.linspace(0, 1, len(left)), left))
-            for i, (name, own) in enumerate(curves.items()):
-                look = dict(color=plots.COLORS[i % len(plots.COLORS)], linestyle="-" if i < len(plots.COLORS) else "--")
-                axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
-            axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
-            axes.legend(fontsize=6)
-
-
-def _table(by_name):
-    groups = collections.defaultdict(list)
-    for name, own in by_name.items():
-        groups[kind(name)].append(own)
-    body = []
-    for name, rows in groups.items():
-        cells = [[row[key] for row in rows if row[key] is not None] for key in FIGURES]
-        shown = [f"{statistics.fmean(c):.{d}f}" if c else "–" for c, d in zip(cells, FIGURES.values(), strict=True)]
-        body.append([name, str(len(rows)), *shown])
-    return results.markdown(["weight", "matrices", *(key.replace("_", " ") for key in FIGURES)], body)
-
-
-def _lines(found):
-    """``(header, lines)`` of spectra.csv."""
-    return ["of", "name", *FIGURES], [
-        [of, name, *("" if value is None else f"{value:.5g}" for value in own.values())]
-        for of, by_name in found.items()
-        for name, own in by_name.items()
-    ]
-
-
-def main():
-    """The program."""
-    values, begin = flags.FLAGS, time.perf_counter()
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
-    spectra = {"weights": of_weights(experiment.weights, values.weights)}
-    if experiment.config.init_from:
-        updates = of_updates(experiment.weights, experiment.base(), pattern=values.weights)
-        spectra |= {"updates": updates} if updates else {}
-    about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
-    files = write(values.out, spectra, seconds=round(time.perf_counter() - begin, 2), **about)
-    command_line.report({"out": values.out, "files": files, **{of: len(found) for of, found in spectra.items()}})
-
-
-if __name__ == "__main__":
-    command_line.define_run()
-    flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
-    flags.DEFINE_string("weights", KERNELS, "Regular expression for the names of the weights.")
-    command_line.run(main, required=["workdir"])
+    order = sorted(points)
+    first, last = order[0], order[-1]
+    rise = points[last] - points[first]
+    if len(order) < 3 or rise <= 0:
+        return None
+    above = {r: (points[r] - points[first]) / rise - (r - first) / (last - first) for r in order[1:-1]}
+    best = max(above, key=above.get)
+    return best if above[best] > 1e-9 else None

@@ -5,7 +5,8 @@ Source of the figures beside ours: "Implementing Transformers", Table 1.
 
 import os
 
-from lwt.report import elbow, pages, plots, results, study
+from lwt.inspect import spectra
+from lwt.report import pages, plots, results, study
 from lwt.runs import checkpoint, run_config
 
 METRICS = {
@@ -130,12 +131,18 @@ def findings(by_title):
     return lines
 
 
+def enough(points, *, margin=0.01):
+    """The smallest rank within `margin` of the best accuracy."""
+    best = max(points.values())
+    return min(rank for rank, accuracy in points.items() if accuracy >= best - margin - 1e-9)
+
+
 def _elbow_text(points):
     if max(points.values()) < 0.5:
         return "No elbow: not one rank solves half of the tasks."
-    chord = elbow.farthest(points)
+    chord = spectra.elbow(points)
     found = f"rank {chord} lies farthest above the chord" if chord else "no rank lies above the chord"
-    return f"Elbow: {found}; rank {elbow.enough(points)} is the smallest within 1 point of the best."
+    return f"Elbow: {found}; rank {enough(points)} is the smallest within 1 point of the best."
 
 
 def write(out, records, *, workdir, base, missing, command_line):

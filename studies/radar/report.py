@@ -2,9 +2,8 @@
 
 from lwt.data import sources
 from lwt.data.radar import maps
-from lwt.inspect import linear_classifier
 from lwt.report import pages, results
-from studies.radar import plots
+from studies.radar import linear_classifier, plots
 
 SETS = {  # what the maps are, the picture's source, and the axes of a map
     "radar_har": (
@@ -22,7 +21,7 @@ EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy on test records that no choice was made by: mean ± standard deviation over the seeds. Of the recording all
 folds of a seed are one figure: every event is tested once, by a network that has not seen it. The linear classifier is
-`lwt.inspect.linear_classifier`, computed with this page.
+`studies.radar.linear_classifier`, computed with this page.
 """
 
 

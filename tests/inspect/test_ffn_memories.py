@@ -1,6 +1,5 @@
-"""Memories of models whose triggers and values are known, and the whole report on a translation model."""
+"""Memories of models whose triggers and values are known, and of a translation model."""
 
-import html.parser
 import pathlib
 import types
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.inspect import ffn_memories, memory_page, memory_report, memory_triggers
+from lwt.inspect import ffn_memories, memory_triggers
 from lwt.layers import listen, mlp
 from lwt.models import bert, embbert
 from lwt.runs import assembly, config_file
@@ -92,21 +91,12 @@ def test_removed_tokens(triggers):
     }
 
 
-def test_statistics(triggers):
-    """Values name 4, 5, 6; the top triggers of the two keys that are alive are at 4 and 5."""
+def test_values_are_distributions_over_tokens(triggers):
     tokens, shares, rank = ffn_memories.value_tokens(
         ffn_memories.value_rows(WEIGHTS, FC2), jnp.eye(8), answers=triggers[FC2]["answer"][:, 0], count=3
     )
     assert tokens[:, 0].tolist() == [4, 5, 6] and rank[:2].tolist() == [0, 0]
     np.testing.assert_allclose(shares[:, 0], np.exp(9) / (np.exp(9) + 7), rtol=1e-5)
-    layer = ffn_memories.Layer(FC2, "the token", triggers[FC2], tokens, shares, rank, {"first": 0.5, "last": None}, 8)
-    found = memory_report.statistics(layer)
-    assert (found["keys"], found["alive"], found["agreement"], found["agreement_by_chance"]) == (3, 2, 1.0, 0.5)
-    assert (found["median_rank"], found["without_first"], found["without_last"]) == (0, 0.5, None)
-    # key 0: 4 4 3 3 or so; key 1: 5 5 5 and a neighbour
-    last = [np.bincount(row).max() / 4 for row in triggers[FC2]["last"][:2]]
-    np.testing.assert_allclose(found["same_last_token"], np.mean(last))
-    assert found["same_last_bigram"] <= found["same_last_token"]
 
 
 def test_answers_are_under_the_mask():
@@ -154,32 +144,6 @@ def test_layers_and_tables():
     assert table.shape == (16, 8) and "input" in through
 
 
-class Reader(html.parser.HTMLParser):
-    """The nesting of tags, and the text of <mark>."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.marked = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.open += [] if tag in ("meta", "input") else [tag]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.marked += [data] if self.open and self.open[-1] == "mark" else []
-
-
-def test_the_file_to_browse_in_escapes_what_it_shows():
-    key = {"values": [("<b>", 0.5), ("x", 0.25)], "triggers": [(1.0, ("a & b", '"quoted"', "</table>"), "<b>")]}
-    text = memory_page.page("<i>", [{"name": "encoder/0", "predicts": "the token", "keys": {7: key}}])
-    found = Reader(text)
-    assert found.open == [] and found.marked == ["<b>", '"quoted"'] and "<i>" not in text
-    assert "&quot;\\&quot;quoted\\&quot;&quot;" in text  # the list of tokens for the search, as JSON
-
-
 def test_a_translation_model(tmp_path):
     config = config_file.load(f"{ROOT}/tests/training/tiny.py")
     data = assembly.make_data(config, tmp_path)
@@ -197,9 +161,3 @@ def test_a_translation_model(tmp_path):
         ids, answer = ("source", "source") if layer.predicts == "the token" else ("inputs", "targets")
         assert own["last"] == batch[ids][own["row"], own["position"]]
         assert own["answer"] == batch[answer][own["row"], own["position"]]
-    facts |= {"workdir": "runs/x", "command": "c", "hardware": "h", "seconds": 1.0}
-    files = memory_report.write(tmp_path / "out", layers, texts=texts, tokenizer=data.tokenizer, facts=facts)
-    assert sorted(files) == sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert Reader((tmp_path / "out/memories.html").read_text()).open == []
-    page = (tmp_path / "out/README.md").read_text()
-    assert "| encoder/layer_0/mlp/fc2 | 32 |" in page and "`decoder`: the next token" in page

@@ -1,19 +1,11 @@
-"""Head importance: ablations, the curve of pruning, and the page."""
-
-import csv
-import json
+"""Head importance: ablations, and the curve of pruning."""
 
 import numpy as np
 import pytest
 
 from lwt.compress import gates
-from lwt.inspect import head_importance, head_report
+from lwt.inspect import head_importance
 from tests.compress import test_gates
-
-ABOUT = dict(
-    config="runs/x", data="folder:x@test", records=4, metric="bleu", whole=30.0, over="examples", normalised=True,
-    hardware="a machine", seconds=1.0, command="python -m lwt.inspect.head_importance",
-)  # fmt: skip
 
 
 class Fake:
@@ -28,7 +20,7 @@ class Fake:
         return float(sum(self._worth[name][kept].sum() for name, kept in keep.items()))
 
 
-def test_curve_ablations_and_page(tmp_path):
+def test_curve_and_ablations():
     experiment, _ = test_gates.experiment_of(test_gates.translation())
     generator = np.random.default_rng(0)
     worth = {name: generator.random(2) for name in gates.parts_of(experiment, "heads")}
@@ -44,12 +36,3 @@ def test_curve_ablations_and_page(tmp_path):
     values = np.sort(np.concatenate(list(worth.values())))
     assert by_order["importance", 0, 0.8].value == pytest.approx(values[8:].sum())
     assert all(by_order["importance", 0, 0.8].value >= by_order["random", seed, 0.8].value for seed in (0, 1))
-    files = head_report.write(
-        tmp_path, points, scores=worth, ranking=gates.normalised(worth), ablated=ablated, about=ABOUT
-    )
-    assert files == ["README.md", "pruning_curve.csv", "pruning_curve.png", "results.json", "scores.csv", "scores.png"]
-    rows = list(csv.DictReader((tmp_path / "scores.csv").open()))
-    assert len(rows) == 10 and float(rows[0]["without"]) == pytest.approx(without)
-    assert len(json.loads((tmp_path / "results.json").read_text())) == len(points) == 12
-    page = (tmp_path / "README.md").read_text()
-    assert "| 80% | 2 |" in page and "(n=2)" in page and "decoder/layer_1/cross_attention" in page

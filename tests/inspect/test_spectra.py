@@ -1,13 +1,12 @@
-"""Figures of spectra that are known by hand, and the page of a run that changed what it started from."""
-
-import csv
-import json
+"""Figures of spectra that are known by hand, and elbows of curves that are."""
 
 import jax.numpy as jnp
 import numpy as np
 
 from lwt.inspect import spectra
 from lwt.layers import linear
+
+PAPER = {4: 0.002, 8: 0.42, 16: 0.88, 32: 0.95}
 
 
 def test_figures_of_known_spectra():
@@ -40,17 +39,18 @@ def test_the_update_of_an_adapter_has_its_rank():
     assert spectra.of_updates({"other/kernel": base["layer_0/key/kernel"]}, base) == {}
 
 
-def test_the_page(tmp_path):
-    weights = {f"encoder/layer_{i}/mlp/fc1/kernel": jnp.diag(jnp.array([4.0, 3.0, 0.0])) for i in range(2)}
-    found = {"weights": spectra.of_weights(weights), "updates": {"encoder/layer_1/mlp/fc1/kernel": np.array([2.0, 0])}}
-    assert spectra.kind("encoder/layer_1/mlp/fc1/kernel") == "encoder/mlp/fc1"
-    about = {"workdir": "runs/x", "command_line": "c", "seconds": 1.0, "machine": "m"}
-    assert sorted(spectra.write(tmp_path, found, **about)) == sorted(path.name for path in tmp_path.iterdir())
-    page = (tmp_path / "README.md").read_text()
-    assert "| encoder/mlp/fc1 | 2 | 5.000 | 4.000 |" in page and "| encoder/mlp/fc1 | 1 | 2.000 | 2.000 |" in page
-    lines = list(csv.DictReader((tmp_path / "spectra.csv").open()))
-    assert [line["of"] for line in lines] == ["weights", "weights", "updates"]
-    assert float(lines[0]["stable_rank"]) == 25 / 16 and lines[0]["rank_90"] == "2"
-    rows = json.loads((tmp_path / "results.json").read_text())
-    assert {row["metric"]: row["value"] for row in rows if row["overrides"]["of"] == "updates"}["rank_90"] == 1
-    assert "updates,encoder/layer_1/mlp/fc1/kernel,2,0" in (tmp_path / "singular_values.csv").read_text()
+def test_the_paper_s_curve_bends_at_16():
+    assert spectra.elbow(PAPER) == 16
+
+
+def test_a_sharp_corner_is_found_wherever_it_is():
+    for corner in (8, 16):
+        assert spectra.elbow({rank: min(rank, corner) / corner + 0.001 * rank for rank in PAPER}) == corner
+
+
+def test_no_bend_no_elbow():
+    assert spectra.elbow({rank: rank / 40 for rank in PAPER}) is None  # a straight line
+    assert spectra.elbow({rank: rank**2 / 2000 for rank in PAPER}) is None  # bends the other way
+    assert spectra.elbow(dict.fromkeys(PAPER, 0.5)) is None
+    assert spectra.elbow({4: 0.9, 8: 0.95, 32: 0.8}) is None  # more rank is worse
+    assert spectra.elbow({4: 0.1, 8: 0.9}) is None

@@ -12,12 +12,13 @@ import pytest
 
 from benchmarks import attention_page, run
 from lwt.data import sources
-from lwt.inspect import fronts, measuring, memory_report
+from lwt.inspect import fronts, measuring
 from lwt.report import pages, records, results, study
 from studies.approximate_gradients import gradients_report
 from studies.embbert import paper as embbert_paper
 from studies.embbert import report as embbert_report
 from studies.embbert import scores as embbert_scores
+from studies.inspection import memories
 from studies.lighter import quantize
 from studies.lora_ranks import report as rank_report
 from studies.radar import report as radar_report
@@ -100,9 +101,9 @@ def test_the_pages_of_formats(name, tmp_path):
 def test_tables_of_memories(name):
     page, found = RESULTS / name, {}
     for row in results.load(page / "results.json"):
-        own = found.setdefault(row["overrides"]["layer"], dict.fromkeys(memory_report.FIGURES))
+        own = found.setdefault(row["overrides"]["layer"], dict.fromkeys(memories.FIGURES))
         own[row["metric"]] = row["value"]
-    assert memory_report.table(found) in (page / "README.md").read_text(encoding="utf-8")
+    assert memories.table(found) in (page / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_radar_page(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from lwt import errors
 from lwt.data import sources
 from lwt.data.radar import parrad
-from lwt.inspect import linear_classifier
+from studies.radar import linear_classifier
 
 
 @pytest.fixture

@@ -160,3 +160,11 @@ def test_resuming(stubbed, tmp_path):
     assert failures == {chosen[1].name: "NotFinite: step 3: loss not finite"}
     other = study.choose(rank_study.entries(CONFIG, "runs/other", seeds=1), only="rank4-lora-one")
     assert "init_from='runs/none'" in study.run_all(other, run)[chosen[0].name]
+
+
+def test_enough_takes_the_margin_at_its_edge():
+    assert report.enough({4: 0.90, 8: 0.98, 16: 0.99, 32: 0.985}) == 8
+    assert report.enough({4: 0.97, 8: 0.98, 16: 0.99}) == 8
+    assert report.enough({8: 0.5}) == 8
+    paper = {4: 0.002, 8: 0.42, 16: 0.88, 32: 0.95}
+    assert report.enough(paper) == 32 and report.enough(paper, margin=0.08) == 16

@@ -1,16 +1,13 @@
-"""Measures what a linear classifier makes of a data set: the accuracy that a small network has to beat.
+"""Measures what a linear classifier makes of a task: the accuracy that a small network has to beat.
 
-    python -m lwt.inspect.linear_classifier                                     # every task of TinyNLP
-    python -m lwt.inspect.linear_classifier --tasks=snips,data=folder:my_intents
-    python -m lwt.inspect.linear_classifier --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
-    python -m lwt.inspect.linear_classifier --images=generated:radar_har,difficulty=hard
+    python -m studies.embbert.linear_classifier                                     # every task of TinyNLP
+    python -m studies.embbert.linear_classifier --tasks=snips,data=folder:my_intents
+    python -m studies.embbert.linear_classifier --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
 
-prints one JSON object per data set. It needs scikit-learn (``pip install lwt[bench]``).
+prints one JSON object per task. It needs scikit-learn (``pip install lwt[bench]``).
 
-texts     TF-IDF of single words and of pairs of neighbours, of each text of a record, on the splits and cleaned texts
-          of lwt's own runs; a support vector machine, its regularization chosen on the validation set
-images    the means of 32 × 32 fields of each channel; ridge regression. It learns the split ``train`` and is tested on
-          ``test``; a recording with folds is cross-validated, so that every record is tested once
+The features are TF-IDF of single words and of pairs of neighbours, of each text of a record, on the splits and cleaned
+texts of lwt's own runs; the classifier is a support vector machine, its regularization chosen on the validation set.
 """
 
 import functools
@@ -20,20 +17,17 @@ import pathlib
 import tempfile
 import time
 
-import numpy as np
 import scipy.sparse
 from absl import flags
 
 from lwt import errors
-from lwt.data import labels, sources, splits, text, text_fields
+from lwt.data import labels, splits, text, text_fields
 from lwt.machine import command_line
 from lwt.metrics import classification
 from lwt.runs import config_file
 
 CONFIG = "configs/embbert_finetune.py"
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the support vector machine's regularization
-FIELDS = 32
-ALPHA = 10.0  # penalty of the ridge regression
 
 
 def of_texts(task, *, more=""):
@@ -103,56 +97,6 @@ def words(train, *others):
     ]
 
 
-def of_images(data, *, alpha=ALPHA):
-    """``{"data", "classes", "train", "test", "accuracy", "majority"}``; majority is the share of the largest class.
-
-    Args:
-        data: ``KIND:NAME`` of a set with the splits train and test, or foldK and restK.
-        alpha: penalty of the ridge regression.
-
-    Raises:
-        lwt.errors.DataError: the set has neither.
-    """
-    known = sources.splits(data)
-    folds = [split for split in known if split.startswith("fold")]
-    if not folds and not {"train", "test"} <= {*known}:
-        raise errors.DataError(f"{data} has neither the splits train and test nor folds; it has: {', '.join(known)}")
-    pairs = [(f"rest{fold[4:]}", fold) for fold in folds] or [("train", "test")]
-    predicted, wanted, sizes = [], [], []
-    for split, held_out in pairs:
-        train, test = (sources.load(data, split=name) for name in (split, held_out))
-        names = train.classes or tuple(sorted({record["label"] for record in train}))
-        (x, y), (tested, own) = (fields(source, names) for source in (train, test))
-        predicted.append(sklearn("linear_model").RidgeClassifier(alpha=alpha).fit(x, y).predict(tested))
-        wanted.append(own)
-        sizes.append(len(y))
-    predicted, wanted = np.concatenate(predicted), np.concatenate(wanted)
-    return {
-        "data": data,
-        "classes": len(names),
-        "train": max(sizes),
-        "test": len(wanted),
-        "accuracy": round(classification.score(predicted, wanted, classes=len(names))["accuracy"], 4),
-        "majority": round(float(np.bincount(wanted).max() / len(wanted)), 4),
-    }
-
-
-def fields(source, names):
-    """``(features [n 32·32·c], labels [n])`` of a source of images; the features are between 0 and 1.
-
-    Raises:
-        lwt.errors.DataError: 32 × 32 fields do not divide the images.
-    """
-    records = source.read(0, len(source))
-    images = np.stack([record["image"] for record in records])
-    n, h, w, c = images.shape
-    if h % FIELDS or w % FIELDS:
-        raise errors.DataError(f"{source.name}: images of {h} × {w} do not divide into {FIELDS} × {FIELDS} fields")
-    scale = 255 if images.dtype == np.uint8 else 1
-    means = images.reshape(n, FIELDS, h // FIELDS, FIELDS, w // FIELDS, c).mean((2, 4), dtype=np.float64) / scale
-    return means.reshape(n, -1), np.array([names.index(record["label"]) for record in records])
-
-
 def sklearn(name):
     """A module of scikit-learn.
 
@@ -166,11 +110,8 @@ def sklearn(name):
 
 
 def main():
-    """The program: prints one line of figures per data set."""
+    """The program: prints one line of figures per task."""
     values = flags.FLAGS
-    if values.images:
-        print(json.dumps(of_images(values.images, alpha=values.alpha)))
-        return
     for task in values.tasks or config_file.module(CONFIG).TINYNLP:
         print(json.dumps(of_texts(task, more=values.more)), flush=True)
 
@@ -178,6 +119,4 @@ def main():
 if __name__ == "__main__":
     flags.DEFINE_list("tasks", [], "Tasks of configs/embbert_finetune.py, or data=KIND:NAME; default: TinyNLP's.")
     flags.DEFINE_string("more", "", "Further arguments of that config, such as 'splits=code,leak_free=true'.")
-    flags.DEFINE_string("images", "", "A set of images, KIND:NAME, to measure instead of texts.")
-    flags.DEFINE_float("alpha", ALPHA, "Penalty of the ridge regression on images.")
     command_line.run(main, required=[])

@@ -4,11 +4,12 @@ import pathlib
 
 import pytest
 
-from lwt.inspect import cost, counts
+from lwt.inspect import cost
 from lwt.report import results
 from lwt.runs import config_file
+from studies.inspection import parameters
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[3]
 BASE = 8_257_536  # "Implementing Transformers", section 4.1: 8.2 M
 LORA = {4: 36_864, 8: 73_728, 16: 147_456, 32: 294_912}  # 9,216 a rank; its Table 1: 36k, 72k, 144k, 288k
 
@@ -48,7 +49,7 @@ def test_the_adapter_of_a_quantized_embbert():
 
 
 def test_published_vision_transformers():
-    found = {row.arguments: counts.count(row)["total"] for row in counts.ROWS if row.config == "configs/vit.py"}
+    found = {row.arguments: parameters.count(row)["total"] for row in parameters.ROWS if row.config == "configs/vit.py"}
     assert found == {"size=ti16": 5_717_416, "size=s16": 22_050_664, "size=b16": 86_567_656}
 
 
@@ -62,13 +63,13 @@ def test_vertical_lora_on_a_vit():
     assert counts[8]["groups"]["adapter"] == 8 * 4_096 * 9  # of 9 layers, query, key and value with one `a`
 
 
-def test_the_table_is_up_to_date_and_holds_every_config():
+def test_the_table_is_up_to_date_and_holds_every_config(tmp_path):
     files = {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.py")} - {"configs/common.py"}
-    assert {row.config for row in counts.ROWS} == files - {"configs/__init__.py"}
+    assert {row.config for row in parameters.ROWS} == files - {"configs/__init__.py"}
     written = results.load("docs/results/parameters/results.json")
     found = {(row["config"], row["metric"]): row["value"] for row in written}
-    assert found == {(row.spec, name): value for row in counts.ROWS for name, value in counts.count(row).items()}, (
-        "the page is out of date: python -m lwt.inspect.counts"
-    )
-    page = counts.page(written, command_line=written[0]["command"])
-    assert (ROOT / "docs/results/parameters/README.md").read_text(encoding="utf-8") == page
+    assert found == {
+        (row.spec, name): value for row in parameters.ROWS for name, value in parameters.count(row).items()
+    }, "the page is out of date: python -m studies.inspection.parameters"
+    parameters.write(tmp_path, written, command_line=written[0]["command"])
+    assert (tmp_path / "README.md").read_bytes() == pathlib.Path("docs/results/parameters/README.md").read_bytes()

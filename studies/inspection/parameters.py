@@ -1,6 +1,6 @@
 """Writes the table of exact parameter counts of every config.
 
-    python -m lwt.inspect.counts
+    python -m studies.inspection.parameters
 
 writes docs/results/parameters/README.md and results.json. A new config gets a line in `ROWS`.
 """
@@ -27,6 +27,21 @@ ENCODERS = {  # "EmbBERT-Q", Table 2
     "bert_ne_ea": 0,
     "bert_tiny": 4_400_000,
 }
+
+
+HOW_TO_READ = """\
+Exact, from the shapes that training would make. *model* is the base without task heads and without its adapter;
+*frozen* is a share of all stored weights, the adapter's included. The state of the optimizer (two float32 moments,
+and counters of four bytes) exists for the trainable weights only.
+"""
+NOTES = """\
+"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of
+12 attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of
+its text is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary
+that the config asks for (a corpus too small for it gives fewer pieces). Image classifiers have the heads of their data:
+10 classes of CIFAR-10, 8 of radar maps, 1000 in the Vision Transformers for 224 pixels, as the published figures have
+(Touvron et al. 2021, and timm).
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,9 +128,10 @@ def measure(row, *, command_line):
     return [fixed | {"metric": name, "value": value, "paper": row.paper.get(name)} for name, value in figures.items()]
 
 
-def page(rows, *, command_line):
-    """The Markdown page of the rows of ``results.json``."""
-    body = []
+def write(out, rows, *, command_line):
+    """Writes README.md and results.json into the folder `out`; returns their names."""
+    page = pages.Page(out, "Parameter counts", command_line=command_line)
+    rows, body = page.rows(rows), []
     for spec, line in results.cells(rows, index="config", columns="metric").items():
         value = {name: round(cell.mean) for name, cell in line.items()}
         claims = [_claim(name, cell.paper) for name, cell in line.items() if cell.paper is not None]
@@ -129,41 +145,21 @@ def page(rows, *, command_line):
             ]
         )
     header = ["config", "model", "trainable", "optimizer state, bytes", "frozen", "the paper"]
-    return PAGE.format(command_line, table=results.markdown(header, body), vocabulary=f"{PAPER_VOCABULARY:,}")
+    page.add(HOW_TO_READ, results.markdown(header, body), NOTES.format(vocabulary=f"{PAPER_VOCABULARY:,}"))
+    return page.write()
 
 
 def _claim(metric, value):
     return f"{metric} {value / 1e6:g} M" if value >= 1e6 else f"{metric} {value / 1e3:g}k"
 
 
-PAGE = """# Parameter counts
-
-    {}
-
-Exact, from the shapes that training would make. *model* is the base without task heads and without its adapter;
-*frozen* is a share of all stored weights, the adapter's included. The state of the optimizer (two float32 moments,
-and counters of four bytes) exists for the trainable weights only.
-
-{table}
-"Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of
-12 attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of
-its text is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary
-that the config asks for (a corpus too small for it gives fewer pieces). Image classifiers have the heads of their data:
-10 classes of CIFAR-10, 8 of radar maps, 1000 in the Vision Transformers for 224 pixels, as the published figures have
-(Touvron et al. 2021, and timm).
-"""
-
-
 def main():
     """The program: counts, and writes the page."""
-    line, rows = pages.command_line(), []
-    for row in ROWS:
-        rows += measure(row, command_line=line)
-    out = flags.FLAGS.out
-    results.write(f"{out}/results.json", rows)
-    with open(f"{out}/README.md", "w", encoding="utf-8") as file:
-        file.write(page(rows, command_line=line))
-    print(f"wrote {out}/README.md and results.json")
+    line = pages.command_line()
+    written = write(
+        flags.FLAGS.out, [row for each in ROWS for row in measure(each, command_line=line)], command_line=line
+    )
+    print(f"wrote {flags.FLAGS.out}/{', '.join(written)}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,22 @@
-"""Writes the page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse."""
+"""The page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse.
+
+    python -m studies.inspection.memories --workdir=runs/mt --out=docs/results/memories
+    python -m studies.inspection.memories --workdir=runs/base --data=folder:novels@validation --limit=2000 --out=...
+
+What memories are, and how they are read: `lwt/inspect/ffn_memories.py`.
+"""
+
+import time
 
 import numpy as np
+from absl import flags
 
-from lwt.data import tokenizer as tokenizers
-from lwt.inspect import memory_page
+import lwt
+from lwt.inspect import ffn_memories
+from lwt.machine import command_line, hardware
 from lwt.report import pages, plots, results
+from studies.inspection import memory_page
 
-SHOWN = 10  # triggers of a key in the file to browse
 CONFIDENT = 0.1  # the share of keys whose values are surest
 FIGURES = {  # of a layer -> header, factor, digits
     "keys": ("keys", 1, 0),
@@ -22,7 +32,7 @@ FIGURES = {  # of a layer -> header, factor, digits
     "without_first": ("without first (%)", 100, 1),
     "without_last": ("without last (%)", 100, 1),
 }
-HOW_TO_READ = f"""\
+HOW_TO_READ = """\
 Alive: keys with a coefficient above 0 anywhere; all other figures are of these. Agreement: the likeliest token of a
 key's value is the one that it is compared with at the key's top trigger: in a decoder the next token, in an encoder,
 which has no next one, the token at the trigger itself. By chance: if the layer's values were dealt to its keys in
@@ -30,7 +40,7 @@ random order, in the mean over all orders. Of the surest: the tenth of the keys 
 probabilities. Median rank: how many tokens the value prefers to the one that it is compared with. Largest probability:
 of a value, mean. Same last token (bigram): the share of a key's triggers with the commonest one; by chance: with the
 triggers of all keys of the layer shuffled. Without first (last): the change of the coefficient when that token of the
-trigger is removed (up to {SHOWN} triggers of a sample of keys); in an encoder, the text behind the trigger stays.
+trigger is removed (up to {shown} triggers of a sample of keys); in an encoder, the text behind the trigger stays.
 """
 
 
@@ -108,7 +118,7 @@ def write(out, layers, *, texts, tokenizer, facts):
         f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of\n"
         f"`{facts['data']}`. Values: through the {facts['table']}, {layers[0].vocabulary:,} tokens; they are\n"
         f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.",
-        HOW_TO_READ,
+        HOW_TO_READ.format(shown=ffn_memories.SHOWN),
         table(found),
         "![statistics of the layers](memories.png)",
         "[Keys with their triggers and values](memories.html), to be opened in a browser.",
@@ -150,7 +160,7 @@ def _page_layer(layer, texts, tokenizer):
     """The data of a layer that `memory_page.page` takes."""
 
     def tokens(ids):
-        return [piece(tokenizer, int(i)) for i in ids]
+        return [ffn_memories.piece(tokenizer, int(i)) for i in ids]
 
     keys = {}
     for (name, key, place), (before, here, after) in texts.items():
@@ -158,13 +168,30 @@ def _page_layer(layer, texts, tokenizer):
             continue
         own = keys.setdefault(key, {"values": list(zip(tokens(layer.tokens[key]), layer.shares[key])), "triggers": []})
         rest = [] if layer.predicts == "the next token" else after
-        answer = piece(tokenizer, int(layer.triggers["answer"][key, place]))
-        text = (*tokenizer.decode([before]), piece(tokenizer, here), *tokenizer.decode([rest]))
+        answer = ffn_memories.piece(tokenizer, int(layer.triggers["answer"][key, place]))
+        text = (*tokenizer.decode([before]), ffn_memories.piece(tokenizer, here), *tokenizer.decode([rest]))
         own["triggers"].append((float(layer.triggers["coefficient"][key, place]), text, answer))
     return {"name": layer.name.removesuffix("/kernel"), "predicts": layer.predicts, "keys": dict(sorted(keys.items()))}
 
 
-def piece(tokenizer, number):
-    """A token as text; special tokens by name."""
-    specials = tokenizers.ENCODER if tokenizer.first == len(tokenizers.ENCODER) else tokenizers.SEQ2SEQ
-    return specials[number] if number < len(specials) else tokenizer.decode([[number]])[0]
+def main():
+    """The program."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
+    found, texts, facts = ffn_memories.study(experiment, **given)
+    facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}
+    facts["seconds"] = round(time.perf_counter() - begin, 1)
+    files = write(values.out, found, texts=texts, tokenizer=experiment.tokenizer, facts=facts)
+    command_line.report({"out": values.out, "files": files, **facts})
+
+
+if __name__ == "__main__":
+    command_line.define_run(workdir="Folder of a run or bundle of texts.")
+    flags.DEFINE_string("data", "", "Data set of the triggers, KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
+    flags.DEFINE_integer("top", 50, "Number of triggers of a key.")
+    flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.")
+    flags.DEFINE_integer("sampled", 32, "Number of keys of a layer whose triggers are read again without a token.")
+    flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
+    command_line.run(main, required=["workdir"])

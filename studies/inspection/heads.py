@@ -1,9 +1,22 @@
-"""Writes the page of a model's heads: the findings of `head_importance.py` as tables, CSV and plots."""
+"""The page of a model's attention heads: scores, ablations and a pruning curve as tables, CSV and plots.
+
+    python -m studies.inspection.heads --workdir=runs/multi30k --out=docs/results/heads
+    python -m studies.inspection.heads --workdir=runs/snips --out=docs/results/heads_snips --shares=0.25,0.5,0.75
+
+Scores are taken on the validation set, figures on the test set; see `lwt/inspect/head_importance.py`.
+"""
 
 import statistics
+import time
 
 import numpy as np
+from absl import flags
 
+import lwt
+from lwt import errors
+from lwt.compress import gates
+from lwt.inspect import head_importance
+from lwt.machine import command_line, hardware
 from lwt.report import pages, plots, results
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
@@ -24,7 +37,7 @@ def write(out, points, *, scores, ranking, ablated, about):
         scores: ``{module: [heads]}``.
         ranking: the scores that ranked the heads, likewise.
         ablated: ``{(module, head): (ablated, alone)}``, or empty.
-        about: what was measured, and how; see `head_importance.main`.
+        about: what was measured, and how; see `main`.
     """
     page = pages.Page(out, "Attention heads", command_line=about["command"])
     label = LABELS.get(about["metric"], about["metric"])
@@ -137,3 +150,50 @@ def draw_curve(path, points, *, label):
         axes.set(xlabel="heads pruned (%)", ylabel=label)
         axes.legend()
     return drawn
+
+
+def main():
+    """The program: measures, and writes the page."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    try:
+        shares = [float(share) for share in values.shares]
+    except ValueError as error:
+        raise errors.ConfigError(f"--shares={','.join(values.shares)}: expected numbers") from error
+    if not all(0 < share <= 1 for share in shares):
+        raise errors.ConfigError(f"--shares={','.join(values.shares)}: each should be above 0, and at most 1")
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    scores = gates.scores(experiment, "heads", batches=experiment.batches(limit=values.examples), over=values.over)
+    ranking = gates.normalised(scores) if values.normalise else scores
+    total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)
+    given = {key: getattr(values, key) for key in ("metric", "data", "limit")}
+    measure = head_importance.Measure(experiment, **given, total=total)
+    ablated = head_importance.ablations(measure, scores) if values.ablate else {}
+    points = head_importance.curve(experiment, measure, scores=ranking, shares=shares, seeds=values.seeds)
+    about = {
+        "config": values.workdir,
+        "data": values.data or "the run's test set",
+        "records": measure.records,
+        "metric": measure.metric,
+        "whole": measure.whole,
+        "over": values.over,
+        "normalised": values.normalise,
+        "hardware": hardware.describe(),
+        "seconds": round(time.perf_counter() - begin, 1),
+        "command": pages.command_line(),
+    }
+    files = write(values.out, points, scores=scores, ranking=ranking, ablated=ablated, about=about)
+    command_line.report({"out": values.out, "files": files, "metric": measure.metric, "whole": measure.whole})
+
+
+if __name__ == "__main__":
+    command_line.define_run(out="Folder of the page.")
+    flags.DEFINE_string("metric", "", "The figure; default: the first that exists of bleu, accuracy and loss.")
+    flags.DEFINE_string("data", "", "Data set of the figures, KIND:NAME@SPLIT; default: the test set.")
+    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
+    flags.DEFINE_integer("examples", 0, "Number of validation records for the scores; 0: all.")
+    flags.DEFINE_enum("over", "examples", gates.OVER, "What absolute values are summed over.")
+    flags.DEFINE_boolean("normalise", False, "Rank by scores with an L2 norm of 1 in every module, as the paper does.")
+    flags.DEFINE_boolean("ablate", True, "Also measure without each head, and with it alone: two evaluations a head.")
+    flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Shares of the heads that the curve prunes.")
+    flags.DEFINE_integer("seeds", 3, "Number of random orders.")
+    command_line.run(main, required=["workdir", "out"])

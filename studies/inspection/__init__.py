@@ -1,0 +1,1 @@
+"""Pages on single runs: attention heads, feed-forward memories, spectra; and the table of parameter counts."""

@@ -1,0 +1,123 @@
+"""The page of a run's spectra: singular values of its weights, and of its updates to the run it started from.
+
+    python -m studies.inspection.spectra --workdir=runs/mt --out=docs/results/spectra
+    python -m studies.inspection.spectra --workdir=runs/ranks/rank16-lora-one-seed0 --out=docs/results/spectra_lora
+
+Writes README.md, results.json, spectra.csv (a line for each weight), singular_values.csv (all of them, largest first)
+and spectra.png. For a run with ``init_from``, the updates are its merged weights minus those that it started from.
+"""
+
+import collections
+import statistics
+import time
+
+import numpy as np
+from absl import flags
+
+import lwt
+from lwt.inspect import spectra
+from lwt.machine import command_line, hardware
+from lwt.report import pages, plots, results
+
+HOW_TO_READ = """\
+Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
+2007). Stable rank: Σσ² / σ₁². Rank 90, rank 99: the smallest rank that keeps 90 % or 99 % of the energy Σσ². Elbow: the
+rank that lies farthest above the chord of energy over rank; – where there is none. Means over the layers.
+"""
+
+
+def kind(name):
+    """The name that weights of all layers share: "encoder/layer_0/mlp/fc1/kernel" -> "encoder/mlp/fc1"."""
+    parts = [part for part in name.removesuffix("/kernel").split("/") if not part.rpartition("_")[2].isdigit()]
+    return "/".join(parts)
+
+
+def write(out, singular, *, workdir, command_line, seconds, machine):
+    """Writes the page; returns the names of its files.
+
+    Args:
+        out: folder.
+        singular: ``{"weights" or "updates": {name: singular values}}``.
+        workdir: the run's folder, for the page.
+    """
+    page = pages.Page(out, "Spectra", command_line=command_line)
+    found = {of: {name: spectra.figures(values) for name, values in own.items()} for of, own in singular.items()}
+    fixed = {"config": str(workdir), "seed": None, "split": "", "paper": None, "hardware": machine}
+    rows = [
+        {**fixed, "overrides": {"of": of, "weight": name}, "metric": metric, "value": own[metric]}
+        | {"seconds": seconds, "command": command_line}
+        for of, by_name in found.items()
+        for name, own in by_name.items()
+        for metric in ("effective_rank", "rank_90")
+    ]
+    page.rows(rows)
+    page.csv("spectra.csv", _lines(found))
+    lines = [
+        [of, name, *(f"{value:.4g}" for value in values)]
+        for of, by_name in singular.items()
+        for name, values in by_name.items()
+    ]
+    page.csv("singular_values.csv", (["of", "name", "singular values, largest first"], lines))
+    page.add(HOW_TO_READ)
+    for of, by_name in found.items():
+        page.add(f"## {of.capitalize()} of `{workdir}`", _table(by_name))
+    draw(page.picture("spectra.png", "energy over rank"), singular)
+    return page.write()
+
+
+def draw(path, singular):
+    """Draws the share of the energy that a rank leaves out: means over the layers, a curve for each kind of weight."""
+    at = np.linspace(0, 1, 101)
+    with plots.drawing(path, "", panels=len(singular)) as (_, panels):
+        for axes, (of, by_name) in zip(np.atleast_1d(panels), singular.items(), strict=True):
+            curves = collections.defaultdict(list)
+            for name, values in by_name.items():
+                left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
+                curves[kind(name)].append(np.interp(at, np.linspace(0, 1, len(left)), left))
+            for i, (name, own) in enumerate(curves.items()):
+                look = dict(color=plots.COLORS[i % len(plots.COLORS)], linestyle="-" if i < len(plots.COLORS) else "--")
+                axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
+            axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
+            axes.legend(fontsize=6)
+
+
+def _table(by_name):
+    groups = collections.defaultdict(list)
+    for name, own in by_name.items():
+        groups[kind(name)].append(own)
+    body = []
+    for name, rows in groups.items():
+        cells = [[row[key] for row in rows if row[key] is not None] for key in spectra.FIGURES]
+        digits = spectra.FIGURES.values()
+        shown = [f"{statistics.fmean(c):.{d}f}" if c else "–" for c, d in zip(cells, digits, strict=True)]
+        body.append([name, str(len(rows)), *shown])
+    return results.markdown(["weight", "matrices", *(key.replace("_", " ") for key in spectra.FIGURES)], body)
+
+
+def _lines(found):
+    """``(header, lines)`` of spectra.csv."""
+    return ["of", "name", *spectra.FIGURES], [
+        [of, name, *("" if value is None else f"{value:.5g}" for value in own.values())]
+        for of, by_name in found.items()
+        for name, own in by_name.items()
+    ]
+
+
+def main():
+    """The program."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    singular = {"weights": spectra.of_weights(experiment.weights, values.weights)}
+    if experiment.config.init_from:
+        updates = spectra.of_updates(experiment.weights, experiment.base(), pattern=values.weights)
+        singular |= {"updates": updates} if updates else {}
+    about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
+    files = write(values.out, singular, seconds=round(time.perf_counter() - begin, 2), **about)
+    command_line.report({"out": values.out, "files": files, **{of: len(found) for of, found in singular.items()}})
+
+
+if __name__ == "__main__":
+    command_line.define_run()
+    flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
+    flags.DEFINE_string("weights", spectra.KERNELS, "Regular expression for the names of the weights.")
+    command_line.run(main, required=["workdir"])

@@ -1,0 +1,38 @@
+"""The page of attention heads."""
+
+import csv
+import json
+
+import numpy as np
+
+from lwt.compress import gates
+from lwt.inspect import head_importance
+from studies.inspection import heads
+
+ABOUT = dict(
+    config="runs/x", data="folder:x@test", records=4, metric="bleu", whole=30.0, over="examples", normalised=True,
+    hardware="a machine", seconds=1.0, command="python -m studies.inspection.heads",
+)  # fmt: skip
+
+
+def test_the_page(tmp_path):
+    generator = np.random.default_rng(0)
+    scores = {
+        f"decoder/layer_{i}/{name}": generator.random(2)
+        for i in range(2)
+        for name in ("self_attention", "cross_attention")
+    }
+    ablated = {(name, head): (29.0 - head, 3.0 + head) for name in scores for head in range(2)}
+    points = [
+        head_importance.Point("importance", 0, share, round(8 * (1 - share)), 30 * (1 - share))
+        for share in (0.0, 0.5, 1.0)
+    ]
+    points += [head_importance.Point("random", seed, 0.5, 4, 10.0 + seed) for seed in range(2)]
+    files = heads.write(tmp_path, points, scores=scores, ranking=gates.normalised(scores), ablated=ablated, about=ABOUT)
+    assert files == ["README.md", "pruning_curve.csv", "pruning_curve.png", "results.json", "scores.csv", "scores.png"]
+    rows = list(csv.DictReader((tmp_path / "scores.csv").open()))
+    assert len(rows) == 8 and [float(row["without"]) for row in rows[:2]] == [29, 28]
+    assert len(json.loads((tmp_path / "results.json").read_text())) == len(points) == 5
+    page = (tmp_path / "README.md").read_text()
+    assert "| 50% | 4 | 15.000 (n=1) | 10.500 ± 0.707 (n=2) |" in page
+    assert "| decoder/layer_1/cross_attention | 2 | -2.000 (head 1) | -26.000 (head 1) |" in page
