@@ -13,7 +13,7 @@ import pathlib
 import numpy as np
 
 from lwt.data import sources, text, tokenizer
-from lwt.data.batches import packing, tokenized
+from lwt.data.batches import packed, tokenized
 
 PAD, BEGIN, END = tokenizer.PAD, tokenizer.BOS, tokenizer.EOS
 PIECES = 50_000
@@ -68,14 +68,14 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
         ValueError: the pairs need more than `rows`.
     """
     sizes = [np.array([len(ids) for ids in side]) for side in (batch.sources, batch.targets)]
-    place = packing.pack(*sizes, length)
+    place = packed.pack(*sizes, length=length)
     needed = int(place.max()) + 1
     if rows is not None and needed > rows:
         raise ValueError(f"the batch needs {needed} rows of {length}, more than {rows}")
     names = ["source", "inputs", "targets"] + [
         f"{s}_{w}" for s in ("source", "target") for w in ("segments", "positions")
     ]
-    packed = {name: np.zeros((rows or needed, length), np.int32) for name in names}
+    made = {name: np.zeros((rows or needed, length), np.int32) for name in names}
     filled = np.zeros((2, rows or needed), np.int64)
     segment = np.zeros(rows or needed, np.int32)
     for row, source, inputs, target in zip(place, batch.sources, batch.inputs(), batch.targets, strict=True):
@@ -88,10 +88,10 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
             cut = slice(filled[i, row], filled[i, row] + size)
             filled[i, row] += size
             for name, ids in arrays.items():
-                packed[name][row, cut] = ids
-            packed[f"{side}_segments"][row, cut] = segment[row]
-            packed[f"{side}_positions"][row, cut] = np.arange(size)
-    return packed
+                made[name][row, cut] = ids
+            made[f"{side}_segments"][row, cut] = segment[row]
+            made[f"{side}_positions"][row, cut] = np.arange(size)
+    return made
 
 
 def pack_all(batches):
@@ -102,7 +102,7 @@ def pack_all(batches):
 
 def packed_work(batches):
     """``(lwt's training batch, counts)`` of every batch."""
-    return [(packed, batch.counts) for packed, batch in zip(pack_all(batches), batches, strict=True)]
+    return [(made, batch.counts) for made, batch in zip(pack_all(batches), batches, strict=True)]
 
 
 def batches(pairs, *, size=BATCH):

@@ -48,11 +48,7 @@ class Corpus:
 
 
 def load(name, *, split="train", max_malformed=0.01):
-    """Loads the source `name` of running text, or of any records that have a text; see `sources.load`.
-
-    Raises:
-        lwt.errors.DataError: see `sources.load`; or the records have no field of `text_fields.FIELDS`.
-    """
+    """Loads the source `name` of running text, or of any records that have a text; raises as `sources.load` does."""
     parts = []
     for part in sources.parts_of(name):
         source = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
@@ -67,7 +63,7 @@ def lines(source):
     """Yields ``(lines, numbers)`` of chunks of records; the number of a line is that of its document.
 
     Raises:
-        lwt.errors.DataError: no field of `text_fields.FIELDS` is there, or it holds something other than text.
+        lwt.errors.DataError: a record has no text, or something other than text in its place.
     """
     number = -1
     for part in source.parts:

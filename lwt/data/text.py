@@ -1,8 +1,7 @@
 """Cleaning of text as "Implementing Transformers" describes it; every step has a switch.
 
-The paper normalises Unicode, removes URLs and HTML, lower-cases, and keeps alphanumerics and core punctuation.
-(`lwt.data.batches.pair_examples` applies its limits of 5-64 tokens.) Text encoders of the BERT family read lower-cased
-text without accents.
+The paper normalises Unicode, removes URLs and HTML, lower-cases, and keeps alphanumerics and core punctuation. Text
+encoders of the BERT family read lower-cased text without accents.
 """
 
 import dataclasses

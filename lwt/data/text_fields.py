@@ -16,11 +16,7 @@ FIELDS = (
 
 
 def choose(name, there):
-    """The text fields of records with the fields `there`.
-
-    Raises:
-        lwt.errors.DataError: no entry of `FIELDS` is there; the message lists the fields.
-    """
+    """The text fields of records with the fields `there`; `lwt.errors.DataError` if no entry of `FIELDS` is there."""
     for fields in FIELDS:
         if all(field in there for field in names_in(fields)):
             return fields

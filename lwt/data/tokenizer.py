@@ -30,7 +30,9 @@ MOST_SENTENCES = 4_000_000  # a larger corpus is sampled
 
 
 def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digits=False, seed=0):
-    """Trains a BPE model on cleaned texts and writes it to `path`. The same input gives the same bytes.
+    """Trains a BPE model on cleaned texts, writes it to `path`, and returns the `Tokenizer`.
+
+    The same input gives the same bytes.
 
     Args:
         texts: an iterable of str, of both languages if there are two.
@@ -39,14 +41,10 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
         specials: `SEQ2SEQ` or `ENCODER`.
         exact: fail if the corpus is too small for so many ids; without it, there are fewer.
         split_digits: make every digit a piece of its own.
-        seed: the seed of the sample from a corpus larger than `MOST_SENTENCES`.
-
-    Returns:
-        The `Tokenizer`.
+        seed: of the sample from a corpus larger than `MOST_SENTENCES`.
 
     Raises:
-        lwt.errors.DataError: there is no text, the vocabulary is smaller than the number of characters, or it is too
-            large and `exact`.
+        lwt.errors.DataError: there is no text, or the vocabulary is too small or (with `exact`) too large for it.
     """
     model = io.BytesIO()
     encoder = {} if specials == SEQ2SEQ else ENCODER_OPTIONS
@@ -91,12 +89,9 @@ def copy(given, path, *, specials=SEQ2SEQ):
 
 
 def of_run(path, base="", *, specials=SEQ2SEQ):
-    """The `Tokenizer` of a run, which must be that of the run it starts from.
+    """The `Tokenizer` at `path` of a run, which must be the one at `base`, of the run it starts from.
 
-    Args:
-        path: of the run's own model.
-        base: path of the other run's model, or ""; a missing file is not compared, since the base may have moved.
-        specials: `SEQ2SEQ` or `ENCODER`.
+    A missing base is not compared, since it may have moved.
 
     Raises:
         lwt.errors.DataError: no tokenizer, a damaged one, or another one than the base has.

@@ -1,7 +1,7 @@
 """Accuracy, Matthews correlation, precision, recall and F1, from counts that add up over batches.
 
-These figures need only three counts per class k, not the whole confusion matrix: how often k was predicted, how often
-k was the label, and how often both. So c classes cost 3c sums, not c².
+These figures need three counts per class, not the whole confusion matrix: how often it was predicted, how often it was
+the label, and how often both.
 """
 
 import functools
@@ -42,8 +42,8 @@ def sums(predictions, labels, *, classes, weights=None):
 def finish(sums):
     """Counts -> figures: shares from 0 to 1 (``mcc`` from -1 to 1), equal to scikit-learn's.
 
-    A division by zero gives 0. Macro and weighted means are over the classes that were predicted or labelled at least
-    once; labels of unknown classes form one more class, which is never predicted.
+    A division by zero gives 0. Means are over the classes that were predicted or labelled at least once; labels of
+    unknown classes form one more class, which is never predicted.
 
     Returns:
         ``accuracy``, ``examples``; with class counts also ``mcc`` (Gorodkin 2004, the R_K statistic; for two classes

@@ -8,11 +8,7 @@ from lwt.metrics import exact
 
 
 def pearson(predictions, references):
-    """``cov(x, y) / (σ_x σ_y)``; 0 where one side is constant, since it then says nothing about the other.
-
-    Args:
-        predictions: `[n]`.
-        references: `[n]`.
+    """``cov(x, y) / (σ_x σ_y)`` of two lists; 0 where one is constant, since it then says nothing about the other.
 
     Raises:
         lwt.errors.DataError: the lists differ in length or hold fewer than two records.

@@ -7,8 +7,6 @@ def score(hypotheses, references, *, groups=None):
     """``exact_match`` (a share, 0 to 1) and ``examples``. Spaces between words do not matter, everything else does.
 
     Args:
-        hypotheses: texts.
-        references: as many texts.
         groups: the group of each record (the name of its task), or None; adds ``exact_match/GROUP``.
 
     Raises:
@@ -29,6 +27,4 @@ def check_lengths(hypotheses, references, *, groups=None):
     """Raises `lwt.errors.DataError` unless there are as many references (and groups) as hypotheses."""
     if len(hypotheses) != len(references) or (groups is not None and len(groups) != len(references)):
         kinds = "" if groups is None else f" and {len(groups)} groups"
-        raise errors.DataError(
-            f"{len(hypotheses)} hypotheses, {len(references)} references{kinds}: there should be as many of each"
-        )
+        raise errors.DataError(f"{len(hypotheses)} answers, {len(references)} references{kinds}: the numbers differ")

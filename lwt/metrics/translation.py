@@ -17,7 +17,6 @@ def score(hypotheses, references, *, groups=None, lowercase=False):
 
     Args:
         groups: the group of each record, or None; adds ``bleu/GROUP``.
-        lowercase: ignore case in all figures.
 
     Returns:
         ``bleu`` and ``chrf`` (0-100) with ``bleu_signature`` and ``chrf_signature``, ``sentence_bleu`` (0-1: the mean
@@ -57,16 +56,10 @@ def extremes(sources, predictions, *, references, count=5, lowercase=False):
 
     Source: "Implementing Transformers", appendix 2, tables 1 and 2.
 
-    Args:
-        sources, predictions, references: texts, one of each per sentence.
-        count: maximum rows of a table.
-        lowercase: whether sentence BLEU ignores case.
-
     Raises:
         lwt.errors.DataError: the lists differ in length or are empty.
     """
-    if len(sources) != len(references):
-        raise errors.DataError(f"{len(sources)} sources, {len(references)} references: there should be as many of each")
+    exact.check_lengths(sources, references)
     if not references:
         raise errors.DataError("no translation to show: the split is empty")
     scores = sentence_bleu(predictions, references, lowercase=lowercase)

@@ -54,10 +54,7 @@ class Evaluator:
         return self._task.finish({name: float(value) for name, value in jax.device_get(totals).items()})
 
     def texts(self, weights, batches, *, tokenizer, count, max_length):
-        """The decoded texts of `count` records, in the records' order.
-
-        A batch is decoded up to 1.5 times the length of its source plus 16 tokens, at most `max_length`.
-        """
+        """The decoded texts of `count` records, in order: at most 1.5 times the length of the source plus 16 tokens."""
         ids = [[] for _ in range(count)]
         for batch in batches:
             length = min(max_length, batch["source"].shape[1] * 3 // 2 + 16)
@@ -92,8 +89,8 @@ class Evaluator:
     def figures(self, weights, data, *, evaluation, generate=True):
         """``(figures, outputs or None)`` on an evaluation set of the run's data.
 
-        Predictions are scored for all figures at once, the loss too. Without `generate`, and for tasks that predict
-        nothing, the figures come from sums over batches.
+        Predictions are scored all at once, for the loss too. Without `generate`, and for tasks that predict nothing,
+        the figures come from sums over batches.
         """
         outputs = self.outputs(weights, data, evaluation=evaluation) if generate else None
         predicted = outputs is not None and hasattr(self._task, "predict")

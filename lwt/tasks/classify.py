@@ -14,9 +14,9 @@ class Classify:
     """The task's settings; every method is pure.
 
     A batch holds `segments` `[b t]` (all 0 in a filler row), or `weight` `[b]` (0 there), and `label` `[b]`. A label
-    outside the model's classes (-1) belongs to a class that training never saw: it counts as a wrong answer and not in
-    the loss. Records mixed from two classes also have `second` and `share` `[b]`: the loss is ``share`` times that of
-    `label` plus ``1 - share`` times that of `second`.
+    outside the model's classes (-1) counts as a wrong answer and not in the loss. Records mixed from two classes also
+    have `second` and `share` `[b]`: the loss is ``share`` times that of `label` plus ``1 - share`` times that of
+    `second`.
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
@@ -42,8 +42,7 @@ class Classify:
         return self._sums(logits, batch, smoothing=0.0) | counts
 
     def finish(self, sums):
-        """Sums -> ``loss`` (nats per record), ``accuracy``, and after `evaluate` all figures of
-        `lwt/metrics/classification`; ``unknown_labels`` counts the records of unknown classes, if any."""
+        """Sums -> ``loss`` (nats per record), the figures of `classification.finish`, and ``unknown_labels`` if any."""
         known, examples = float(sums["known"]), float(sums["examples"])
         figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | classification.finish(sums)
         return figures | ({"unknown_labels": int(examples - known)} if known < examples else {})
@@ -58,7 +57,7 @@ class Classify:
         Args:
             predictions: `[n c]` logits, or `[n]` class ids (which give no ``loss``).
             references: `[n]` class ids, -1 for an unknown class.
-            groups: the group of each record, or None; adds ``accuracy/GROUP``.
+            groups: see `classification.score`.
         """
         predictions, references = np.asarray(predictions), np.asarray(references)
         if predictions.ndim == 1:
@@ -78,11 +77,8 @@ class Classify:
         if "second" in batch:
             other = cross_entropy(logits, jnp.where(known, batch["second"], 0), smoothing=smoothing)
             nats = batch["share"] * nats + (1 - batch["share"]) * other
-        sums = {
-            "loss": jnp.where(known, nats, 0.0).sum(),
-            "known": known.sum() * 1.0,
-            "examples": real.sum() * 1.0,
-        }
+        loss = jnp.where(known, nats, 0.0).sum()
+        sums = {"loss": loss, "known": known.sum() * 1.0, "examples": real.sum() * 1.0}
         return sums | ({"tokens": (batch["segments"] > 0).sum() * 1.0} if "segments" in batch else {})
 
 

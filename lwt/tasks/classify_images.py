@@ -15,11 +15,9 @@ class ClassifyImages(classify.Classify):
     """The task's settings; every method is pure.
 
     A batch holds `image` `[b h w c]` uint8 or float32, `weight` `[b]` (0 in a filler row) and `label` `[b]`. The model
-    reads `(image - mean) / std` in float32; a uint8 image is divided by 255 first.
-
-    Training crops and flips images, then mixes them: with both `mixup` and `cutmix`, each image by one of them with
-    equal chance. An image is mixed with the previous row of the batch. ``accuracy`` in training is that of the class
-    with the greater share.
+    reads `(image - mean) / std` in float32; a uint8 image is divided by 255 first. Training crops and flips images,
+    then mixes each with the previous row of the batch, by `mixup` or `cutmix` (by both with equal chance).
+    ``accuracy`` in training is that of the class with the greater share.
 
     Attributes:
         mean, std: one per channel, or one for all.

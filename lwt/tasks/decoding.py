@@ -4,14 +4,14 @@
 ``{"self": ..., "cross": ...}``: every array leaf has the batch as its first axis, "self" changes with each step (its
 scalars, such as the index, are shared by the rows) and "cross" stays the same. The searches run inside `jax.jit`,
 together with the encoder. Their loops stop when every row has ended, and return tokens and scores. A row of tokens ends
-with `eos` (unless cut off at `length`) and is filled with `pad`. `pad`, `bos` and ids from `vocabulary` on (the padding
-of a table) are never chosen. Common arguments:
+with `eos` (unless cut off at `length`) and is filled with pad. Pad, begin and ids from `vocabulary` on (the padding of
+a table) are never chosen. Common arguments:
 
     batch: number of rows b.
     length: maximum tokens of an answer, eos included.
     vocabulary: number of real ids, or None for all of v.
-    done: `[b]` bool, True for filler rows, which come out as `pad` and do not keep the loop running; or None.
-    pad, bos, eos: the special ids.
+    done: `[b]` bool, True for filler rows, which come out as pad and do not keep the loop running; or None.
+    eos: the id that ends an answer.
 """
 
 import jax
@@ -19,42 +19,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors
+from lwt.data import tokenizer
 from lwt.layers import top_k as largest
 
-BLOCK = largest.BLOCK
 
-
-def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, pad=0, bos=2, eos=3):
+def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, eos=tokenizer.EOS):
     """Chooses the likeliest token at every step.
 
     Returns:
-        Tokens `[b length]` int32 and, if `with_scores`, the log-probabilities `[b]` of the answers, else None (scores
-        cost one more pass over the logits).
+        Tokens `[b length]` int32 and, if `with_scores`, the log-probabilities `[b]` of the answers, else None.
     """
 
     def choose(logits, i):
-        return largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary, pad, bos))[1][:, 0]
+        return largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary))[1][:, 0]
 
-    return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
+    return _run(step, cache, choose, batch=batch, length=length, done=done, with_scores=with_scores, eos=eos)
 
 
-def sample(
-    step,
-    cache,
-    *,
-    key,
-    batch,
-    length,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    vocabulary=None,
-    done=None,
-    with_scores=False,
-    pad=0,
-    bos=2,
-    eos=3,
-):
+def sample(step, cache, *, key, batch, length, temperature=1.0, top_k=0, top_p=1.0, vocabulary=None, done=None):
     """Draws tokens from ``softmax(logits / temperature)``, truncated to its likeliest tokens.
 
     Args:
@@ -65,7 +47,7 @@ def sample(
             2020, section 3.1), and tokens as likely as the last of these. 1 keeps all.
 
     Returns:
-        Tokens `[b length]` and, if `with_scores`, their log-probabilities `[b]` under the model itself, else None.
+        Tokens `[b length]` int32 and None, as `greedy` does.
 
     Raises:
         lwt.errors.ConfigError: temperature, top_k or top_p is out of range.
@@ -76,7 +58,7 @@ def sample(
         raise errors.ConfigError(f"top_k={top_k}, top_p={top_p}: top_k must be at least 0, top_p in (0, 1]")
 
     def choose(logits, i):
-        allowed = _allowed(logits, vocabulary, pad, bos)
+        allowed = _allowed(logits, vocabulary)
         if top_k:
             kept, ids = largest.top_k(logits, min(top_k, logits.shape[-1]), allowed=allowed)
         else:
@@ -87,10 +69,10 @@ def sample(
         place = _draw(jax.random.fold_in(key, i), shares)
         return place if ids is None else jnp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
 
-    return _run(step, cache, choose, batch, length, done, with_scores, pad=pad, bos=bos, eos=eos)
+    return _run(step, cache, choose, batch=batch, length=length, done=done)
 
 
-def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, pad=0, bos=2, eos=3):
+def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None):
     """Beam search for the largest ``log p(y) / ((5 + |y|) / 6)^α``, with finished answers kept apart.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
@@ -117,10 +99,10 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
         "done": filler,
         "past": jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["self"]),
         "running": jnp.full((batch, beams), -jnp.inf).at[:, 0].set(0.0),  # the beams start equal, so only one counts
-        "tokens": jnp.full((batch, beams, length), pad, jnp.int32),
-        "last": jnp.full((batch, beams), bos, jnp.int32),
+        "tokens": jnp.full((batch, beams, length), tokenizer.PAD, jnp.int32),
+        "last": jnp.full((batch, beams), tokenizer.BOS, jnp.int32),
         "finished": jnp.full((batch, beams), -jnp.inf),
-        "answers": jnp.full((batch, beams, length), pad, jnp.int32),
+        "answers": jnp.full((batch, beams, length), tokenizer.PAD, jnp.int32),
     }
 
     def penalty(tokens):
@@ -128,11 +110,11 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
 
     def body(s):
         logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})
-        scores, parents, ids = _continuations(logits, s["running"], _allowed(logits, vocabulary, pad, bos))
+        scores, parents, ids = _continuations(logits, s["running"], _allowed(logits, vocabulary))
         tokens = _rows(s["tokens"], parents)
         tokens = jax.lax.dynamic_update_slice_in_dim(tokens, ids[:, :, None], s["i"], axis=2)
 
-        ends = ids == eos
+        ends = ids == tokenizer.EOS
         ended = ends & (jnp.arange(ids.shape[1]) < beams) & ~s["done"][:, None]
         ended = jnp.where(ended, scores / penalty(s["i"] + 1), -jnp.inf)
         finished, order = jax.lax.top_k(jnp.concatenate([s["finished"], ended], axis=1), beams)
@@ -159,17 +141,17 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
     any_finished = s["finished"][:, 0] > -jnp.inf
     tokens = jnp.where(any_finished[:, None], s["answers"][:, 0], s["tokens"][:, 0])
     scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / penalty(length))
-    return jnp.where(filler[:, None], pad, tokens), jnp.where(filler, 0.0, scores)
+    return jnp.where(filler[:, None], tokenizer.PAD, tokens), jnp.where(filler, 0.0, scores)
 
 
-def _run(step, cache, choose, batch, length, done, with_scores, *, pad, bos, eos):
+def _run(step, cache, choose, *, batch, length, done, with_scores=False, eos=tokenizer.EOS):
     """The loop of greedy search and sampling, with ``choose(logits [b v], i) -> [b]``."""
     cross = cache["cross"]
 
     def body(state):
         i, tokens, last, done, scores, past = state
         logits, new = step(last, {"self": past, "cross": cross})
-        last = jnp.where(done, pad, choose(logits, i)).astype(jnp.int32)
+        last = jnp.where(done, tokenizer.PAD, choose(logits, i)).astype(jnp.int32)
         if with_scores:
             at_last = jnp.take_along_axis(logits, last[:, None], axis=1)[:, 0]
             scores = scores + jnp.where(done, 0.0, at_last - jax.nn.logsumexp(logits, axis=-1))
@@ -178,8 +160,8 @@ def _run(step, cache, choose, batch, length, done, with_scores, *, pad, bos, eos
 
     start = (
         jnp.zeros((), jnp.int32),
-        jnp.full((batch, length), pad, jnp.int32),
-        jnp.full((batch,), bos, jnp.int32),
+        jnp.full((batch, length), tokenizer.PAD, jnp.int32),
+        jnp.full((batch,), tokenizer.BOS, jnp.int32),
         _rows_done(done, batch),
         jnp.zeros((batch,)) if with_scores else None,
         cache["self"],
@@ -192,10 +174,10 @@ def _rows_done(done, batch):
     return jnp.zeros((batch,), bool) if done is None else jnp.asarray(done, bool)
 
 
-def _allowed(logits, vocabulary, pad, bos):
+def _allowed(logits, vocabulary):
     """The ids that may be produced, `[v]` numpy bools."""
     allowed = np.arange(logits.shape[-1]) < (vocabulary or logits.shape[-1])
-    allowed[[pad, bos]] = False
+    allowed[[tokenizer.PAD, tokenizer.BOS]] = False
     return allowed
 
 
@@ -240,10 +222,10 @@ def _nucleus(shares, top_p):
 def _draw(key, shares):
     """Draws one place per row in proportion to the shares `[b n]`: first a block of places, then one in it."""
     batch, size = shares.shape
-    if size % BLOCK:
+    if size % largest.BLOCK:
         return jax.random.categorical(key, jnp.log(shares))
-    blocks = shares.reshape(batch, -1, BLOCK)
+    blocks = shares.reshape(batch, -1, largest.BLOCK)
     outer, inner = jax.random.split(key)
     block = jax.random.categorical(outer, jnp.log(blocks.sum(-1)))
     place = jax.random.categorical(inner, jnp.log(blocks[jnp.arange(batch), block]))
-    return block * BLOCK + place
+    return block * largest.BLOCK + place

@@ -20,18 +20,15 @@ OWN = {"soft_loss", "layer_loss", "distilled"}  # sums that the wrapped task doe
 class Distill:
     """``(1-w) · task + w · soft + hidden · states + attention · attentions``, all as means over what `task` counts.
 
-    ``soft`` is `soft_loss.divergence` at temperature T from the teacher's outputs: for classes, for the next token at
-    every target position, or for the masked tokens (Hinton et al. 2015, section 2; for translation the word level of
-    Kim and Rush 2016, arXiv 1606.07947, section 3.1). For a number it is the squared difference. In pre-training, the
-    next-sentence head learns from its labels alone.
+    ``soft`` is `soft_loss.divergence` at temperature T from the teacher's classes, next tokens or masked tokens (Hinton
+    et al. 2015, section 2; for translation the word level of Kim and Rush 2016, arXiv 1606.07947, section 3.1). For a
+    number it is the squared difference. In pre-training, the next-sentence head learns from its labels alone.
 
     ``states`` is the mean squared difference of the outputs of blocks, ``attentions`` that of the outputs of attention
     modules, averaged over entries, positions and layers. Layer i of the student's n learns from layer ⌊i N/n⌋ of N, and
     where widths differ, a learned `[d d']` matrix comes between (Jiao et al. 2020, TinyBERT, arXiv 1909.10351, section
     3.1). Deviation: TinyBERT compares attention scores. Here it is the modules' outputs: every attention has them,
     whatever its heads, and they need no `[t s]` array.
-
-    The student alone makes up the finished model: evaluation and decoding are those of `task`.
 
     Attributes:
         task: the task itself; in a config, its section.
@@ -43,8 +40,8 @@ class Distill:
         weight: w, the share of the soft loss.
         hidden, attention: weights of the two comparisons of layers; 0 for none.
         cache: compute the teacher's outputs once, where a record has one output and no layers are compared. Otherwise
-            the teacher runs in every step and reads what the student reads: of a text, the words that word dropout left
-            (Beyer et al. 2022, arXiv 2106.05237, section 3, "consistent teaching", there for images).
+            the teacher runs in every step and reads what the student reads, after word dropout (Beyer et al. 2022,
+            arXiv 2106.05237, section 3, "consistent teaching", there for images).
 
     Raises:
         lwt.errors.ConfigError: a value is out of range; in `loss` and `init`, layers do not fit together.
@@ -83,7 +80,7 @@ class Distill:
 
         Args:
             apply, teacher: the `apply` of student and teacher, with their weights bound.
-            batch: a training batch; only its shapes matter.
+            batch: a training batch.
         """
         if not self.matches_layers:
             return {}
@@ -179,10 +176,7 @@ class Distill:
 
 
 class _Recorder:
-    """A model's `apply` that records its arguments, its outputs and those of its layers.
-
-    It records the batch after word dropout, so that the teacher reads the words that the student read.
-    """
+    """A model's `apply` that records its arguments (after word dropout), its outputs and those of its layers."""
 
     def __init__(self, apply, wanted):
         self._apply, self._wanted, self.layers = apply, wanted, {}
@@ -217,10 +211,7 @@ def role(name):
 
 
 def pairs(student, teacher):
-    """Which module of the student learns from which of the teacher: ``[(name, name)]``.
-
-    Args:
-        student, teacher: names of modules.
+    """Which module of the student learns from which of the teacher: ``[(name, name)]``, from their names.
 
     Raises:
         lwt.errors.ConfigError: the student has no such modules, or one without a counterpart in the teacher.

@@ -14,16 +14,13 @@ from lwt.tasks import classify
 class MaskedLm:
     """The task's settings; every method is pure.
 
-    The objective is the mean over the masked tokens plus the mean over the records,
-    ``Σ nll(masked) / masked + Σ nll(next sentence) / records``: two means with two counts, while a training step
-    divides once. So `loss` returns the sum ``records · (Σ nll(masked) / masked) + Σ nll(next sentence)``; the step
-    divides it by the number of records. This equals the objective for a batch on any number of devices; when a step
-    accumulates microbatches, the first mean becomes the mean of theirs, weighted by records.
-
-    The vocabulary product is computed for the masked positions only.
+    The objective is ``Σ nll(masked) / masked + Σ nll(next sentence) / records``: two means, while a training step
+    divides once, by the number of records. So `loss` returns ``records · (Σ nll(masked) / masked) + Σ nll(next
+    sentence)``. This equals the objective for a batch on any number of devices; when a step accumulates microbatches,
+    the first mean becomes the mean of theirs, weighted by records.
 
     Attributes:
-        dtype: operands of the vocabulary product.
+        dtype: operands of the vocabulary product, which is computed for the masked positions only.
         chunk: positions whose logits exist at a time.
     """
 
@@ -31,12 +28,9 @@ class MaskedLm:
     chunk: int = 128
 
     def loss(self, apply, batch, *, train=True, rngs=None):
-        """``(sum, count, sums)`` over the masked tokens and the real records of a batch.
+        """``(sum, count, sums)`` over the masked tokens and the real records of a batch of `masked_examples`.
 
-        Args:
-            apply: the model's `apply` with its weights bound.
-            batch: `ids` and `segments` `[b t]`; `masked_positions`, `masked_targets` and `masked_weights` `[b m]`;
-                `next_sentence` `[b]`. Filler rows have segments and weights 0.
+        Filler rows have segments and weights 0.
         """
         hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
         table, bias = apply(method="output_layer")
@@ -72,11 +66,7 @@ class MaskedLm:
         return self.loss(apply, batch, train=False)[2]
 
     def finish(self, sums):
-        """Sums -> ``loss``, ``mlm_loss`` (nats per masked token), ``mlm_perplexity``, ``mlm_accuracy``, ``nsp_loss``,
-        ``nsp_accuracy``, ``masked``, ``examples``.
-
-        ``loss`` is ``mlm_loss + nsp_loss``, each over all records summed, so it does not depend on how the records were
-        batched.
+        """Sums -> ``mlm_loss`` (nats per masked token), ``nsp_loss``, their sum ``loss``, accuracies and counts.
 
         Raises:
             lwt.errors.DataError: there is no record or no masked token.

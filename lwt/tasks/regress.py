@@ -17,11 +17,7 @@ class Regress:
     """
 
     def loss(self, apply, batch, *, train=True, rngs=None):
-        """``(sum, count, sums)`` over the real records of a batch.
-
-        Raises:
-            lwt.errors.ConfigError: the model has more than one output.
-        """
+        """``(sum, count, sums)`` over the real records of a batch."""
         return self._sums(self._values(apply(batch, train=train, rngs=rngs)), batch)
 
     def evaluate(self, apply, batch):
@@ -29,11 +25,7 @@ class Regress:
         return self._sums(self.predict(apply, batch), batch)[2]
 
     def finish(self, sums):
-        """Sums -> ``loss`` (mean squared error) and ``examples``. Correlations need all records: see `score`.
-
-        Raises:
-            lwt.errors.DataError: there are no examples.
-        """
+        """Sums -> ``loss`` (mean squared error) and ``examples``. Correlations need all records: see `score`."""
         examples = float(sums["examples"])
         if not examples > 0:
             raise errors.DataError("no record was rated: the split is empty")
@@ -44,8 +36,7 @@ class Regress:
         return self._values(apply(batch, train=False))
 
     def score(self, predictions, references, *, groups=None):
-        """``loss``, ``pearson``, ``spearman``, ``examples`` of all predictions at once; with `groups` (the group of
-        each record) also ``spearman/GROUP``. Raises as `lwt/metrics/correlation` does."""
+        """``loss``, and what `correlation.score` gives, of all predictions at once."""
         figures = correlation.score(predictions, references, groups=groups)
         difference = np.asarray(predictions, np.float64) - np.asarray(references, np.float64)
         return {"loss": float(np.mean(difference**2))} | figures

@@ -5,12 +5,13 @@ Arithmetic prompts are the same task with other metrics.
 
 import dataclasses
 import functools
+import math
 
 import jax
 
 from lwt import errors
 from lwt.layers.losses import vocabulary_loss
-from lwt.metrics import exact, token, translation
+from lwt.metrics import exact, translation
 from lwt.tasks import decoding
 
 METRICS = {"translation": translation, "exact_match": exact}
@@ -51,12 +52,7 @@ class Translate:
             raise errors.ConfigError(f"task.beams={self.beams} must be at least 1 (1 is greedy decoding)")
 
     def loss(self, apply, batch, *, train=True, rngs=None):
-        """``(sum, count, sums)`` over the real target tokens of a batch of packed pairs.
-
-        Args:
-            apply: the model's `apply` with its weights bound.
-            batch: arrays `[rows length]`; see `lwt/data/batches/pair_examples.py`.
-        """
+        """``(sum, count, sums)`` over the real target tokens of a batch of `pair_examples`."""
         hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
         sums = vocabulary_loss.vocabulary_loss(
             hidden,
@@ -74,14 +70,26 @@ class Translate:
         return self.loss(apply, batch, train=False)[2]
 
     def finish(self, sums):
-        """Sums -> loss (nats per token), perplexity, accuracy of the next token."""
-        return token.finish(sums)
+        """Sums -> ``loss`` (nats per token, with smoothing), ``perplexity`` (without), ``accuracy``, ``tokens``.
+
+        Raises:
+            lwt.errors.DataError: no token was counted.
+        """
+        tokens = float(sums["tokens"])
+        if not tokens > 0:
+            raise errors.DataError("no target token was evaluated: the split is empty, or holds only padding")
+        nats = float(sums["nll"]) / tokens
+        return {
+            "loss": float(sums["loss"]) / tokens,
+            "perplexity": math.exp(nats) if nats < 700 else math.inf,
+            "accuracy": float(sums["correct"]) / tokens,
+            "tokens": int(tokens),
+        }
 
     def generate(self, apply, batch, *, length, vocabulary=None):
         """Decodes the sources of an evaluation batch to ids `[rows length]`, ended by eos and filled with pad.
 
         Args:
-            length: maximum tokens of an output.
             vocabulary: number of real ids; higher ones only pad the table and are never produced.
         """
         segments = batch["source_segments"]

@@ -31,7 +31,7 @@ TINYNLP = {
     "nlu": "nlu",
     "snips": "Snips",
 }
-GLUE = {  # in the order of `metrics/glue.COLUMNS`
+GLUE = {  # in the order of `glue.COLUMNS`
     "cola": "CoLA",
     "sst2": "SST-2",
     "mrpc": "MRPC",
@@ -70,7 +70,7 @@ class Table:
     Attributes:
         title: what it shows.
         start: "pretrained" or "scratch"; the models of `FROM_SCRATCH` are trained from scratch in all of them.
-        metric: "accuracy", "mcc", or "glue": a figure for each column (`metrics/glue.COLUMNS`).
+        metric: "accuracy", "mcc", or "glue": a figure for each column (`glue.COLUMNS`).
         rows: ``{(model, form): {column: figure, "average": figure}}``.
         whole: False for an extract of another table.
     """

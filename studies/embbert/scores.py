@@ -6,7 +6,7 @@ import math
 import statistics
 
 from lwt import errors
-from lwt.metrics import glue
+from studies.embbert import glue
 from studies.embbert import paper as embbert_paper
 
 METRICS = ("accuracy", "mcc", "f1", "f1_weighted", "pearson", "spearman", "loss")

@@ -75,5 +75,5 @@ def test_groups_and_missing_counts():
 def test_wrong_input():
     with pytest.raises(errors.DataError, match="the split is empty"):
         classification.score([], [])
-    with pytest.raises(errors.DataError, match="2 hypotheses, 1 references"):
+    with pytest.raises(errors.DataError, match="2 answers, 1 references"):
         classification.score([0, 1], [0])

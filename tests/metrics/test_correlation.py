@@ -43,5 +43,5 @@ def test_wrong_input():
         correlation.score([1.0, np.nan, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(errors.DataError, match="at least two records, not 1"):
         correlation.score([1.0], [1.0])
-    with pytest.raises(errors.DataError, match="3 hypotheses, 2 references"):
+    with pytest.raises(errors.DataError, match="3 answers, 2 references"):
         correlation.score([1.0, 2.0, 3.0], [1.0, 2.0])

@@ -24,5 +24,5 @@ def test_by_hand():
 def test_wrong_input():
     with pytest.raises(errors.DataError, match="the split is empty"):
         exact.score([], [])
-    with pytest.raises(errors.DataError, match="1 hypotheses, 1 references and 2 groups"):
+    with pytest.raises(errors.DataError, match="1 answers, 1 references and 2 groups"):
         exact.score(["1"], ["1"], groups=["a", "b"])

@@ -45,7 +45,7 @@ def test_groups():
 
 
 def test_wrong_input():
-    with pytest.raises(errors.DataError, match="2 hypotheses, 1 references"):
+    with pytest.raises(errors.DataError, match="2 answers, 1 references"):
         translation.score(["a", "b"], ["a"])
     with pytest.raises(errors.DataError, match="the split is empty"):
         translation.score([], [])
@@ -85,5 +85,5 @@ def test_extremes_of_one_sentence_and_wrong_input():
     assert "Worst" not in translation.extremes(["a"], ["b"], references=["c"])
     with pytest.raises(errors.DataError, match="the split is empty"):
         translation.extremes([], [], references=[])
-    with pytest.raises(errors.DataError, match="1 sources, 2 references"):
+    with pytest.raises(errors.DataError, match="1 answers, 2 references"):
         translation.extremes(["a"], ["b", "c"], references=["d", "e"])

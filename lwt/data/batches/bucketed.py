@@ -7,7 +7,7 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import sources
-from lwt.data.batches import draws, sharding
+from lwt.data.batches import sharding
 
 WINDOW = 64  # batches whose records are sorted by length
 SHORTEST = 16  # tokens of the shortest rows
@@ -33,18 +33,16 @@ def bucket_lengths(max_length):
 class BucketedBatches:
     """Endless training batches of `rows` rows, the same for the same seed.
 
-    The epochs form one stream of records; each epoch is a permutation drawn from (seed, epoch). The records of every
-    window of that stream, `window` batches wide (an epoch at most), are sorted by length and cut into batches, and the
-    batches are shuffled. No record is lost or doubled, and every batch is full: it may hold the end of one epoch and
-    the start of the next.
+    Each epoch is a permutation drawn from (seed, epoch), and the epochs form one stream. The records of every window of
+    `window` batches (an epoch at most) are sorted by length and cut into batches, and the batches are shuffled. No
+    record is lost or doubled, and a batch may hold the end of one epoch and the start of the next.
 
     Args:
         examples: an `examples.Examples`.
         rows: rows of the global batch.
         lengths: ascending; the last must hold the longest row.
-        seed: the seed of the order and of all other random choices.
+        seed: the seed of all random choices.
         share: the `sharding.Share` of this process.
-        window: batches whose records are sorted together.
 
     Raises:
         lwt.errors.DataError: there are no examples.
@@ -71,8 +69,8 @@ class BucketedBatches:
         if self._window is None or self._window[0] != window:
             self._window = window, *self._draw(window)
         _, drawn, order, length = self._window
-        rows = draws.take(drawn, order[within][self._part.start : self._part.stop])
-        uniform = draws.uniform_of([draws.BATCH, self._seed, self._batch], self._rows, part=self._part)
+        rows = sharding.take(drawn, order[within][self._part.start : self._part.stop])
+        uniform = sharding.uniform_of([sharding.BATCH, self._seed, self._batch], self._rows, part=self._part)
         batch = self._examples.batch(rows, int(length[within]), uniform)
         self._batch += 1
         return batch
@@ -87,7 +85,7 @@ class BucketedBatches:
         return {"batch": self._batch, "stream": self._stream}
 
     def restore(self, state):
-        """Moves to the position of a `state()`: the batches that follow are those that followed there.
+        """Moves to the position of a `state()`.
 
         Raises:
             lwt.errors.DataError: the state belongs to another stream (other data, seed, rows or lengths).
@@ -102,8 +100,8 @@ class BucketedBatches:
         """Measures the padding in the first `windows` windows of the first epoch.
 
         Returns:
-            ``batches`` of an epoch; ``positions`` of a global batch and the ``tokens`` among them that are not padding,
-            on average; ``real_share``, their quotient; ``lengths``: {length: share of the batches}.
+            ``batches`` of an epoch; mean ``positions`` of a global batch, mean ``tokens`` among them that are not
+            padding, and ``real_share``, their quotient; ``lengths``: {length: share of the batches}.
         """
         batches = self._count / self._rows
         tokens, lengths = 0, []
@@ -113,13 +111,8 @@ class BucketedBatches:
             lengths.extend(length.tolist())
         positions, tokens = self._rows * sum(lengths) / len(lengths), tokens / len(lengths)
         shares = {length: lengths.count(length) / len(lengths) for length in sorted(set(lengths))}
-        return {
-            "batches": batches,
-            "positions": positions,
-            "tokens": tokens,
-            "real_share": tokens / positions,
-            "lengths": shares,
-        }
+        found = {"batches": batches, "positions": positions, "tokens": tokens}
+        return found | {"real_share": tokens / positions, "lengths": shares}
 
     def _draw(self, window):
         """``(drawn, [batches rows] indices into it, the length of each batch)`` of a window."""
@@ -128,7 +121,7 @@ class BucketedBatches:
         epochs = range(int(epoch[0]), int(epoch[-1]) + 1)
         self._orders = {e: self._orders[e] if e in self._orders else self._permutation(e) for e in epochs}
         records = np.concatenate([self._orders[e][index[epoch == e]] for e in epochs])
-        rng = np.random.default_rng([draws.DRAW, self._seed, window])
+        rng = np.random.default_rng([sharding.DRAW, self._seed, window])
         drawn = self._examples.draw(records, rng)
         bucket = np.searchsorted(self._lengths, drawn["length"])
         order = np.argsort(bucket, kind="stable").reshape(self._window_batches, self._rows)
@@ -136,4 +129,4 @@ class BucketedBatches:
         return drawn, order, self._lengths[bucket[order].max(axis=1)]
 
     def _permutation(self, epoch):
-        return np.random.default_rng([draws.ORDER, self._seed, epoch]).permutation(self._count)
+        return np.random.default_rng([sharding.ORDER, self._seed, epoch]).permutation(self._count)

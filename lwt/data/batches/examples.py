@@ -4,10 +4,10 @@ import abc
 
 
 class Examples(abc.ABC):
-    """The records of a data set, as `bucketed.BucketedBatches` and `padded.PaddedBatches` take them.
+    """The records of a data set, for `bucketed.BucketedBatches` and `padded.PaddedBatches`.
 
-    A batcher first calls `draw` with the records in the order of the epoch, then sorts them by length, then calls
-    `batch` for each group of rows. Subclasses have an attribute ``fingerprint`` of the data, for training.
+    A batcher calls `draw` with the records in the order of the epoch, sorts them by length, and calls `batch` for each
+    group of rows. Examples to train on have an attribute ``fingerprint``.
     """
 
     @abc.abstractmethod
@@ -28,13 +28,10 @@ class Examples(abc.ABC):
 
     @abc.abstractmethod
     def batch(self, drawn, length, uniform):
-        """Makes the arrays of a batch, and every other random choice, such as the tokens to mask.
+        """Makes ``{name: array [n ...]}`` of a batch, with every other random choice, such as the tokens to mask.
 
         Args:
             drawn: rows of what `draw` returned.
             length: tokens of a row; a longer row is cut.
             uniform: ``uniform(k)`` returns numbers [n k] in [0, 1).
-
-        Returns:
-            ``{name: array [n ...]}``.
         """

@@ -1,11 +1,11 @@
 """Labelled images as the rows of an image classifier."""
 
+import collections.abc
 import dataclasses
 
 import numpy as np
 
 from lwt.data.batches import examples
-from lwt.data.images import randaugment
 
 LENGTHS = (1,)  # of a row, as the batchers ask for it: an image has no length
 
@@ -25,7 +25,7 @@ class ImageExamples(examples.Examples):
     images: np.ndarray
     index: np.ndarray
     labels: np.ndarray | None
-    augment: randaugment.RandAugment | None
+    augment: collections.abc.Callable | None
     fingerprint: str
 
     def __len__(self):

@@ -1,9 +1,8 @@
 """Pre-training examples from running text: two segments that follow each other or do not, and some masked tokens.
 
 EmbBERT-Q, Section 4.2: half of the pairs are contiguous; in the other half, the second segment is drawn from another
-document; each token is masked with probability 1/6. Pairs and masks are drawn again in every epoch. One deviation: in
-a row of n tokens, n/6 tokens are masked, rounded up or down at random, and not each token independently. Every token
-is masked as often, and the number of masked places of a batch is fixed.
+document; each token is masked with probability 1/6. Pairs and masks are drawn again in every epoch. One deviation: of a
+row of n tokens, n/6 are masked, rounded up or down at random, so that a batch has a fixed number of masked places.
 """
 
 import dataclasses
@@ -46,7 +45,7 @@ class Masking:
 
     @classmethod
     def of(cls, given):
-        """Makes one from a name of `PRESETS` or from a mapping of the four shares."""
+        """Makes one from a name of `PRESETS` or a mapping of the four shares."""
         if isinstance(given, str):
             if given not in PRESETS:
                 raise errors.ConfigError(f"data.masking={given!r}; {errors.suggest(given, PRESETS)}")
@@ -120,12 +119,8 @@ class MaskedExamples(examples.Examples):
         full = np.stack([self._bounds[first + 1], self._bounds[second + 1]], axis=1) - start
         size = np.stack(text_rows.truncate(full[:, 0], full[:, 1], limit=self._max_length - 3), axis=1)
         start[:, 0] += full[:, 0] - size[:, 0]
-        return {
-            "start": start,
-            "size": size,
-            "next_sentence": contiguous.astype(np.int32),
-            "length": size.sum(axis=1) + 3,
-        }
+        drawn = {"start": start, "size": size, "length": size.sum(axis=1) + 3}
+        return drawn | {"next_sentence": contiguous.astype(np.int32)}
 
     def batch(self, drawn, length, uniform):
         """``ids``, ``segments`` [n length], ``masked_positions``, ``masked_targets``, ``masked_weights`` [n m] and

@@ -4,7 +4,7 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import sources
-from lwt.data.batches import packing, sharding
+from lwt.data.batches import sharding
 
 WINDOW = 16384  # pairs packed at a time
 
@@ -13,15 +13,13 @@ class PackedBatches:
     """Endless training batches ``[rows, row_length]`` of packed pairs, the same for the same seed.
 
     An epoch is a permutation drawn from (seed, epoch), cut into windows; the pairs of a window are packed and the rows
-    shuffled. The rows of all epochs form one stream, and every batch takes the next `rows` of it. No pair is lost or
-    doubled, and every batch is full: it may hold the end of one epoch and the start of the next.
+    shuffled. The rows of all epochs form one stream: no pair is lost or doubled, and a batch may hold the end of one
+    epoch and the start of the next.
 
     Args:
         examples: a `pair_examples.PairExamples`; every side must fit a row with its end mark.
         rows, row_length: the shape of the global batch.
-        seed: the seed of the order.
         share: the `sharding.Share` of this process.
-        window: pairs packed at a time.
 
     Raises:
         lwt.errors.ConfigError: the processes cannot share the rows evenly.
@@ -48,7 +46,9 @@ class PackedBatches:
             wanted -= last - first
             self._row = last
             if last == len(starts) - 1:
-                self._advance()
+                self._row, self._window, self._current = 0, self._window + 1, None
+                if self._window == self._windows:
+                    self._window, self.epoch, self._order = 0, self.epoch + 1, None
         pairs, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
         own = (row >= self._part.start) & (row < self._part.stop)
         return self._examples.arrays(
@@ -60,7 +60,7 @@ class PackedBatches:
         return {"epoch": self.epoch, "window": self._window, "row": self._row, "stream": self._stream}
 
     def restore(self, state):
-        """Moves to the position of a `state()`: the batches that follow are those that followed there.
+        """Moves to the position of a `state()`.
 
         Raises:
             lwt.errors.DataError: the state belongs to another stream (other data, seed or row length).
@@ -79,11 +79,6 @@ class PackedBatches:
         shares = {"source_share": real[0] / positions, "target_share": real[1] / positions}
         return {"rows": rows, "batches": rows / self._rows} | shares
 
-    def _advance(self):
-        self._row, self._window, self._current = 0, self._window + 1, None
-        if self._window == self._windows:
-            self._window, self.epoch, self._order = 0, self.epoch + 1, None
-
     def _packed_window(self):
         if self._order is None:
             self._order = self._permutation(self.epoch)
@@ -100,8 +95,72 @@ class PackedBatches:
         pairs = order[bounds[window] : bounds[window + 1]]
         sides = (self._examples.source, self._examples.target)
         lengths = [side.offsets[pairs + 1] - side.offsets[pairs] + 1 for side in sides]
-        row = packing.pack(*lengths, self._row_length)
+        row = pack(*lengths, length=self._row_length)
         # The packing sorts by length; the batches must not be sorted.
         row = np.random.default_rng([self._seed, epoch, window]).permutation(row.max() + 1)[row]
         order = np.argsort(row, kind="stable")
         return pairs[order], np.concatenate([[0], np.bincount(row).cumsum()])
+
+
+def pack(source, target, *, length):
+    """Puts pairs into few rows of `length` tokens on either side: [pairs] the row of each, from 0.
+
+    Best fit, the longest pairs first, for all pairs of the same two lengths at once: each goes into the open row
+    with the least left over on both sides together. (On real pairs the side that fills up first is 97-99 % full.)
+
+    Args:
+        source, target: [pairs] int lengths, each in 1..length.
+    """
+    order = np.lexsort((source + target, np.maximum(source, target)))[::-1]
+    source, target = source[order], target[order]
+    new_kind = np.flatnonzero((np.diff(source) != 0) | (np.diff(target) != 0)) + 1
+    bounds = [0, *new_kind.tolist(), len(order)]
+    placed = np.empty(len(order), np.int64)  # the row of each pair, in sorted order
+    open_rows, rows = _OpenRows(length), 0
+    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        if start == stop:
+            continue
+        s, t = int(source[start]), int(target[start])
+        while start < stop and (left := open_rows.best(s, t)) is not None:
+            taken = open_rows.take(left, stop - start)
+            placed[start : start + len(taken)] = taken
+            open_rows.add((left[0] - s, left[1] - t), taken)
+            start += len(taken)
+        if start < stop:  # no open row has room: new ones, each with as many of these as fit
+            many = min(length // s, length // t)
+            full, rest = divmod(stop - start, many)
+            fresh = list(range(rows, rows + full + bool(rest)))
+            placed[start:stop] = np.repeat(fresh, many)[: stop - start]
+            open_rows.add((length - many * s, length - many * t), fresh[:full])
+            open_rows.add((length - rest * s, length - rest * t), fresh[full:])
+            rows += len(fresh)
+    result = np.empty_like(placed)
+    result[order] = placed
+    return result
+
+
+class _OpenRows:
+    """Rows by what is left in them: ``(source, target) -> [row]``, and a table to find the best fit in."""
+
+    def __init__(self, length):
+        self.rows = {}
+        self.closed = 4 * length
+        self.cost = np.full((length + 1, length + 1), self.closed, np.int32)  # what is left, or `closed`
+
+    def best(self, s, t):
+        view = self.cost[s:, t:]
+        at = divmod(int(view.argmin()), view.shape[1])
+        return None if view[at] == self.closed else (at[0] + s, at[1] + t)
+
+    def add(self, left, rows):
+        if rows:
+            self.rows.setdefault(left, []).extend(rows)
+            self.cost[left] = left[0] + left[1]
+
+    def take(self, left, count):
+        rows = self.rows[left]
+        taken = rows[-count:]
+        del rows[-count:]
+        if not rows:
+            self.cost[left] = self.closed
+        return taken

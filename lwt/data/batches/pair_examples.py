@@ -74,7 +74,7 @@ class PairExamples(examples.Examples):
         return sources.digest("pairs", len(self.pairs), *self.tokens)
 
     def draw(self, records, rng):
-        """See `examples.Examples`. A row is as long as the longer side with its end mark; nothing is random."""
+        """See `examples.Examples`; nothing is random. A row is as long as the longer side with its end mark."""
         del rng
         pairs = self.pairs[records]
         sides = (self.source,) if self.target is None else (self.source, self.target)

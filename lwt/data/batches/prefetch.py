@@ -7,7 +7,6 @@ import threading
 class Prefetch:
     """An iterator that keeps `size` items of another one ready; what that one raises is raised here, in its turn.
 
-    ``state()`` is that of the last item handed out, not of those read ahead: restoring it loses nothing.
     Close it (or use it in a ``with``) to end the thread.
     """
 
@@ -34,7 +33,7 @@ class Prefetch:
         return item
 
     def state(self):
-        """The state of the underlying iterator right after the last item handed out."""
+        """The state of the underlying iterator right after the last item handed out; restoring it loses nothing."""
         return self._state
 
     def close(self):

@@ -1,8 +1,12 @@
-"""The rows of a batch that one process makes, when several processes share the batches of a run."""
+"""The rows of a batch that one process makes, and random numbers that do not depend on how many processes there are."""
 
 import dataclasses
 
+import numpy as np
+
 from lwt import errors
+
+ORDER, DRAW, BATCH = 1, 2, 3  # what a random generator is used for: the first number of its seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,3 +36,18 @@ class Share:
 
 
 WHOLE = Share()
+
+
+def uniform_of(seed, rows, *, part):
+    """The argument ``uniform`` of `Examples.batch`: draws for all `rows` of a batch, returns those of `part`."""
+    rng = np.random.default_rng(seed)
+
+    def uniform(width):
+        return rng.random((rows, width), np.float32)[part.start : part.stop]
+
+    return uniform
+
+
+def take(drawn, indices):
+    """The rows `indices` of what `Examples.draw` returned."""
+    return {name: array[indices] for name, array in drawn.items()}

@@ -9,16 +9,9 @@ from lwt.data import tokenizer
 
 
 def truncate(first, second, *, limit):
-    """Shortens pairs of texts to `limit` tokens together; the longer text loses its surplus first.
+    """Shortens pairs of texts with ``first, second`` [n] tokens to `limit` together: the tokens left of each.
 
     The result is that of removing tokens one by one from the longer text, or from the second if both are equally long.
-
-    Args:
-        first, second: [n] tokens of the two texts.
-        limit: tokens that both may have together.
-
-    Returns:
-        ``(first, second)``: [n] tokens that are left of each.
     """
     half = np.maximum(limit - second, -(-limit // 2))
     left = np.where(first + second > limit, np.minimum(first, half), first)

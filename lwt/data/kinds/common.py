@@ -35,7 +35,7 @@ class Evaluation:
 
 
 class Data(abc.ABC):
-    """The data of a run, by the section ``data`` of its config.
+    """The data of a run.
 
     Args:
         section: ``config.data``.
@@ -78,11 +78,7 @@ class Data(abc.ABC):
 
     @abc.abstractmethod
     def training(self, *, share=sharding.WHOLE):
-        """Endless training batches, with ``state()`` and ``restore(state)``.
-
-        Args:
-            share: the `sharding.Share` of this process.
-        """
+        """Endless training batches, with ``state()`` and ``restore(state)``; `share` is that of this process."""
 
     @abc.abstractmethod
     def evaluation(self, name, *, limit=0):
@@ -90,14 +86,13 @@ class Data(abc.ABC):
 
         Args:
             name: ``KIND:NAME@SPLIT``, or a name that `named` returned.
-            limit: the number of records to draw, once and for all; 0: all.
+            limit: the number of records to draw; 0: all.
         """
 
     def batches(self, evaluation, *, share=sharding.WHOLE):
         """The `padded.PaddedBatches` of an `Evaluation`: the same at every call."""
-        return padded.PaddedBatches(
-            evaluation.examples, rows=self._section.eval_batch, lengths=self._evaluation_lengths(), share=share
-        )
+        rows, lengths = self._section.eval_batch, self._evaluation_lengths()
+        return padded.PaddedBatches(evaluation.examples, rows=rows, lengths=lengths, share=share)
 
     @abc.abstractmethod
     def example(self):

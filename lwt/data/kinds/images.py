@@ -18,23 +18,16 @@ LOG = logging.getLogger(__name__)
 class Images(supervised.Supervised):
     """The data of a run on images; see `supervised.Supervised` and `common.Data`.
 
-    A source is a folder (`images.folders`), a builder of TFDS, or generated: anything whose records have ``image`` and
-    ``data.label``. Its images are decoded once (`images.cache`), as ``data.image_size`` and ``data.channels`` say
-    (`images.decoding.fit`). ``data.randaugment`` is (operations, magnitude), or empty.
-
-    The workdir keeps the indices of the splits, the names of the classes and the shape of the images: predicting needs
-    no data.
+    The records of a source have ``image`` and ``data.label``. The images are decoded once (`images.cache`), as
+    ``data.image_size`` and ``data.channels`` say (`images.decoding.fit`). ``data.randaugment`` is (operations,
+    magnitude), or empty. The workdir also keeps the shape of the images.
     """
 
     EXTRA_KEYS = ("image",)
 
     @property
     def labels(self):
-        """See `supervised.Supervised.labels`.
-
-        Raises:
-            lwt.errors.DataError: the labels are numbers.
-        """
+        """See `supervised.Supervised.labels`; numbers raise `lwt.errors.DataError`."""
         labels = super().labels
         if labels.regression:
             raise errors.DataError(f"data.train={self._section.train}: labels of images should be classes, not numbers")
@@ -57,24 +50,16 @@ class Images(supervised.Supervised):
 
     def training(self, *, share=sharding.WHOLE):
         """Endless `bucketed.BucketedBatches` of the training part."""
-        chosen = tuple(self._section.randaugment)
+        chosen, rows, count = tuple(self._section.randaugment), self._section.rows, len(self._train_examples)
         augment = randaugment.RandAugment(*chosen) if chosen else None
-        batches = bucketed.BucketedBatches(
-            dataclasses.replace(self._train_examples, augment=augment),
-            rows=self._section.rows,
-            lengths=image_examples.LENGTHS,
-            seed=self._seed,
-            share=share,
-        )
+        examples = dataclasses.replace(self._train_examples, augment=augment)
         LOG.info(
             "%s: %d images of %s, %d classes, %.1f batches per epoch",
-            self.splits.train.name,
-            len(self._train_examples),
-            " × ".join(map(str, self.shape)),
-            self.outputs,
-            len(self._train_examples) / self._section.rows,
+            *(self.splits.train.name, count, " × ".join(map(str, self.shape)), self.outputs, count / rows),
         )
-        return batches
+        return bucketed.BucketedBatches(
+            examples, rows=rows, lengths=image_examples.LENGTHS, seed=self._seed, share=share
+        )
 
     def from_texts(self, texts):
         """The `common.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
@@ -108,13 +93,8 @@ class Images(supervised.Supervised):
     def _source(self, name, *, split="train", fields=(), max_malformed=0.01):
         """The source `name`, with decoded images."""
         source = sources.load(name, split=split, fields=fields, max_malformed=max_malformed)
-        return cache.decoded(
-            source,
-            size=self._section.image_size,
-            channels=self._section.channels,
-            label=self._section.label,
-            max_malformed=max_malformed,
-        )
+        size, channels, label = (self._section[key] for key in ("image_size", "channels", "label"))
+        return cache.decoded(source, size=size, channels=channels, label=label, max_malformed=max_malformed)
 
     def _split_settings(self):
         return {"fields": (cache.IMAGE,), "load": self._source, "key": _pixels}

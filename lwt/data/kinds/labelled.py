@@ -2,16 +2,13 @@
 
 import collections.abc
 import dataclasses
-import logging
 
 import numpy as np
 
 from lwt import errors
 from lwt.data import sources, text_fields
-from lwt.data.batches import labelled_examples, sharding, tokenized
+from lwt.data.batches import labelled_examples, tokenized
 from lwt.data.kinds import common, supervised, text_data
-
-LOG = logging.getLogger(__name__)
 
 
 class Labelled(supervised.Supervised, text_data.TextData):
@@ -21,26 +18,12 @@ class Labelled(supervised.Supervised, text_data.TextData):
     names of the fields.
     """
 
-    EXTRA_KEYS = ("fields",)
+    EXTRA_KEYS, UNIT = ("fields",), "records"
 
     @property
     def fields(self):
         """The text fields of a record, one or two."""
         return tuple(self._labels_file["fields"])
-
-    def training(self, *, share=sharding.WHOLE):
-        """Endless `bucketed.BucketedBatches` of the training part."""
-        batches, measured = self._bucketed(share=share), self._measured
-        LOG.info(
-            "%s: %d records, %s, %.1f batches per epoch, %.1f %% of the positions are real, rows of %s",
-            self.splits.train.name,
-            len(self._train_examples),
-            "numbers" if self.labels.regression else f"{self.labels.outputs} classes",
-            measured["batches"],
-            100 * measured["real_share"],
-            ", ".join(map(str, measured["lengths"])),
-        )
-        return batches
 
     def training_set(self, reader):
         """The training records as a `common.Evaluation`, in the order of the ``example`` of training batches.
@@ -74,6 +57,10 @@ class Labelled(supervised.Supervised, text_data.TextData):
         batch = {name: np.zeros(shape, np.int32) for name in ("ids", "segments")}
         return batch | {"example": np.zeros(rows, np.int32), "label": label}
 
+    @property
+    def _train_source(self):
+        return self.splits.train
+
     def _split_settings(self):
         return {"fields": tuple(self._section.fields)}
 
@@ -101,7 +88,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return {"fields": self.splits.fields}
 
     def _texts(self):
-        records, fields = text_data.records_of(self.splits.train), self.splits.fields
+        records, fields = text_data.records_of(self._train_source), self.splits.fields
         return (text for record in records for text in text_fields.texts_of(record, fields))
 
 

@@ -1,15 +1,12 @@
 """Running text, from source to batch: the data of a pre-training run."""
 
 import functools
-import logging
 
 import numpy as np
 
 from lwt.data import corpus
-from lwt.data.batches import masked_examples, sharding
+from lwt.data.batches import masked_examples
 from lwt.data.kinds import common, text_data
-
-LOG = logging.getLogger(__name__)
 
 
 class Masked(text_data.TextData):
@@ -25,20 +22,6 @@ class Masked(text_data.TextData):
         """The name of the text to evaluate on."""
         return self._section.test or self._section.validation
 
-    def training(self, *, share=sharding.WHOLE):
-        """Endless `bucketed.BucketedBatches`."""
-        batches, measured = self._bucketed(share=share), self._measured
-        LOG.info(
-            "%s: %d pairs, %.1f batches per epoch, %.1f tokens per pair, %.1f %% of the positions are real, rows of %s",
-            self._train_source.name,
-            len(self._train_examples),
-            measured["batches"],
-            measured["tokens"] / self._section.rows,
-            100 * measured["real_share"],
-            ", ".join(map(str, measured["lengths"])),
-        )
-        return batches
-
     def evaluation(self, name, *, limit=0):
         """The text ``KIND:NAME@SPLIT``, or `limit` pairs of it; there are no references but the text itself."""
         source = self._load(name, load=corpus.load, split="validation")
@@ -49,14 +32,10 @@ class Masked(text_data.TextData):
         """See `common.Data.example`."""
         count, length = self._section.rows, self._evaluation_lengths()[0]
         places = (count, self._train_examples.masked(length))
-        return {
-            "ids": np.zeros((count, length), np.int32),
-            "segments": np.zeros((count, length), np.int32),
-            "masked_positions": np.zeros(places, np.int32),
-            "masked_targets": np.zeros(places, np.int32),
-            "masked_weights": np.zeros(places, np.float32),
-            "next_sentence": np.zeros(count, np.int32),
-        }
+        rows = {name: np.zeros((count, length), np.int32) for name in ("ids", "segments")}
+        masked = {name: np.zeros(places, np.int32) for name in ("masked_positions", "masked_targets")}
+        masked["masked_weights"] = np.zeros(places, np.float32)
+        return rows | masked | {"next_sentence": np.zeros(count, np.int32)}
 
     @functools.cached_property
     def _train_source(self):

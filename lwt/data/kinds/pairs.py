@@ -34,25 +34,19 @@ class Pairs(text_data.TextData):
 
     def training(self, *, share=sharding.WHOLE):
         """Endless training batches: `packed.PackedBatches`, or `bucketed.BucketedBatches` with one pair to a row."""
-        section, examples = self._section, self._train_examples
-        if section.packed:
-            batches = packed.PackedBatches(
-                examples, rows=section.rows, row_length=section.row_length, seed=self._seed, share=share
-            )
-            measured = batches.measure()
-            real, places = measured["target_share"], "target positions"
-        else:
-            batches, measured = self._bucketed(share=share), self._measured
-            real, places = measured["real_share"], "positions of the longer side"
+        section, examples, name = self._section, self._train_examples, self._train_source.name
+        for why, count in examples.left_out.items():
+            if count:
+                LOG.info("%s: %d pairs are left out: %s", name, count, why)
+        if not section.packed:
+            return super().training(share=share)
+        batches = packed.PackedBatches(
+            examples, rows=section.rows, row_length=section.row_length, seed=self._seed, share=share
+        )
+        measured = batches.measure()
         LOG.info(
-            "%s: %d pairs (left out: %s), %.1f batches per epoch, %.1f pairs per batch, %.1f %% of the %s are real",
-            self._train_source.name,
-            len(examples),
-            ", ".join(f"{count} {why}" for why, count in examples.left_out.items() if count) or "none",
-            measured["batches"],
-            len(examples) / measured["batches"],
-            100 * real,
-            places,
+            "%s: %d pairs, %.1f batches per epoch, %.1f %% of the target positions are real",
+            *(name, len(examples), measured["batches"], 100 * measured["target_share"]),
         )
         return batches
 

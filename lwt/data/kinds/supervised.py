@@ -19,10 +19,8 @@ class Supervised(common.Data):
     """The base of `labelled.Labelled` and `images.Images`.
 
     ``data.train`` is ``KIND:NAME``; the rule of `splits` finds its parts. ``data.validation`` and ``data.test`` (one
-    name or several) replace what the rule finds. ``data.label`` is the field of the label; for ``data.leak_free`` see
-    `splits.make`.
-
-    The workdir keeps the indices of the splits and the names of the classes: predicting needs no data.
+    name or several) replace what the rule finds. ``data.label`` is the field of the label. The workdir keeps the
+    indices of the splits and the names of the classes: predicting needs no data.
     """
 
     EXTRA_KEYS = ()  # what the file of labels holds beside the names, as lists; see `_extra_values`
@@ -90,13 +88,9 @@ class Supervised(common.Data):
             if unknown.total() == len(values):
                 raise errors.DataError(message)
             LOG.warning("%s; they count as wrong", message)
-        return common.Evaluation(
-            name=source.name,
-            examples=self._examples(source, references),
-            sources=[self._source_text(number, record) for number, record in enumerate(records)],
-            references=references,
-            groups=common.groups_of(source, records),
-        )
+        examples, groups = self._examples(source, references), common.groups_of(source, records)
+        texts = [self._source_text(number, record) for number, record in enumerate(records)]
+        return common.Evaluation(source.name, examples, texts, references, groups)
 
     def answers(self, outputs):
         """The labels, as texts, of a model's outputs or of an evaluation's references."""

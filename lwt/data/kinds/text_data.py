@@ -8,7 +8,7 @@ import os
 
 from lwt import errors
 from lwt.data import sources, text, tokenizer
-from lwt.data.batches import bucketed, tokenized
+from lwt.data.batches import bucketed, sharding, tokenized
 from lwt.data.kinds import common
 
 LOG = logging.getLogger(__name__)
@@ -20,13 +20,11 @@ class TextData(common.Data):
     The workdir keeps the tokenizer. A new run copies it from ``data.tokenizer.path``, or else from the run `base`,
     whose weights fit no other tokenizer; without either, it trains one on the training data.
 
-    Args: see `common.Data`.
-
     Raises:
         lwt.errors.DataError: the tokenizer is missing or damaged, or is not that of the run `base`.
     """
 
-    SPECIALS = tokenizer.ENCODER
+    SPECIALS, UNIT = tokenizer.ENCODER, "pairs"
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
         super().__init__(section, workdir, base=base, seed=seed, make=make)
@@ -57,17 +55,27 @@ class TextData(common.Data):
         """See `common.Data`."""
         return self._measured["positions"]
 
+    def training(self, *, share=sharding.WHOLE):
+        """Endless `bucketed.BucketedBatches` of the training data."""
+        measured = self._measured
+        LOG.info(
+            "%s: %d %s, %.1f batches per epoch, %.1f tokens each, %.1f %% of the positions are real, rows of %s",
+            self._train_source.name,
+            len(self._train_examples),
+            self.UNIT,
+            measured["batches"],
+            measured["tokens"] / self._section.rows,
+            100 * measured["real_share"],
+            ", ".join(map(str, measured["lengths"])),
+        )
+        return self._bucketed(share=share)
+
     def _evaluation_lengths(self):
         return bucketed.bucket_lengths(self._section.row_length)
 
     def _bucketed(self, **share):
-        return bucketed.BucketedBatches(
-            self._train_examples,
-            rows=self._section.rows,
-            lengths=bucketed.bucket_lengths(self._section.row_length),
-            seed=self._seed,
-            **share,
-        )
+        rows, lengths = self._section.rows, bucketed.bucket_lengths(self._section.row_length)
+        return bucketed.BucketedBatches(self._train_examples, rows=rows, lengths=lengths, seed=self._seed, **share)
 
     @functools.cached_property
     def _measured(self):
@@ -85,9 +93,8 @@ class TextData(common.Data):
         return source
 
     def _tokenize(self, source, fields):
-        return tokenized.tokenize(
-            source, self.tokenizer, cleaner=self._cleaner, fields=fields, cache_dir=self._token_cache
-        )
+        options = {"cleaner": self._cleaner, "fields": fields, "cache_dir": self._token_cache}
+        return tokenized.tokenize(source, self.tokenizer, **options)
 
     def _make_tokenizer(self, path, given):
         if given:
@@ -95,19 +102,19 @@ class TextData(common.Data):
             return
         LOG.info("training a tokenizer on %s", self._section.train)
         wanted = self._section.tokenizer.vocabulary
-        made = tokenizer.train(
-            map(self._cleaner.clean, self._texts()),
-            path,
-            vocabulary=wanted,
-            specials=self.SPECIALS,
-            split_digits=self._section.tokenizer.split_digits,
-        )
+        options = {"specials": self.SPECIALS, "split_digits": self._section.tokenizer.split_digits}
+        made = tokenizer.train(map(self._cleaner.clean, self._texts()), path, vocabulary=wanted, **options)
         if made.pieces < wanted:
             LOG.warning("data.tokenizer.vocabulary is %d, but the text yields only %d pieces", wanted, made.pieces)
 
     @abc.abstractmethod
     def _texts(self):
         """The texts to train a tokenizer on, before cleaning."""
+
+    @property
+    @abc.abstractmethod
+    def _train_source(self):
+        """The training data, a `sources.Source`."""
 
     @property
     @abc.abstractmethod

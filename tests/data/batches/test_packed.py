@@ -47,6 +47,18 @@ def test_real_share_is_measured(make):
     assert 0.8 < max(measured["source_share"], measured["target_share"]) <= 1
 
 
+def test_packing_fits_and_wastes_little():
+    rng = np.random.default_rng(0)
+    source = rng.integers(2, 33, 3000)
+    target = np.clip(source + rng.integers(-3, 4, 3000), 1, 32)
+    row = packed.pack(source, target, length=64)
+    for side in (source, target):
+        assert np.bincount(row, weights=side).max() <= 64
+    assert set(row) == set(range(row.max() + 1))
+    assert source.sum() / (64 * (row.max() + 1)) > 0.97
+    assert packed.pack(np.array([64, 1, 1]), np.array([1, 64, 1]), length=64).tolist().count(0) >= 1
+
+
 @pytest.mark.parametrize("stop", [0, 1, 7, 23, 60])
 def test_resume_is_exact(make, stop):
     straight, resumed = make(seed=5), make(seed=5)

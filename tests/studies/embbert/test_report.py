@@ -6,10 +6,9 @@ import statistics
 
 import pytest
 
-from lwt.metrics import glue
 from lwt.report import results
 from lwt.runs import config_file
-from studies.embbert import memory, report, scores
+from studies.embbert import glue, memory, report, scores
 from studies.embbert import paper as embbert_paper
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -3,7 +3,7 @@
 import pytest
 
 from lwt import errors
-from lwt.metrics import glue
+from studies.embbert import glue
 
 BERT_LARGE = {  # the public leaderboard's row of BERT (24 layers); its score there is 80.5
     "cola": {"mcc": 60.5},
