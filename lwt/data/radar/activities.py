@@ -1,6 +1,6 @@
-"""Eight activities of a person in front of a radar, drawn at random: what moves how, and from where it is seen.
+"""Eight activities of a person in front of a radar, drawn at random.
 
-Walking is Boulic's model; the keyframes of the others are this project's own: joints move along minimum-jerk ramps.
+Walking is Boulic's model. The other movements are this project's own: joints move along minimum-jerk ramps.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ ACTIVITIES = ("walk", "sit_down", "stand_up", "pick_up", "drink", "fall", "punch
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Ranges to draw from, evenly.
+    """Ranges of uniform draws.
 
     Attributes:
-        snr: dB, see `radar.received`.
+        snr: dB, see `maps.received`.
         heading: degrees by which the person may turn away from the line to the radar, either way.
         tempo: factor on the pace of everything but a walk.
-        start: of the activity in the clip, seconds; below 0 it has begun before. Walks, punches and jumps go on
-            through all of the clip.
+        start: second of the clip in which the activity starts; below 0, before the clip. Walks, punches and jumps
+            fill the whole clip.
     """
 
     snr: tuple
@@ -38,42 +38,26 @@ SETTINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A clip's person and place.
-
-    Attributes:
-        pose: `body.Pose` over the clip.
-        height: of the person, metres.
-        distance: over the ground from the radar at the start, metres.
-        heading: degrees between the way the person faces and the way to the radar.
-        snr: dB, see `radar.received`.
-    """
+    """The person of a clip, and the place."""
 
     pose: body.Pose
-    height: float
-    distance: float
-    heading: float
-    snr: float
+    height: float  # metres
+    distance: float  # metres over the ground to the radar, at the start
+    heading: float  # degrees between the direction the person faces and the direction of the radar
+    snr: float  # dB, see `maps.received`
 
 
 def draw(activity, rng, *, setting, t):
-    """A `Scene` of an activity.
-
-    Args:
-        activity: one of `ACTIVITIES`.
-        rng: `numpy.random.Generator`; decides all there is to decide.
-        setting: a `Setting`.
-        t: `[n]` instants of the clip, seconds.
-    """
+    """Draws a `Scene` of one of the `ACTIVITIES` by a `Setting`, over the instants `t` ([n] seconds) of a clip."""
     height, snr = rng.uniform(1.55, 1.92), rng.uniform(*setting.snr)
     heading = rng.uniform(-setting.heading, setting.heading)
     distance = rng.uniform(2.0, 4.5)
     start, tempo = rng.uniform(*setting.start), rng.uniform(*setting.tempo)
     if activity == "walk":
         speed = rng.uniform(0.9, 2.0)
-        pose = body.walk(t, height, speed, phase=rng.uniform())
+        pose = body.walk(t, height, relative_speed=speed, phase=rng.uniform())
         if rng.uniform() < 0.5:
-            # from far enough not to walk into the radar
-            distance = max(rng.uniform(6.0, 9.0), pose.forward[-1] + 1.0)
+            distance = max(rng.uniform(6.0, 9.0), pose.forward[-1] + 1.0)  # do not walk into the radar
         else:
             heading += 180.0
     else:
@@ -88,23 +72,13 @@ def draw(activity, rng, *, setting, t):
 
 
 def ramp(t, duration):
-    """From 0 at t = 0 to 1 at `duration`, with no speed and no acceleration at the ends: ``10u³ - 15u⁴ + 6u⁵``."""
+    """Rises from 0 at t = 0 to 1 at `duration`, at rest at both ends: ``10u³ - 15u⁴ + 6u⁵``."""
     u = np.clip(t / duration, 0.0, 1.0)
     return u**3 * (10 + u * (6 * u - 15))
 
 
-def _sit_down(t, rng):
-    del rng
-    return _seated(ramp(t, 1.5))
-
-
-def _stand_up(t, rng):
-    del rng
-    return _seated(1 - ramp(t, 1.5))
-
-
 def _seated(u):
-    """From standing (0) to sitting (1)."""
+    """The pose between standing (0) and sitting (1)."""
     lean = 42 * np.sin(np.pi * u).clip(0) ** 1.3 + 5 * u
     return body.Pose(hip=88 * u, knee=90 * u, lean=lean, forward=-0.42 * u)
 
@@ -144,7 +118,7 @@ def _jump(t, rng):
 
 
 def _crouch(knee):
-    """Bent knees, and hips that keep the feet below the pelvis."""
+    """Bends the knees, and the hips so that the feet stay below the pelvis."""
     return {"hip": knee / 2, "knee": knee}
 
 
@@ -153,13 +127,13 @@ def _there_and_back(t, duration, *, hold):
 
 
 def _one_arm(rng):
-    """`[2 1]`: 1 for the arm that moves, 0 for the other."""
+    """[2 1]: 1 for the arm that moves, 0 for the other."""
     return np.eye(2)[rng.integers(2)][:, None]
 
 
-MOTIONS = {  # seconds since the start at tempo 1, `[n]`, and chance -> `body.Pose`
-    "sit_down": _sit_down,
-    "stand_up": _stand_up,
+MOTIONS = {  # ([n] seconds since the start at tempo 1, random generator) -> `body.Pose`
+    "sit_down": lambda t, rng: _seated(ramp(t, 1.5)),
+    "stand_up": lambda t, rng: _seated(1 - ramp(t, 1.5)),
     "pick_up": _pick_up,
     "drink": _drink,
     "fall": _fall,

@@ -1,12 +1,12 @@
-"""A human body in motion as a radar sees it: sixteen segments whose ends move in space.
+"""A human body in motion as sixteen segments.
 
 Walking is Boulic's model (R. Boulic, N. M. Thalmann, D. Thalmann, "A global human walking model with real-time
 kinematic personification", The Visual Computer 6:344-358, 1990); segment lengths are those of V. C. Chen, "The
-Micro-Doppler Effect in Radar". The body's own frame has x forward, y to its left and z up, in metres.
+Micro-Doppler Effect in Radar". In the frame of the body, x points forward, y left and z up, in metres.
 
-Known deviations from Boulic: the pelvis rises and falls so that the lower foot stays on the ground, which replaces his
-vertical translation; his forward tilt of the pelvis is the lean of the whole trunk; the ankle's curve for relative
-speeds from 0.5 to 1.3 serves faster walks too.
+Deviations from Boulic: the pelvis rises and falls so that the lower foot stays on the ground, which replaces his
+vertical translation; his forward tilt of the pelvis leans the whole trunk; his ankle curve for relative speeds from
+0.5 to 1.3 is also used above.
 """
 
 import dataclasses
@@ -27,60 +27,41 @@ LENGTHS = {  # fractions of the height
     "upper_arm": 0.188,
     "lower_arm": 0.152,
 }
-LEG = 0.491  # of the height; Boulic's Ht
+LEG = 0.491  # fraction of the height; Boulic's Ht
 PAIRED = ("shoulder", "upper_arm", "lower_arm", "hip", "thigh", "shank", "foot")
 SEGMENTS = ("head", "torso", *(f"{side}_{name}" for name in PAIRED for side in ("left", "right")))
 RADII = {  # half-axes a = b of the ellipsoids, metres
     **{"head": 0.10, "torso": 0.15, "shoulder": 0.06, "upper_arm": 0.06, "lower_arm": 0.06},
     **{"hip": 0.07, "thigh": 0.07, "shank": 0.06, "foot": 0.05},
 }
-SLOWEST, FASTEST = 0.5, 3.0  # relative speeds that the curves below are made for
+SLOWEST, FASTEST = 0.5, 3.0  # the relative speeds of the curves below
 
 
 @dataclasses.dataclass(frozen=True)
 class Pose:
-    """A body over n instants. Angles in degrees, lengths in metres, each `[n]`, or `[2 n]` for left and right, or what
-    broadcasts to that.
+    """The pose of a body over n instants, in degrees and metres. Each field broadcasts to [n], or to [2 n] (left and
+    right) where it says so."""
 
-    Attributes:
-        hip, knee, ankle: `[2 n]`; the thigh swings forward by `hip`, the shank hangs back from it by `knee`, and the
-            toes rise by `ankle` over the right angle to the shank.
-        shoulder, elbow: `[2 n]`; the upper arm swings forward by `shoulder`, the lower arm further by `elbow`.
-        lean: of the trunk, forward.
-        pelvis_torsion, pelvis_tilt, thorax_torsion: about the vertical (left side back), about x (right side up), and
-            about the vertical at the shoulders.
-        forward, lateral: of the pelvis.
-        turn: of the whole body about its feet, forward.
-        lift: of the feet above the ground.
-        breath: of the torso's middle, forward.
-    """
-
-    hip: np.ndarray | float = 0.0
-    knee: np.ndarray | float = 0.0
-    ankle: np.ndarray | float = 0.0
-    shoulder: np.ndarray | float = 0.0
-    elbow: np.ndarray | float = 0.0
-    lean: np.ndarray | float = 0.0
-    pelvis_torsion: np.ndarray | float = 0.0
-    pelvis_tilt: np.ndarray | float = 0.0
-    thorax_torsion: np.ndarray | float = 0.0
-    forward: np.ndarray | float = 0.0
-    lateral: np.ndarray | float = 0.0
-    turn: np.ndarray | float = 0.0
-    lift: np.ndarray | float = 0.0
-    breath: np.ndarray | float = 0.0
+    hip: np.ndarray | float = 0.0  # [2 n] the thigh, forward
+    knee: np.ndarray | float = 0.0  # [2 n] the shank against the thigh, backward
+    ankle: np.ndarray | float = 0.0  # [2 n] the toes above the right angle to the shank
+    shoulder: np.ndarray | float = 0.0  # [2 n] the upper arm, forward
+    elbow: np.ndarray | float = 0.0  # [2 n] the lower arm against the upper arm, forward
+    lean: np.ndarray | float = 0.0  # the trunk, forward
+    pelvis_torsion: np.ndarray | float = 0.0  # about the vertical, left side back
+    pelvis_tilt: np.ndarray | float = 0.0  # about x, right side up
+    thorax_torsion: np.ndarray | float = 0.0  # about the vertical, at the shoulders
+    forward: np.ndarray | float = 0.0  # the pelvis
+    lateral: np.ndarray | float = 0.0  # the pelvis
+    turn: np.ndarray | float = 0.0  # the whole body about its feet, forward
+    lift: np.ndarray | float = 0.0  # the feet above the ground
+    breath: np.ndarray | float = 0.0  # the middle of the torso, forward
 
 
-def segments(pose, height, instants):
-    """Where the segments are.
+def segments(pose, height, *, instants):
+    """``(centres [16 3 n], axes [16 3 n])`` of the `SEGMENTS` of a person of `height` metres, at n = `instants`.
 
-    Args:
-        pose: a `Pose`.
-        height: of the person, metres.
-        instants: n.
-
-    Returns:
-        ``(centres [16 3 n], axes [16 3 n])`` in the order of `SEGMENTS`; an axis leads from one end to the other.
+    An axis leads from one end of a segment to the other.
     """
     size = {name: fraction * height for name, fraction in LENGTHS.items()}
     sides = np.array([[1.0], [-1.0]])  # left, right
@@ -132,24 +113,24 @@ def segments(pose, height, instants):
     return centres, axes
 
 
-def walk(t, height, relative_speed, *, phase=0.0):
+def walk(t, height, *, relative_speed, phase=0.0):
     """Boulic's walk, forward from x = 0.
 
     Args:
-        t: `[n]` seconds.
+        t: [n] seconds.
         height: metres.
         relative_speed: RV, speed over leg length, 1/s; 0.5 to 3, naturally about 1.5.
         phase: of the cycle at t = 0; at 0 the left heel strikes the ground.
 
     Raises:
-        lwt.errors.DataError: a relative speed that the curves are not made for.
+        lwt.errors.DataError: the relative speed is out of range.
     """
     if not SLOWEST <= relative_speed <= FASTEST:
-        raise errors.DataError(f"a relative speed of {relative_speed} is outside of {SLOWEST} to {FASTEST}")
+        raise errors.DataError(f"a relative speed of {relative_speed} is outside {SLOWEST} to {FASTEST}")
     cycle = 1.346 / np.sqrt(relative_speed)  # seconds
     support = 0.752 - 0.143 / cycle  # of the cycle
     p = t / cycle + phase
-    legs = np.stack([p, p + 0.5])  # right is half a cycle behind left
+    legs = np.stack([p, p + 0.5])  # the right leg is half a cycle behind the left
 
     def wave(at):
         return np.sin(2 * np.pi * at)
@@ -170,18 +151,16 @@ def walk(t, height, relative_speed, *, phase=0.0):
 
 
 def curve(points, phase):
-    """The periodic monotone cubic through (phase, value) points; of points at one phase (modulo 1), the first counts.
+    """Evaluates, at `phase` modulo 1, the periodic monotone cubic through (phase, value) points.
 
-    Args:
-        points: at least two, in any order.
-        phase: any array; modulo 1.
+    Of several points at one phase (modulo 1), the first counts.
     """
     merged = {}
     for at, value in points:
         merged.setdefault(round(at % 1.0, 9) % 1.0, value)
     at = np.array(sorted(merged))
     values = np.array([merged[a] for a in at])
-    around = np.concatenate([at - 1, at, at + 1])  # two neighbours on either side decide about a slope
+    around = np.concatenate([at - 1, at, at + 1])  # slopes depend on two neighbours on either side
     return interpolate.PchipInterpolator(around, np.tile(values, 3))(phase % 1.0)
 
 
@@ -206,7 +185,7 @@ def _elbow(speed):
 
 
 def _tilt(phase, size):
-    """Left and right: pieces of cosines that meet at .15, .5 and .65 of the cycle; from -2 `size` to 2 `size`."""
+    """Pieces of cosines that meet at .15, .5 and .65 of the cycle, from -2 `size` to 2 `size`."""
     breaks = np.array([0, 0.15, 0.5, 0.65, 1])
     at = phase % 1.0
     piece = np.searchsorted(breaks, at, side="right") - 1
@@ -221,6 +200,7 @@ def _points(x, y, z):
 
 
 def _hanging(angle):
+    """Unit vectors that point down, turned forward by `angle`."""
     return _points(np.sin(angle), 0, -np.cos(angle))
 
 
@@ -230,6 +210,6 @@ def _turned(vectors, angle):
 
 
 def _lowest(starts, axes):
-    """Height of the lowest ankle or toe at each instant, `[n]`."""
+    """[n] the height of the lowest ankle or toe at each instant."""
     ankles, feet = starts[-2:, 2], axes[-2:, 2]  # the feet come last
     return np.minimum(ankles, ankles + feet).min(axis=0)

@@ -1,19 +1,19 @@
-"""A real recording: two millimetre-wave radars watch ONE person for ten minutes, with 99 events of activity.
+"""A real recording: two millimetre-wave radars watch one person for ten minutes, with 99 events of activity.
 
 It is the micro-Doppler part of imec's PARrad recordings of 2019 (one subject, a repeated routine: scores say little
-about other people). The folder is known by its two files:
+about other people). Two files identify the folder:
 
-    mdoppler.npz     ``radar14`` (77 GHz) and ``radar68`` (60 GHz), float32 [frames 128], 90 ms a frame, zero Doppler
+    mdoppler.npz     ``radar14`` (77 GHz) and ``radar68`` (60 GHz), float32 [frames 128], 90 ms per frame, zero Doppler
                      in bin 64
-    events.csv       a line an event: ``start_frame``, at which the activity was asked for, ``activity`` and ``group``
+    events.csv       one line per event: ``start_frame`` (of the command), ``activity`` and ``group``
 
 An event is a record ``{"image": float32 [64 64 2], "label": group, "activity": ...}``: Doppler bins 32 to 95 (rows) of
-the 64 frames from 0.7 s after the command on, a channel for each radar. What does not move is taken away: every bin's
-median over the recording. The last event, which the recording cuts off, ends without movement.
+the 64 frames that start 0.7 s after the command, one channel per radar. The median of every bin over the recording is
+subtracted, since it does not move. The recording cuts off the last event, which is padded without movement.
 
 Splits for cross-validation by event: ``fold0`` ... ``fold4`` hold every fifth event, ``rest0`` ... ``rest4`` all
-others; ``all`` holds them all. Events follow each other every six seconds or so, and a window may hold the first
-second or two of the next one.
+others; ``all`` holds them all. Events start about every six seconds, so a window may hold the first one or two seconds
+of the next.
 """
 
 import csv
@@ -27,9 +27,9 @@ from lwt.data import sources
 RECORDING, EVENTS, GROUPS = "mdoppler.npz", "events.csv", "labels_group.txt"
 RADARS = ("radar14", "radar68")
 FOLDS = 5
-FRAMES = (8, 72)  # after the command: movements begin 1 to 3 s behind it
+FRAMES = (8, 72)  # after the command: movements begin 1 to 3 s later
 BINS = (32, 96)
-RANGE = (-200.0, 1500.0)  # about a bin's median, in the recording's logarithmic units: becomes 0 to 1
+RANGE = (-200.0, 1500.0)  # of a bin minus its median, in the recording's logarithmic units: becomes 0 to 1
 STILL = RANGE[0] / (RANGE[0] - RANGE[1])  # what the median becomes
 FIELDS = ("image", "label", "activity")
 
@@ -44,25 +44,21 @@ def splits():
     return ["all", *(f"{part}{fold}" for part in ("fold", "rest") for fold in range(FOLDS))]
 
 
-def load(folder, name, split, *, fields):
-    """One split of a recording; see `lwt.data.sources.load`.
-
-    Args:
-        folder: its path.
-        name: what to call it.
+def load(folder, name, *, split, fields):
+    """One split of the recording in `folder`, as the source ``folder:NAME``; see `lwt.data.sources.load`.
 
     Raises:
-        lwt.errors.DataError: no such split, or a file that is damaged.
+        lwt.errors.DataError: there is no such split, or a file is damaged.
     """
     if split not in splits():
         raise errors.DataError(f"folder:{name} has no split {split!r}; {errors.suggest(split, splits())}")
     sources.need_fields(f"folder:{name}", fields, there=FIELDS)
     events, maps = _events(folder / EVENTS), _maps(folder / RECORDING)
-    records = []
-    for i, (start, activity, group) in enumerate(events):
-        chosen = split == "all" or (i % FOLDS == int(split[4:])) == split.startswith("fold")
-        if chosen:
-            records.append({"image": window(maps, start), "label": group, "activity": activity})
+    records = [
+        {"image": window(maps, start), "label": group, "activity": activity}
+        for i, (start, activity, group) in enumerate(events)
+        if split == "all" or (i % FOLDS == int(split[4:])) == split.startswith("fold")
+    ]
     hashes = [files.sha256(folder / file) for file in (RECORDING, EVENTS)]
     groups = folder / GROUPS
     return sources.Source(
@@ -75,14 +71,14 @@ def load(folder, name, split, *, fields):
 
 
 def window(maps, start):
-    """The map `[64 64 2]` of the event that was asked for at frame `start`, from the `[frames 64 2]` of a recording."""
+    """Cuts the map [64 64 2] of the event whose command is at frame `start` out of a recording [frames 64 2]."""
     first, last = (start + offset for offset in FRAMES)
     cut = maps[first:last].transpose(1, 0, 2)
     return np.pad(cut, ((0, 0), (0, last - first - cut.shape[1]), (0, 0)), constant_values=STILL)
 
 
 def _maps(path):
-    """`[frames 64 2]`: every bin without its median over all frames, cropped, clipped and scaled to [0, 1]."""
+    """[frames 64 2]: every bin minus its median over all frames, cropped, clipped and scaled to [0, 1]."""
     try:
         with np.load(path, allow_pickle=False) as file:
             radars = [file[name] for name in RADARS]
@@ -90,7 +86,7 @@ def _maps(path):
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise errors.DataError(f"{path} should hold the arrays {' and '.join(RADARS)} [frames 128]: {error}") from error
     if frames.ndim != 3 or frames.shape[1] < BINS[1]:
-        raise errors.DataError(f"{path}: arrays of the form {frames.shape[:-1]} should be [frames 128]")
+        raise errors.DataError(f"{path}: arrays of shape {frames.shape[:-1]} should be [frames 128]")
     moving = (frames - np.median(frames, axis=0))[:, slice(*BINS)]
     return (np.clip(moving, *RANGE) - RANGE[0]) / (RANGE[1] - RANGE[0])
 

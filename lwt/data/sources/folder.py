@@ -51,7 +51,7 @@ class Malformed(ValueError):
 def read(name, split, *, fields, max_malformed):
     """Loads one split of a folder; see `lwt.data.sources.load`."""
     if parrad.is_recording(_folder(name)):
-        return parrad.load(_folder(name), name, split, fields=fields)
+        return parrad.load(_folder(name), name, split=split, fields=fields)
     path = _find(name, split)
     if _of_images(path):
         return _images(name, split, path, fields)

@@ -12,6 +12,8 @@ from lwt.data.radar import activities, body, maps
 T = maps.times()
 CLEAN = 60.0  # dB
 TORSO = body.SEGMENTS.index("torso")
+BIN = maps.PULSE_RATE / maps.WINDOW * maps.WAVELENGTH / 2  # m/s of a bin of the transform, two of which are a row
+VELOCITIES = BIN * np.arange(-maps.SIZE, maps.SIZE).reshape(maps.SIZE, 2).mean(1)
 
 
 def scene(pose, **more):
@@ -21,7 +23,7 @@ def scene(pose, **more):
 def picture(of, *, only=slice(None), snr=CLEAN):
     """A scene's map as dB, and the same from some of the segments alone."""
     amplitudes, ranges = maps.echo(of, T)
-    image = maps.spectrogram(maps.received(amplitudes[only], ranges[only], np.random.default_rng(0), snr=snr))
+    image = maps.spectrogram(maps.received(amplitudes[only], ranges[only], rng=np.random.default_rng(0), snr=snr))
     return maps.FLOOR * (1 - image / 255)
 
 
@@ -35,13 +37,13 @@ def cache(tmp_path, monkeypatch):
 def test_the_torso_s_doppler_is_that_of_its_speed(heading):
     """2v/λ, in every frame, within a bin: found in the map, expected from the place of the torso alone."""
     distance = 8.0 if heading < 90 else 3.0
-    walker = scene(body.walk(T, 1.75, 1.5), heading=heading, distance=distance)
+    walker = scene(body.walk(T, 1.75, relative_speed=1.5), heading=heading, distance=distance)
     _, ranges = maps.echo(walker, T)
     velocity = -np.gradient(ranges[TORSO], T)
     middles = np.linspace(0, len(T) - maps.WINDOW, maps.SIZE) + maps.WINDOW / 2
     frames = picture(walker, only=[TORSO])
-    found = maps.velocities()[frames.argmax(axis=0)]
-    bin_width = np.diff(maps.velocities())[0]
+    found = VELOCITIES[frames.argmax(axis=0)]
+    bin_width = np.diff(VELOCITIES)[0]
     assert bin_width == pytest.approx(0.0625)
     assert np.abs(found - velocity[middles.astype(int)]).max() < 1.5 * bin_width  # half a bin for the bin's own width
     path = 1.5 * body.LEG * 1.75 * maps.DURATION
@@ -51,9 +53,9 @@ def test_the_torso_s_doppler_is_that_of_its_speed(heading):
 
 def test_a_point_at_constant_speed_is_one_row():
     ranges = (9.0 - 1.5 * T)[None]
-    image = maps.spectrogram(maps.received(np.ones_like(ranges), ranges, np.random.default_rng(0), snr=CLEAN))
+    image = maps.spectrogram(maps.received(np.ones_like(ranges), ranges, rng=np.random.default_rng(0), snr=CLEAN))
     rows = image.argmax(axis=0)
-    assert (rows == np.abs(maps.velocities() - 1.5).argmin()).all()
+    assert (rows == np.abs(VELOCITIES - 1.5).argmin()).all()
     assert (image[: maps.SIZE // 2] < 128).all()  # nothing on the other side
 
 
@@ -61,7 +63,7 @@ def test_limbs_are_half_a_cycle_apart():
     speed = 1.4
     cycle = 1.346 / np.sqrt(speed)
     t = np.linspace(0, cycle, 401)
-    pose = body.walk(t, 1.8, speed)
+    pose = body.walk(t, 1.8, relative_speed=speed)
     for name in ("hip", "knee", "ankle", "shoulder", "elbow"):
         left, right = getattr(pose, name)
         np.testing.assert_allclose(left[:201], right[200:], atol=1e-6)
@@ -80,14 +82,14 @@ def test_curves_pass_through_their_points_and_stay_between_them():
     np.testing.assert_allclose(body.curve(points, np.array([0.5, 0.9, -0.1, 1.5])), [-15, 25, 25, -15], atol=1e-9)
     np.testing.assert_allclose(values[:1001], values[1000:2001], atol=1e-6)
     with pytest.raises(errors.DataError, match="relative speed of 4"):
-        body.walk(phase, 1.7, 4)
+        body.walk(phase, 1.7, relative_speed=4)
 
 
 @pytest.mark.parametrize("activity", activities.ACTIVITIES)
 def test_bodies_hold_together_and_stand_on_the_ground(activity):
     t = T[::40]
     found = activities.draw(activity, np.random.default_rng(3), setting=activities.SETTINGS["easy"], t=t)
-    centres, axes = body.segments(found.pose, found.height, len(t))
+    centres, axes = body.segments(found.pose, found.height, instants=len(t))
     assert centres.shape == axes.shape == (16, 3, len(t)) and np.isfinite(centres).all()
     lengths = np.sqrt((axes**2).sum(1))
     np.testing.assert_allclose(lengths, np.broadcast_to(lengths[:, :1], lengths.shape), rtol=1e-9)
@@ -104,16 +106,16 @@ def test_bodies_hold_together_and_stand_on_the_ground(activity):
 
 def test_the_ellipsoid_seen_from_its_side_and_from_its_end():
     a, c = 0.1, 0.3
-    assert maps.cross_section(a, c, 0.0) == pytest.approx(np.pi * c**2)
-    assert maps.cross_section(a, c, 1.0) == pytest.approx(np.pi * a**4 / c**2)
-    assert maps.cross_section(a, a, 0.37) == pytest.approx(np.pi * a**2)  # a sphere, from anywhere
+    assert maps.cross_section(a, c, cosine_squared=0.0) == pytest.approx(np.pi * c**2)
+    assert maps.cross_section(a, c, cosine_squared=1.0) == pytest.approx(np.pi * a**4 / c**2)
+    assert maps.cross_section(a, a, cosine_squared=0.37) == pytest.approx(np.pi * a**2)  # a sphere, from anywhere
 
 
 @pytest.mark.parametrize("snr", [-10, 10])
 def test_noise_is_as_strong_as_asked_for(snr):
     ranges = (9.0 - 1.5 * T)[None]
     with_noise, without = (
-        maps.received(np.ones_like(ranges), ranges, np.random.default_rng(1), snr=value) for value in (snr, 200)
+        maps.received(np.ones_like(ranges), ranges, rng=np.random.default_rng(1), snr=value) for value in (snr, 200)
     )
     noise, moving = with_noise - without, without - without.mean()
     measured = 10 * np.log10(np.mean(np.abs(moving) ** 2) / np.mean(np.abs(noise) ** 2))
@@ -123,9 +125,12 @@ def test_noise_is_as_strong_as_asked_for(snr):
 
 def test_movements_are_in_their_bands():
     """Where a map is brighter than -30 dB: a walker's side of the map, and both sides of one who jumps."""
-    rows = maps.velocities()
-    walker = scene(body.walk(T, 1.75, 1.5))
-    share = lambda image, chosen: (image[chosen] > -30).sum() / (image > -30).sum()  # noqa: E731
+    rows = VELOCITIES
+    walker = scene(body.walk(T, 1.75, relative_speed=1.5))
+
+    def share(image, chosen):
+        return (image[chosen] > -30).sum() / (image > -30).sum()
+
     towards = picture(walker)
     away = picture(dataclasses.replace(walker, heading=180.0, distance=3.0))
     assert share(towards, rows > -0.1) > 0.9 and share(away, rows < 0.1) > 0.9
@@ -149,11 +154,11 @@ def test_maps_follow_their_seed_and_are_kept(cache):
     kept.write_bytes(kept.read_bytes()[:5000])
     repaired = sources.load("generated:radar_har,size=8")
     assert all((a["image"] == b["image"]).all() for a, b in zip(first, repaired))
-    assert (maps.make("hard", "train", 7) == first[7]["image"][..., 0]).all()  # whatever the size of the set
-    assert not (maps.make("hard", "train", 7, seed=1) == first[7]["image"][..., 0]).all()
+    assert (maps.make("hard", "train", index=7) == first[7]["image"][..., 0]).all()  # whatever the size of the set
+    assert not (maps.make("hard", "train", index=7, seed=1) == first[7]["image"][..., 0]).all()
     for split in ("validation", "test"):
-        assert not (maps.make("hard", split, 7) == first[7]["image"][..., 0]).all()
-    assert not (maps.make("easy", "train", 7) == first[7]["image"][..., 0]).all()
+        assert not (maps.make("hard", split, index=7) == first[7]["image"][..., 0]).all()
+    assert not (maps.make("easy", "train", index=7) == first[7]["image"][..., 0]).all()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def test_windows_are_where_their_events_are(folder):
 
 
 def test_folds_are_disjoint_and_complete(folder):
-    names = lambda split: [r["activity"] for r in sources.load(f"folder:recording@{split}")]  # noqa: E731
+    def names(split):
+        return [record["activity"] for record in sources.load(f"folder:recording@{split}")]
+
     folds = [names(f"fold{k}") for k in range(parrad.FOLDS)]
     assert sorted(sum(folds, [])) == sorted(names("all")) and [len(fold) for fold in folds] == [3, 2, 2, 2, 2]
     for k, fold in enumerate(folds):
