@@ -1,4 +1,4 @@
-"""Labels: classes by name or number, or numbers to predict."""
+"""Labels: names or numbers of classes, or numbers to predict."""
 
 import collections
 import dataclasses
@@ -13,19 +13,15 @@ FILE = "labels.json"  # of a workdir
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """The meaning of a label.
+    """What a label means."""
 
-    Attributes:
-        names: the names of the classes, in their order; empty if the label is a number to predict.
-    """
-
-    names: tuple
+    names: tuple  # of the classes, in order; empty if the label is a number to predict
 
     @classmethod
     def of(cls, values, *, names=(), where="the data"):
         """Finds out what the labels of the training data mean.
 
-        The classes are `names`, if the source declares them; else the different labels, sorted. Labels with a
+        The classes are `names`, if the source declares them, or else the distinct labels, sorted. Labels with a
         fractional part (2.5, "4.0") are numbers to predict.
 
         Raises:
@@ -51,21 +47,21 @@ class Labels:
 
     @property
     def regression(self):
-        """Whether the label is a number to predict."""
+        """Whether labels are numbers to predict."""
         return not self.names
 
     @property
     def outputs(self):
-        """Outputs of a classifier."""
+        """The number of outputs of a classifier."""
         return len(self.names) or 1
 
     def encode(self, values, *, where="the data"):
-        """``(array [n], unknown)``: float32 numbers, or int32 classes with -1 for unknown labels; a Counter of those.
+        """``(array [n], unknown)``: float32 numbers, or int32 classes (-1: unknown), and a Counter of unknown labels.
 
-        A label is the name of a class or, unless the names are numbers, its index among the classes.
+        A label is the name of a class or, unless the names are numbers, its index.
 
         Raises:
-            lwt.errors.DataError: a label should be a number but is not; the message names the record.
+            lwt.errors.DataError: a label should be a number but is not.
         """
         if self.regression:
             numbers = [_number(value) for value in values]
@@ -80,7 +76,7 @@ class Labels:
         return classes, collections.Counter(str(values[i]) for i in np.flatnonzero(classes < 0))
 
     def decode(self, values):
-        """The labels, as texts, of `encode`'s array or of outputs (`[n]`, or `[n c]` logits); "?" where unknown."""
+        """The labels, as texts, of the array of `encode` or of outputs ([n], or [n c] logits); "?" if unknown."""
         values = np.asarray(values)
         if self.regression:
             return [f"{value:.4g}" for value in values.reshape(-1)]
@@ -89,7 +85,7 @@ class Labels:
 
 
 def _number(value):
-    """The int or float that a label is, or that its text spells; None for other labels."""
+    """The number that a label is or spells; None if there is none."""
     if isinstance(value, int | float):
         return value
     try:

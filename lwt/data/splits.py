@@ -4,8 +4,8 @@
 split is the test, and 10 % of the training data is withheld for validation. (iii) A set without splits is cut into
 90 % and a 10 % test, and then 10 % of the 90 % is withheld.
 
-The withheld records are drawn once, with a seed of their own. A file in the workdir keeps their indices and the
-fingerprints of the data, so no later run can be tested on what an earlier one was trained on.
+A file in the workdir keeps the indices of the withheld records, which are drawn once, and the fingerprints of the data,
+so that no later run can be tested on what an earlier one was trained on.
 
 A split with hidden labels (-1 in TFDS) does not count: GLUE's validation sets become the tests, as in the paper. The
 paper takes the larger of two splits as training data; here a split named ``train`` comes first.
@@ -32,23 +32,14 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """The parts of a labelled set.
-
-    Attributes:
-        train, validation: `sources.Source`.
-        tests: name -> `sources.Source`; several where there are several test splits (MNLI).
-        fields: the text fields of a record, one or two (see `text_fields.texts_of`); of images, the field of the image.
-        rule: "i", "ii" or "iii", see above.
-        counts: records of each part, and repeated ones (see `overlaps`):
-            ``{"train": 900, "test": 100, "test in train": 2, ...}``.
-    """
+    """The parts of a labelled set."""
 
     train: sources.Source
     validation: sources.Source
-    tests: dict
-    fields: tuple
-    rule: str
-    counts: dict
+    tests: dict  # name -> `sources.Source`; several if the set has several test splits (MNLI)
+    fields: tuple  # the one or two text fields of a record (see `text_fields.texts_of`), or the field of the image
+    rule: str  # a key of RULES
+    counts: dict  # {"train": 900, "test": 100, "test in train": 2, ...}: records, and repeated ones (see `overlaps`)
 
     def __str__(self):
         counts = ", ".join(f"{name} {count}" for name, count in self.counts.items())
@@ -75,14 +66,12 @@ def make(
         train: ``KIND:NAME``, whose splits the rule looks up; or with ``@SPLIT``.
         path: the JSON file of indices.
         validation, tests: names of sources that replace what the rule finds.
-        fields: one or two names of text fields; default: the first entry of `text_fields.FIELDS` that is there.
+        fields: names of one or two text fields; default: the first entry of `text_fields.FIELDS` that exists.
         label: the field of the label.
         seed: the seed of the withheld records.
-        leak_free: leave out training records that validation or a test also holds, and validation records that a test
-            also holds.
+        leak_free: leave out training records that are in validation or a test, and validation records in a test.
         load: loads a source; default: `sources.load`.
-        key: ``(record, fields)`` -> a value that is equal for records that a model cannot tell apart; default:
-            `text_key`.
+        key: ``(record, fields)`` -> a value that records share if a model cannot tell them apart; default: `text_key`.
 
     Raises:
         lwt.errors.DataError: a source or field is missing, or `path` was made with other data, fields or seed.
@@ -110,12 +99,13 @@ def make(
     path = pathlib.Path(path)
     if path.exists():
         saved = _read(path, asked)
-        parts = _parts(loaded, saved["indices"])
+        indices = saved["indices"]
     else:
         indices = _draw(loaded, seed)
         if leak_free:
             indices = _without_leaks(loaded, indices, fields=fields, key=key)
-        parts = _parts(loaded, indices)
+    parts = {part: _part(loaded, indices, part) for part in indices}
+    if not path.exists():
         counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key=key)
         saved = {"asked": asked, "counts": counts, "indices": indices}
         files.write_text(path, json.dumps(saved))
@@ -124,15 +114,12 @@ def make(
 
 
 def text_key(record, fields):
-    """The texts of a record without differences of case and white space."""
+    """The texts of a record, lower-cased and with single spaces."""
     return tuple(" ".join(text.lower().split()) for text in text_fields.texts_of(record, fields))
 
 
 def overlaps(parts, fields, *, key=text_key):
-    """Counts records that equal an earlier one by their `key`.
-
-    Args:
-        parts: name -> `sources.Source`.
+    """Counts the records of `parts` (name -> source) that equal an earlier one by their `key`.
 
     Returns:
         ``{"repeated in train": 2, "repeated in test": 0, "test in train": 1, ...}``: within each part, and for each
@@ -153,7 +140,7 @@ def _keys(source, fields, *, key):
 
 
 def _find(train, *, validation, tests, label):
-    """``{part: name of a source, or "" for a part to withhold}``; "train" and "validation" come first."""
+    """``{part: name of a source, or "" if it must be withheld}``; "train" and "validation" come first."""
     if validation or tests or not sources.splits(train):
         names = {"train": train, "validation": validation}
         for name in tests:
@@ -186,7 +173,7 @@ def _hidden(name, label):
 
 
 def _draw(loaded, seed):
-    """``{part: {"of": part of `loaded`, "records": indices or None (all)}}``; "train" and "validation" come first."""
+    """``{part: {"of": part of `loaded`, "records": indices, or None for all}}``; starts with train and validation."""
     train = loaded["train"]
     order = np.random.default_rng(seed).permutation(len(train))
     withheld = (["test"] if len(loaded) == 1 else []) + (["validation"] if "validation" not in loaded else [])
@@ -203,7 +190,7 @@ def _draw(loaded, seed):
 
 
 def _without_leaks(loaded, indices, *, fields, key):
-    """`indices` without validation records that a test also has, and without training records of any other part."""
+    """`indices` without validation records that are in a test, and training records that are in any other part."""
     indices, seen = dict(indices), set()
     for part in reversed(indices):  # the tests, validation, train
         source = _part(loaded, indices, part)
@@ -217,10 +204,6 @@ def _without_leaks(loaded, indices, *, fields, key):
             indices[part] = indices[part] | {"records": left}
         seen.update(keys)
     return indices
-
-
-def _parts(loaded, indices):
-    return {part: _part(loaded, indices, part) for part in indices}
 
 
 def _part(loaded, indices, part):

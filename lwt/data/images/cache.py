@@ -1,4 +1,4 @@
-"""Images decoded once: a source's records as one array in a file, mapped into memory."""
+"""Decoded images of a source in one file, mapped into memory."""
 
 import collections.abc
 import dataclasses
@@ -15,23 +15,17 @@ from lwt.data import sources
 from lwt.data.images import decoding
 
 LOG = logging.getLogger(__name__)
-SHOWN, MESSAGES = 3, 1000  # messages about malformed records that an error quotes, and that the cache keeps
+SHOWN, MESSAGES = 3, 1000  # messages about malformed records: quoted in an error, kept in the cache
 IMAGE = "image"
 
 
 @dataclasses.dataclass(frozen=True)
 class Arrays(collections.abc.Sequence):
-    """Records whose images are of one shape.
+    """Records whose images have one shape."""
 
-    Attributes:
-        images: [all h w c] uint8 or float32; record i is ``images[index[i]]``.
-        columns: field -> list of [all] texts or numbers.
-        index: [n] int64.
-    """
-
-    images: np.ndarray
-    columns: dict
-    index: np.ndarray
+    images: np.ndarray  # [all h w c] uint8 or float32; record i is ``images[index[i]]``
+    columns: dict  # field -> [all] texts or numbers
+    index: np.ndarray  # [n] int64
 
     def __len__(self):
         return len(self.index)
@@ -41,7 +35,7 @@ class Arrays(collections.abc.Sequence):
         return {IMAGE: self.images[at]} | {field: column[at] for field, column in self.columns.items()}
 
     def pick(self, indices):
-        """The records of `indices`, in that order; of the same arrays."""
+        """The records of `indices`, in that order, with the same arrays."""
         return dataclasses.replace(self, index=self.index[np.asarray(indices, np.int64)])
 
 
@@ -53,18 +47,18 @@ def folder():
 def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
     """The same source with decoded records (`Arrays`), without malformed ones.
 
-    All runs share the arrays, which `folder` keeps under the source's fingerprint and the settings; a damaged file is
-    written again. Other fields of a record that are texts or numbers are kept too.
+    All runs share the arrays, which are kept in `folder()` under the fingerprint of the source and the settings; a
+    damaged file is written again. Other fields that are texts or numbers are kept too.
 
     Args:
-        source: a `sources.Source` with the field ``image``, and `label`.
+        source: a `sources.Source` with the fields ``image`` and `label`.
         size, channels: see `decoding.fit`. All images must have the shape of the first good one.
-        label: the field of the label; a record without it is malformed.
-        max_malformed: the share of malformed records above which loading fails; below, they are left out.
+        label: a record without this field is malformed.
+        max_malformed: see `sources.load`.
 
     Raises:
-        lwt.errors.DataError: there are no records or too many malformed ones (the message quotes the first), an archive
-            is damaged, or the cache cannot be written.
+        lwt.errors.DataError: there are no records or too many malformed ones, an archive is damaged, or the cache
+            cannot be written.
     """
     sources.need_fields(source.name, (IMAGE, label), there=source.fields)
     fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
@@ -80,8 +74,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
             ) from error
         cached = _read(path)
     images, about = cached
-    malformed = {"bad": about["malformed"], "messages": about["messages"], "max_malformed": max_malformed}
-    _check(source, len(about["columns"][label]), **malformed)
+    _check(source, len(images), bad=about["malformed"], messages=about["messages"], max_malformed=max_malformed)
     return dataclasses.replace(
         source,
         records=Arrays(images, about["columns"], np.arange(len(images))),
@@ -92,7 +85,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
 
 
 def _read(path):
-    """``(images, content of the file beside them)``, or None if a file is missing or damaged."""
+    """``(images, content of the JSON file beside them)``; None if a file is missing or damaged."""
     try:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         (count,) = {len(column) for column in about["columns"].values()}
@@ -108,7 +101,7 @@ def _read(path):
 
 
 def _write(path, source, *, label, fit):
-    """Decodes all records: the images into one file, their labels and other columns into another beside it."""
+    """Decodes all records: the images into one file, their other columns into a JSON file beside it."""
     total = len(source)
     if not total:
         raise errors.DataError(f"{source.name} has no images")
@@ -135,11 +128,7 @@ def _write(path, source, *, label, fit):
 
 
 def _decode(source, number, *, label, fit, images):
-    """``(texts and numbers of a record, its image)``.
-
-    Raises:
-        lwt.errors.DataError: the record is malformed; names the file or the record.
-    """
+    """``(texts and numbers of a record, its image)``; a DataError names a malformed record."""
     where = f"{source.name}, record {number}"
     try:
         record = source[number]
@@ -165,7 +154,7 @@ def _of(shape, dtype):
 
 
 def _check(source, good, *, bad, messages, max_malformed):
-    """Raises DataError if too many images are malformed, or all."""
+    """Raises DataError if all images, or too many, are malformed."""
     total = good + bad
     if not good or bad > max_malformed * total:
         raise errors.DataError(

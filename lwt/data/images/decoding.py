@@ -1,4 +1,4 @@
-"""Image files: what they decode to, and how images are resized."""
+"""Decodes image files and resizes images."""
 
 import io
 import pathlib
@@ -10,10 +10,10 @@ from lwt import errors
 
 
 def decode(content, where):
-    """The bytes of an image file -> uint8 [h w 3], or [h w] if it is grey; turned as its EXIF data say.
+    """Decodes an image file to uint8 [h w 3], or [h w] if it is grey; applies its EXIF orientation.
 
     Raises:
-        lwt.errors.DataError: Pillow cannot read the image; `where` names it in the message.
+        lwt.errors.DataError: Pillow cannot read the image; the message calls it `where`.
     """
     import PIL.Image  # imported here: texts do not need it
     import PIL.ImageOps
@@ -30,7 +30,7 @@ def load(path):
     """Loads one image: a file to `decode`, or the array in an ``.npy`` file.
 
     Raises:
-        lwt.errors.DataError: the file is missing or holds no image.
+        lwt.errors.DataError: the file is missing or not an image.
     """
     path = pathlib.Path(path).expanduser()
     try:
@@ -43,15 +43,15 @@ def fit(image, *, size=0, channels=0):
     """Converts an image to the form that a model takes.
 
     Args:
-        image: [h w] or [h w c]; uint8, or floats (measured maps), which only change their type.
-        size: pixels of both sides: the middle square is cut out and resized. 0 keeps the size.
+        image: [h w] or [h w c]; uint8, or floats (measured maps), which become float32 and do not change otherwise.
+        size: the pixels of both sides: cuts out the middle square and resizes it. 0 keeps the size.
         channels: 3 repeats a grey image three times; 1 takes the brightness of a coloured one; 0 keeps the channels.
 
     Returns:
         [h w c], uint8 or float32.
 
     Raises:
-        ValueError: the image has another shape or type; the message says which.
+        ValueError: the image has another shape or type.
     """
     image = np.asarray(image)
     image = image[..., None] if image.ndim == 2 else image

@@ -1,13 +1,13 @@
-"""Where a folder keeps its images and their classes.
+"""The images of a folder and their classes.
 
-A split of a folder is one of
+A split is one of
 
     SPLIT/CLASS/NAME.png                  files by class; without splits CLASS/NAME.png, all of it ``train``
     SPLIT.tar                             (.gz, .xz, .bz2) of files CLASS/NAME.png or NUMBER_CLASS.png
     SPLIT.npz                             arrays ``image`` [n h w] or [n h w c], uint8 or floats, and ``label`` [n]
 
-A record has ``image`` [h w] or [h w c], ``label`` (the name of a class, or a value of the array) and, except for
-arrays, ``file``. Files are decoded when a record is read; arrays and archives are loaded with their first record.
+A record has ``image`` [h w] or [h w c], ``label`` (the name of a class, or a value of the array) and, except in arrays,
+``file``. Files are decoded when a record is read; arrays and archives are loaded with their first record.
 """
 
 import collections.abc
@@ -28,11 +28,11 @@ from lwt.data.images import decoding
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 ARCHIVES = (".npz", ".tar", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz")
-ALONE = "train"  # the split of a folder that has none
+ALONE = "train"  # the split of a folder without splits
 
 
 def splits(folder):
-    """``[(split, path)]`` of the images in a folder: archives and arrays, or else folders of folders by class."""
+    """``[(split, path)]`` of the images in a folder: archives and arrays, or else folders by class."""
     archives = [(path.name[: -len(suffix)], path) for path in sorted(folder.iterdir()) if (suffix := archive(path))]
     if archives:
         return archives
@@ -48,11 +48,7 @@ def archive(path):
 
 
 def records(path):
-    """``(records, fingerprint)`` of a path that `splits` returned.
-
-    Raises:
-        lwt.errors.DataError: the file is damaged.
-    """
+    """``(records, fingerprint)`` of a path that `splits` returned."""
     if path.is_dir():
         images = ImageFiles(tuple(sorted(file for file in path.glob("*/*") if _is_image(file.name))))
         return images, images.fingerprint()
@@ -61,7 +57,7 @@ def records(path):
 
 @dataclasses.dataclass(frozen=True)
 class ImageFiles(collections.abc.Sequence):
-    """Image files in folders that are named by class."""
+    """Image files in one folder per class."""
 
     paths: tuple
 
@@ -73,7 +69,7 @@ class ImageFiles(collections.abc.Sequence):
         return {"image": decoding.decode(path.read_bytes(), path), "label": path.parent.name, "file": str(path)}
 
     def fingerprint(self):
-        """A hash of the classes, names and contents."""
+        """A hash of classes, names and contents."""
         hashed = hashlib.sha256()
         for path in self.paths:
             hashed.update(f"{path.parent.name}/{path.name}\0{path.stat().st_size}\0".encode())
@@ -83,7 +79,7 @@ class ImageFiles(collections.abc.Sequence):
 
 @dataclasses.dataclass(frozen=True)
 class ImageArchive(collections.abc.Sequence):
-    """Image files in a tar archive, which is read into memory once."""
+    """Image files in a tar archive, which is read into memory."""
 
     path: pathlib.Path
 
@@ -144,7 +140,7 @@ class ImageArrays(collections.abc.Sequence):
 
 
 def class_in(name):
-    """The class in the name of a member: its folder, or what follows the number: ``"00017_frog.jpg"`` -> "frog"."""
+    """The class of an archive's member: its folder, or what follows the number ("00017_frog.jpg" -> "frog")."""
     path = pathlib.PurePosixPath(name)
     if path.parent.name:
         return path.parent.name

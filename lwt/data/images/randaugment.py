@@ -1,6 +1,6 @@
 """RandAugment (Cubuk et al. 2020, arXiv 1909.13719) on the host, by torchvision (extra ``augment``).
 
-Images of 32 × 32 pixels take about 0.4 ms each, one after the other (as PIL images; as tensors, twenty times that).
+An image of 32 × 32 pixels takes about 0.4 ms as a PIL image; as a tensor, twenty times that.
 """
 
 import numpy as np
@@ -9,11 +9,11 @@ from lwt import errors
 
 
 class RandAugment:
-    """Some operations out of fourteen (shears, shifts, rotation, colours, contrast, ...), drawn for every image.
+    """Applies operations drawn from fourteen (shears, shifts, rotation, colours, contrast, ...) to every image.
 
     Args:
-        operations: how many for each image, N of the paper.
-        magnitude: how strong, M of the paper, 0 to 30.
+        operations: operations per image, N of the paper.
+        magnitude: their strength, M of the paper, 0 to 30.
 
     Raises:
         lwt.errors.ConfigError: numbers out of range; or torchvision is not installed.
@@ -28,7 +28,7 @@ class RandAugment:
             import PIL.Image
             import torch
             import torchvision.transforms.v2 as transforms
-        except (ImportError, RuntimeError) as error:  # RuntimeError: builds of torch and torchvision that do not fit
+        except (ImportError, RuntimeError) as error:  # RuntimeError: incompatible builds of torch and torchvision
             raise errors.ConfigError(
                 f"data.randaugment={(operations, magnitude)} needs torchvision, which fails "
                 f"({str(error).partition(chr(10))[0]}): pip install 'lwt[augment]', or set data.randaugment=()"
@@ -37,13 +37,10 @@ class RandAugment:
         self._transform = transforms.RandAugment(num_ops=operations, magnitude=magnitude, num_magnitude_bins=31)
 
     def __call__(self, images, chance):
-        """
-        Args:
-            images: [n h w c] uint8, of 1 or 3 channels.
-            chance: [n] float32 of [0, 1): what is drawn for an image depends on its number alone.
+        """Augments `images`, [n h w c] uint8 of 1 or 3 channels; `chance`, [n] float32 in [0, 1), is the randomness.
 
         Raises:
-            lwt.errors.ConfigError: images of another type.
+            lwt.errors.ConfigError: the images have another type.
         """
         if images.dtype != np.uint8 or images.shape[-1] not in (1, 3):
             raise errors.ConfigError(
@@ -51,7 +48,7 @@ class RandAugment:
                 "set data.randaugment=()"
             )
         made = np.empty_like(images)
-        with self._torch.random.fork_rng(devices=[]):  # whoever else draws from torch's stream is not disturbed
+        with self._torch.random.fork_rng(devices=[]):  # leaves torch's global stream as it was
             for image, drawn, seed in zip(images, made, np.float32(chance).view(np.int32).tolist(), strict=True):
                 self._torch.manual_seed(seed)
                 picture = self._image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)

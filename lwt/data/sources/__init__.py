@@ -1,18 +1,15 @@
-"""Sources: records of a declared form, readable by index, so that a shuffle, a shard and a resume are exact.
+"""Sources: records with declared fields, readable by index, so that shuffling, sharding and resuming are exact.
 
-A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``, and several are joined by ``+``::
+A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``; ``+`` joins several::
 
     folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .txt, .parquet
     folder:/home/me/letters.txt                            one file of such a format
     tfds:wmt17_translate/de-en                             a TensorFlow Datasets builder
-    generated:arithmetic,tasks=add_1|add_2                 made up here
+    generated:arithmetic,tasks=add_1|add_2                 made by `generated`
     folder:mt_de_en_train+folder:multi30k_de_en@train      one after the other
 
-``KIND`` is the file ``lwt/data/sources/KIND.py``; the file is its registration. It has one function
-
-    read(name, split, *, fields, max_malformed) -> Source
-
-and may have another, ``splits(name) -> [str]``.
+The file ``lwt/data/sources/KIND.py`` registers a kind. It defines ``read(name, split, *, fields, max_malformed) ->
+Source``, and may define ``splits(name) -> [str]``.
 """
 
 import bisect
@@ -35,13 +32,13 @@ class Source:
     """Records by index: ``len(source)``, ``source[i] -> dict``, ``source[a:b] -> Source``, ``source.read(a, b)``.
 
     Attributes:
-        name: as asked for, with the split.
-        records: anything with ``len`` and ``[i] -> dict``; a ``__getitems__(indices)`` and a ``pick(indices)`` are used
-            where there is one.
+        name: ``KIND:NAME@SPLIT``.
+        records: anything with ``len`` and ``[i] -> dict``, optionally with ``__getitems__(indices)`` and
+            ``pick(indices)``.
         fields: the names that every record has.
-        fingerprint: hash of the content (or of what fixes it), for caches.
-        malformed: a message with file and line for each record that was left out (the first 1000 of them).
-        classes: the names that the classes of the field ``label`` have, in their order, where the source tells them.
+        fingerprint: a hash of the content, or of what determines it, for caches.
+        malformed: a message with file and line for each of the first 1000 records that were left out.
+        classes: the names of the classes of the field ``label``, in order, if the source declares them.
     """
 
     name: str
@@ -56,7 +53,7 @@ class Source:
 
     @property
     def parts(self):
-        """The sources that this one was joined of; itself, if it is one."""
+        """The sources that this one joins."""
         return self.records.parts if isinstance(self.records, _Joined) else (self,)
 
     def __getitem__(self, index):
@@ -67,20 +64,17 @@ class Source:
         return self.records[index]
 
     def read(self, start, stop):
-        """The records of ``range(start, stop)``, as many as there are."""
-        indices = range(start, min(stop, len(self)))
-        if hasattr(self.records, "__getitems__"):
-            return self.records.__getitems__(indices)
-        return [self.records[i] for i in indices]
+        """The records of ``range(start, stop)`` that exist."""
+        return _many(self.records, range(start, min(stop, len(self))))
 
     def subset(self, count, *, seed=0):
-        """`count` records drawn without replacement, in their order here; all of them if `count` is 0 or too many."""
+        """`count` records drawn without replacement, in order; all of them if `count` is 0 or too large."""
         if not 0 < count < len(self):
             return self
         return self.pick(np.sort(np.random.default_rng(seed).permutation(len(self))[:count]))
 
     def pick(self, indices):
-        """The records of `indices` ([n] array of int), in that order."""
+        """The records of `indices`, an [n] array, in that order."""
         fingerprint = digest(self.fingerprint, hashlib.sha256(indices.astype(np.int64)).hexdigest())
         pick = getattr(self.records, "pick", None)
         records = pick(indices) if pick else _Picked(self.records, indices)
@@ -99,10 +93,7 @@ class _Picked(collections.abc.Sequence):
         return self.records[int(self.indices[index])]
 
     def __getitems__(self, indices):
-        picked = self.indices[np.asarray(indices, np.int64)].tolist()
-        if hasattr(self.records, "__getitems__"):
-            return self.records.__getitems__(picked)
-        return [self.records[i] for i in picked]
+        return _many(self.records, self.indices[np.asarray(indices, np.int64)].tolist())
 
 
 class _Joined(collections.abc.Sequence):
@@ -118,12 +109,16 @@ class _Joined(collections.abc.Sequence):
         return self.parts[part][index - (self.ends[part - 1] if part else 0)]
 
     def pick(self, indices):
-        """The records of `indices` ([n] array of int); parts stay parts, unless their records are mixed."""
+        """The records of `indices`; they keep their parts, unless `indices` mix those."""
         owners = np.searchsorted(self.ends, indices, side="right")
         if not len(indices) or (np.diff(owners) < 0).any():
             return _Picked(self, indices)
         begins = [0, *self.ends]
         return _Joined(tuple(self.parts[i].pick(indices[owners == i] - begins[i]) for i in np.unique(owners)))
+
+
+def _many(records, indices):
+    return records.__getitems__(indices) if hasattr(records, "__getitems__") else [records[i] for i in indices]
 
 
 def load(name, *, split="train", fields=None, max_malformed=0.01):
@@ -132,16 +127,17 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
     Args:
         name: ``KIND:NAME``, ``KIND:NAME@SPLIT``, or several joined by ``+``.
         split: the split of every part that does not name its own.
-        fields: the fields that every record must have (others may be there), and not empty; default: those of the
-            first record.
-        max_malformed: the share of malformed records above which loading fails; below, they are left out.
+        fields: the fields that no record may lack or leave empty; default: those of the first record.
+        max_malformed: the share of malformed records above which loading fails; below it, they are left out.
 
     Raises:
-        lwt.errors.DataError: a kind, name, split or field that is not there (the message says what is), an empty
-            split, a damaged file, or too many malformed records (the message quotes the first).
+        lwt.errors.DataError: a kind, name, split or field does not exist, a split is empty, a file is damaged, or too
+            many records are malformed.
     """
-    fields = None if fields is None else tuple(fields)
-    parts = [_load_one(part, split, fields=fields, max_malformed=max_malformed) for part in parts_of(name)]
+    fields, parts = None if fields is None else tuple(fields), []
+    for part in parts_of(name):
+        module, rest, own = _resolve(part)
+        parts.append(module.read(rest, own or split, fields=fields, max_malformed=max_malformed))
     joined = join(parts)
     if not joined.fields:
         raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
@@ -149,7 +145,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
 
 
 def join(parts):
-    """One source of several, one after the other; its fields are those that all have."""
+    """Joins sources, one after the other; keeps the fields that all have."""
     if len(parts) == 1:
         return parts[0]
     return Source(
@@ -163,10 +159,10 @@ def join(parts):
 
 
 def splits(name):
-    """The splits of ``KIND:NAME``: those of all parts, if several are joined; none if a part names its own.
+    """The splits that all parts of ``KIND:NAME`` have; none if a part names its own.
 
     Raises:
-        lwt.errors.DataError: a kind or name that is not there.
+        lwt.errors.DataError: a kind or name does not exist.
     """
     found = []
     for part in parts_of(name):
@@ -186,13 +182,8 @@ def at(name, split):
     return "+".join(f"{part[: part.rindex('@')] if _own_split(part) else part}@{split}" for part in parts_of(name))
 
 
-def _load_one(name, split, *, fields, max_malformed):
-    module, rest, own = _resolve(name)
-    return module.read(rest, own or split, fields=fields, max_malformed=max_malformed)
-
-
 def _resolve(name):
-    """(module of the kind, NAME, SPLIT or "")."""
+    """``(module of the kind, NAME, SPLIT or "")``."""
     kinds = registry.SOURCES.names()
     kind, colon, rest = name.partition(":")
     if not colon or not rest:
@@ -204,25 +195,25 @@ def _resolve(name):
 
 
 def _own_split(name):
-    """The split that a part names, or "". An '@' further up belongs to a path."""
+    """The split that a part names, or ""; an '@' before a '/' belongs to a path."""
     tail = name.rpartition("@")[2] if "@" in name else ""
     return "" if "/" in tail else tail
 
 
 def need_fields(name, fields, *, there):
-    """Raises DataError for the first of `fields` (None: no field) that is not among those that are `there`."""
+    """Raises DataError for the first of `fields` (which may be None) that is not `there`."""
     for field in fields or ():
         if field not in there:
             raise errors.DataError(f"{name} has no field {field!r}; {errors.suggest(field, there)}")
 
 
 def digest(*parts):
-    """A short stable hash of what `parts` print as."""
+    """A short stable hash of the texts of `parts`."""
     return hashlib.sha256("\0".join(str(part) for part in parts).encode()).hexdigest()[:32]
 
 
 def report(source):
-    """Logs the records that were left out of a source."""
+    """Logs which records a source left out."""
     for message in source.malformed[:3]:
         LOG.warning("left out: %s", message)
     if len(source.malformed) > 3:

@@ -1,11 +1,10 @@
-"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``; or of
-images, see `lwt.data.images.folders`; or a radar's recording, see `lwt.data.radar.parrad`.
+"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``; of
+images (`lwt.data.images.folders`); or of a radar's recording (`lwt.data.radar.parrad`).
 
-A folder is looked for under ``$LWT_DATA``, then as a path; a path may also name one file. A ``.csv`` or ``.tsv`` starts
-with a line of field names and holds text only; quotes mean something in a ``.csv`` alone. Every line of a ``.txt`` is a
-record with the fields ``text`` and ``document``, of which a blank line starts another. A file ``labels.txt`` names the
-classes of the field ``label``, one a line. A record that cannot be used is left out, reported with file and line, and
-counted.
+A name is a folder in ``$LWT_DATA``, or else a path of a folder or file. The first line of a ``.csv`` or ``.tsv`` names
+the fields, which hold text; only a ``.csv`` has quotes. Every line of a ``.txt`` is a record with the fields ``text``
+and ``document``; a blank line starts a new document. A file ``labels.txt`` names the classes of the field ``label``,
+one per line. A malformed record is left out, counted, and reported with file and line.
 """
 
 import collections.abc
@@ -28,12 +27,12 @@ RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
 FORMATS = (*RECORDS, ".txt")
 LABELS = "labels.txt"
 SHOWN = 3  # malformed records quoted in an error or a warning
-KEPT = 1000  # messages kept: a file of another format must not fill the memory with complaints
+KEPT = 1000  # messages kept, since a file of another format is all malformed
 
 
 @dataclasses.dataclass(frozen=True)
 class Table(collections.abc.Sequence):
-    """Records kept as columns: half the memory of as many dicts."""
+    """Records as columns, which take half the memory of dicts."""
 
     columns: dict
 
@@ -58,7 +57,7 @@ def read(name, split, *, fields, max_malformed):
     readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".txt": _txt, ".parquet": _parquet}
     reader = readers[_format(path)]
     columns, messages, bad, total = {}, [], 0, 0
-    for line, span, record in reader(path):  # span: the lines that the record takes, so that none is lost unnoticed
+    for line, span, record in reader(path):  # span: the number of lines that the record takes, all of which count
         total += span
         try:
             if isinstance(record, Malformed):
@@ -95,7 +94,7 @@ def read(name, split, *, fields, max_malformed):
 
 
 def splits(name):
-    """The splits of a folder that hold records (running text is asked for by name)."""
+    """The splits of a folder that hold records; running text must be named."""
     folder = _folder(name)
     if folder.is_file():
         return ["train"]
@@ -105,7 +104,7 @@ def splits(name):
 
 
 def _images(name, split, path, fields):
-    """A split of images; what is wrong with one of them shows when it is read."""
+    """A split of images, which are decoded when they are read."""
     records, fingerprint = image_folders.records(path)
     there = ("image", "label") if isinstance(records, image_folders.ImageArrays) else ("image", "label", "file")
     sources.need_fields(f"folder:{name}", fields, there=there)
@@ -123,7 +122,7 @@ def _of_images(path):
 
 
 def _check(record, columns, fields):
-    """Raises Malformed unless the record has every field, of the kind of the first good record's, and no empty text."""
+    """Raises Malformed if a record lacks a field, or holds an empty text, or another kind of value than the first."""
     for field in (columns or record) if fields is None else fields:
         if field not in record:
             raise Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
@@ -214,7 +213,7 @@ def _csv(path):
 
 
 def _lines(path):
-    """(number from 1, bytes) of every line, of a file that may be gzipped."""
+    """``(number from 1, bytes)`` of every line of a file, gzipped or not."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
@@ -225,7 +224,7 @@ def _lines(path):
 
 
 def _parquet(path):
-    import pyarrow  # imported here: it takes as long as reading most folders
+    import pyarrow  # imported here because it is slow
     import pyarrow.parquet
 
     row = 0
@@ -256,32 +255,28 @@ def _find(name, split):
 
 
 def _files(folder):
-    """[(split, path)] of the files of a known format; if there is none, of images."""
+    """``[(split, path)]`` of the files of a known format, or else of images."""
     paths = (p for p in sorted(folder.iterdir()) if _format(p) in FORMATS and p.name != LABELS)
     found = [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
     return found or image_folders.splits(folder)
 
 
 def _folder(name):
-    """The folder, or the file, of that name."""
+    """The folder or file of that name."""
     root = os.environ.get("LWT_DATA")
     places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
     for place in places:
         if place.is_dir() or (place.is_file() and _format(place) in FORMATS) or image_folders.archive(place):
             return place
     if root and not pathlib.Path(root).is_dir():
-        raise errors.DataError(f"folder:{name}: LWT_DATA={root} is no folder")
+        raise errors.DataError(f"folder:{name}: LWT_DATA={root} is not a folder")
     there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
     hint = f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
     raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
 
 
 def classes(path):
-    """The names of the classes, one a line of a ``labels.txt``; none, if there is no such file.
-
-    Raises:
-        lwt.errors.DataError: fewer than two names, or one of them twice; or it is no UTF-8.
-    """
+    """The names of the classes, one per line of a ``labels.txt``; () if there is no such file."""
     if not path.is_file():
         return ()
     try:
@@ -291,5 +286,5 @@ def classes(path):
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice or len(names) < 2:
         what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
-        raise errors.DataError(f"{path}: {what}; it should name every class once, one a line, at least two")
+        raise errors.DataError(f"{path}: {what}; it should name every class once, one per line, at least two")
     return names

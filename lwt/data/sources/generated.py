@@ -1,7 +1,7 @@
-"""Data made up here, record by record from a seed: nothing to download.
+"""Data made here, record by record, from a seed.
 
 ``generated:arithmetic`` is the data of the rank study in "Implementing Transformers" (Section 4.2): four numbers of
-1-100 behind a hard prompt that names the task, ``"add 2: 8 13 2 5" -> "10 15 4 7"``. Options follow the name::
+1-100 after a hard prompt that names the task, ``"add 2: 8 13 2 5" -> "10 15 4 7"``. Options follow the name::
 
     generated:arithmetic,tasks=add_1|sort_ascending,size=20000,seed=0
     generated:radar_har,difficulty=hard,size=1600,seed=0
@@ -32,7 +32,7 @@ TASKS = {
 
 def read(name, split, *, fields, max_malformed):
     """Makes one split of a generated set; see `lwt.data.sources.load`."""
-    del max_malformed  # there are none
+    del max_malformed  # generated records are never malformed
     name, *options = name.split(",")
     sets = {
         "arithmetic": (arithmetic, SIZES, {"tasks": PAPER_TASKS}),
@@ -62,7 +62,7 @@ def splits(name):
 
 
 def _values(name, options, defaults):
-    """``["size=5"]`` over the defaults of a set, typed like them: whole numbers, words, or words with '|' between."""
+    """Overrides `defaults` by options such as ``"size=5"``; parses them as their types, tuples as ``a|b``."""
     values = dict(defaults)
     for option in options:
         key, equals, text = option.partition("=")
@@ -81,7 +81,7 @@ def _values(name, options, defaults):
 
 @dataclasses.dataclass(frozen=True)
 class Arithmetic(collections.abc.Sequence):
-    """Record i: the numbers ``[i]`` under task ``i % len(tasks)``, so that every stretch is balanced over the tasks."""
+    """Record i holds the numbers ``[i]`` under task ``i % len(tasks)``, so that every stretch is balanced."""
 
     numbers: np.ndarray  # [records, 4]
     tasks: tuple
@@ -99,10 +99,10 @@ class Arithmetic(collections.abc.Sequence):
 
 
 def arithmetic(split, *, tasks=PAPER_TASKS, size=2_000, seed=0, low=1, high=100, length=4):
-    """`size` sequences, drawn evenly; no sequence is in two splits, in any order of its numbers, under any seed.
+    """Draws `size` sequences evenly. No sequence is in two splits, in any order of its numbers, under any seed.
 
-    A hash of the sorted sequence says to which split it belongs: the sorting tasks have the same answer for every
-    order of the numbers, so that a permutation of a training sequence in the test would be a leak.
+    A hash of the sorted sequence decides on the split: a permutation of a training sequence in the test would be a
+    leak, since the sorting tasks give both the same answer.
 
     Raises:
         lwt.errors.DataError: an unknown task.
@@ -122,14 +122,14 @@ def arithmetic(split, *, tasks=PAPER_TASKS, size=2_000, seed=0, low=1, high=100,
 
 
 def solve(task, numbers):
-    """The answer: ``solve("add_2", [8, 13]) == [10, 15]``."""
+    """``solve("add_2", [8, 13]) == [10, 15]``"""
     if task.startswith("add_"):
         return [number + int(task[len("add_") :]) for number in numbers]
     return TASKS[task](numbers)
 
 
 def _hash(rows):
-    """[n, length] small integers -> [n] well-mixed uint64: the finaliser of splitmix64, once a column."""
+    """[n, length] small integers -> [n] well-mixed uint64, by the finaliser of splitmix64 for each column."""
     mixed = np.full(len(rows), 0x9E3779B97F4A7C15, np.uint64)
     for column in rows.T.astype(np.uint64):
         mixed = mixed + column + np.uint64(0x9E3779B97F4A7C15)

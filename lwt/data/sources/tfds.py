@@ -1,8 +1,7 @@
 """TensorFlow Datasets without TensorFlow: builder -> array_record files -> records by index.
 
-A data set that is not there yet is downloaded and prepared below ``$TFDS_DATA_DIR`` (default ~/tensorflow_datasets).
-Its text was checked when it was prepared: records are read when they are needed, bad UTF-8 is replaced, and an empty
-side shows up as zero tokens.
+A missing data set is downloaded and prepared in ``$TFDS_DATA_DIR`` (default ~/tensorflow_datasets). Records are read
+when they are needed; bad UTF-8 is replaced, and an empty side becomes zero tokens.
 """
 
 import collections.abc
@@ -17,12 +16,12 @@ from lwt import errors
 from lwt.data import sources
 
 LOG = logging.getLogger(__name__)
-DOWNLOAD_RETRIES = 4  # of TFDS's 10 with doubling pauses, after which a machine without network learns so in 200 s
+DOWNLOAD_RETRIES = 4  # with doubling pauses; the default of 10 needs 200 s to report that there is no network
 
 
 @dataclasses.dataclass(frozen=True)
 class Records(collections.abc.Sequence):
-    """A TFDS data source whose records hold str, numbers and arrays."""
+    """A TFDS data source; its records hold str, numbers and arrays."""
 
     data: collections.abc.Sequence
 
@@ -39,7 +38,7 @@ class Records(collections.abc.Sequence):
 
 def read(name, split, *, fields, max_malformed):
     """Opens one split of ``NAME`` or ``NAME/CONFIG``; slices such as ``train[:1000]`` work. See `sources.load`."""
-    del max_malformed  # checked when TFDS prepared the data
+    del max_malformed  # TFDS checked the records when it prepared them
     builder = _prepared(name)
     if builder.info.splits and split.partition("[")[0] not in builder.info.splits and "+" not in split:
         raise errors.DataError(f"tfds:{name} has no split {split!r}; {errors.suggest(split, builder.info.splits)}")
@@ -66,15 +65,8 @@ def read(name, split, *, fields, max_malformed):
 
 
 def splits(name):
-    """The splits of a builder, which is prepared if need be."""
+    """The splits of a builder; prepares it if necessary."""
     return sorted(_prepared(name).info.splits)
-
-
-def _prepared(name):
-    builder = _builder(name)
-    if not builder.is_prepared():
-        _prepare(builder, name)
-    return builder
 
 
 def _builder(name):
@@ -83,8 +75,8 @@ def _builder(name):
         from tensorflow_datasets.core import registered
     except ImportError as error:
         raise errors.DataError(f"tfds:{name} needs the package tensorflow-datasets, which fails: {error}") from error
-    # TFDS registers its older data sets (glue, wmt*) package by package, and stops at the first whose dependency is
-    # missing, silently. Those with text and images need none.
+    # TFDS registers its older data sets (glue, wmt*) package by package, and silently stops at the first with a missing
+    # dependency. Those with text and images need none.
     for package in ("text", "translate", "image_classification"):
         try:
             importlib.import_module(f"tensorflow_datasets.{package}")
@@ -103,7 +95,11 @@ def _builder(name):
         raise errors.DataError(f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}") from error
 
 
-def _prepare(builder, name):
+def _prepared(name):
+    """The builder `name`; downloads and prepares its data if necessary."""
+    builder = _builder(name)
+    if builder.is_prepared():
+        return builder
     from tensorflow_datasets.core.download import downloader
 
     LOG.warning("tfds:%s is not in %s: downloading and preparing it", name, builder.data_path)
@@ -111,12 +107,13 @@ def _prepare(builder, name):
         downloader.MAX_RETRIES = DOWNLOAD_RETRIES
     try:
         builder.download_and_prepare()
-    except Exception as error:  # whatever the network, the disk and each builder's own code can raise
+    except Exception as error:  # whatever the network, the disk and the builder's code raise
         raise errors.DataError(
             f"tfds:{name} is not prepared in {builder.data_path} and could not be downloaded "
             f"({type(error).__name__}: {_first_line(error)}); set TFDS_DATA_DIR to where it is, or run with a network: "
             f"python -c \"from lwt.data import sources; sources.load('tfds:{name}')\""
         ) from error
+    return builder
 
 
 def _plain(value):
