@@ -1,4 +1,4 @@
-"""A campaign of kills, damages and bad calls against the programs; `docs/design/reliability.md` says what they promise.
+"""A campaign of kills, damages and bad calls against the programs.
 
 Every case is drawn from a seed. A case fails if its program prints a traceback, hangs, or gives another result than the
 undisturbed run without a word. ``python -m tests.campaign --help`` lists the flags.

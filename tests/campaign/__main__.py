@@ -1,4 +1,4 @@
-"""Runs a campaign of kills, damages and bad calls, and counts what broke a promise of `docs/design/reliability.md`.
+"""Runs a campaign of kills, damages and bad calls, and counts the promises that were broken.
 
     python -m tests.campaign                                             # the share that the tests run
     python -m tests.campaign --kills=100 --damages=300 --calls=500       # a whole campaign, about half an hour

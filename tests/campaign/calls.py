@@ -132,7 +132,7 @@ KEYS = {  # further bad values of single keys
 
 
 def everything():
-    """All bad calls: lists of arguments with {made} and {own} to fill in."""
+    """All bad calls, each once: tuples of arguments with {made} and {own} to fill in."""
     found = []
     for (program, *arguments), flags in PROGRAMS.items():
         found += [[program, *arguments, f"--{flag}={value}"] for flag, values in flags.items() for value in values]
@@ -145,7 +145,7 @@ def everything():
                 found.append([*TRAIN, f"--config.{key}={bad}"])
     found += [[*TRAIN, f"--workdir={path}"] for path in KEYS["workdir"]]
     found += [[*TRAIN, wrong] for wrong in ("--config.foo=1", "--config.data.foo=1", "--config.steps", *UNKNOWN)]
-    return found
+    return list(dict.fromkeys(map(tuple, found)))
 
 
 def leaves(config, prefix=""):

@@ -1,4 +1,4 @@
-"""Damages: a file that lwt wrote is changed behind its back; the next program says so, rebuilds it, or is not affected."""
+"""Damages: a file that lwt reads again is changed; the next program says so, rebuilds it, or is not affected."""
 
 import pathlib
 import random

@@ -1,0 +1,30 @@
+"""The campaign tells faults apart, and has bad calls enough."""
+
+import pytest
+
+from tests.campaign import calls, programs
+
+
+OUTCOMES = {
+    "": programs.Outcome(0, "done", "", 1.0, False),
+    "hang": programs.Outcome(-9, "", "", 120.0, True),
+    "traceback": programs.Outcome(1, "", "Traceback (most recent call last):\n  File ...\nKeyError: 'a'", 1.0, False),
+    "exit code 2 without": programs.Outcome(2, "", "something is wrong", 1.0, False),
+    "exit code 3": programs.Outcome(3, "", "", 1.0, False),
+}
+
+
+@pytest.mark.parametrize("fault", OUTCOMES)
+def test_faults_are_told_apart(fault):
+    found = OUTCOMES[fault].fault
+    assert found.startswith(fault) and bool(found) == bool(fault)
+
+
+def test_a_traceback_counts_even_if_an_error_line_follows():
+    both = programs.Outcome(2, "", "Traceback (most recent call last):\n  ...\nerror: no such file", 1.0, False)
+    assert both.complaint == "no such file" and both.fault.startswith("traceback")
+
+
+def test_there_are_at_least_500_bad_calls():
+    cases = calls.everything()
+    assert len(set(cases)) == len(cases) >= 500
