@@ -4,7 +4,6 @@ import pytest
 
 from tests.campaign import calls, programs
 
-
 OUTCOMES = {
     "": programs.Outcome(0, "done", "", 1.0, False),
     "hang": programs.Outcome(-9, "", "", 120.0, True),
