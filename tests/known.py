@@ -22,7 +22,6 @@ ELSEWHERE = {  # modules without a test file of their own -> the file of tests/ 
     "lwt.export.calibrate": "studies/lighter/test_quantize.py",
     "lwt.export.c.parts": "export/c/test_networks.py",
     "lwt.export.folders": "export/test_every_form.py",
-    "lwt.inspect.fronts": "inspect/test_measuring.py",
     "lwt.layers.image_conv": "models/test_lh_vit.py",
     "lwt.layers.losses.soft_loss": "tasks/test_distill.py",
     "lwt.layers.sublayers": "compress/test_structured.py",

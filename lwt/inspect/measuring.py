@@ -1,10 +1,4 @@
-"""Measures quality, bytes and time of all models: one plot a task, with the Pareto front as a line.
-
-    python -m lwt.inspect.measuring --runs='runs/**' --out=docs/results/pareto
-    python -m lwt.inspect.measuring --runs='runs/mt*,runs/student*' --only=multi30k --out=docs/results/mt
-
-finds the finished runs, and the quantized files in their ``export/``, and writes ``OUT.md``, and into ``OUT/`` a
-picture for every test set and ``results.json``. Runs that differ only in their seed are one point.
+"""Measures quality, bytes and time of runs, and of the quantized files in their ``export/``.
 
 quality   the figure that selects the runs' checkpoints, on the test set; for runs selected by their loss, the first of
           `FIGURES` that exists. Read from ``eval/`` if checkpoint and decoding agree, else evaluated now.
@@ -20,23 +14,59 @@ import logging
 import os
 import re
 import statistics
-import time
 
 import jax
-from absl import flags
 
 import lwt
 from lwt import errors, trees
-from lwt.inspect import fronts
-from lwt.machine import command_line, hardware, latency
+from lwt.machine import latency
 from lwt.reparam import compose
-from lwt.report import pages, results, study
+from lwt.report import study
 from lwt.runs import assembly, checkpoint, run_config
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
 FIGURES = ("bleu", "exact_match", "accuracy", "loss")
 ROWS = 64  # rows of the timed batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A model on the plot of a task.
+
+    Attributes:
+        name: of the model; made: how it was made.
+        task: the test set.
+        metric: name of the figure; quality: its value; lower: whether less of it is better.
+        seeds: the number of runs behind the mean quality.
+        bytes: the size of the file or the weights.
+        milliseconds: the time of a record alone.
+        rate: records a second, in batches.
+    """
+
+    name: str
+    made: str
+    task: str
+    metric: str
+    lower: bool
+    quality: float
+    seeds: int
+    bytes: int
+    milliseconds: float = 0.0
+    rate: float = 0.0
+
+    @property
+    def rank(self):
+        """The quality as a number, higher is better."""
+        return -self.quality if self.lower else self.quality
+
+
+def groups(points):
+    """``{(task, metric): points}``, the best first."""
+    found = {}
+    for point in sorted(points, key=lambda p: -p.rank):
+        found.setdefault((point.task, point.metric), []).append(point)
+    return dict(sorted(found.items()))
 
 
 def find(patterns, *, only=""):
@@ -169,7 +199,7 @@ def collect(folders):
                 name = re.sub(r"[-_]?seed\d+", "", os.path.relpath(os.path.abspath(folder), root))
                 if file:
                     name += f", {os.path.splitext(os.path.basename(file))[0]}"
-                point = fronts.Point(name, made_by(folder), title(experiment), metric, lower, value, 1, count)
+                point = Point(name, made_by(folder), title(experiment), metric, lower, value, 1, count)
                 found.setdefault((point.task, metric, name), []).append((point, experiment))
         except errors.LwtError as error:
             LOG.info("skipped: %s", error)
@@ -183,7 +213,7 @@ def collect(folders):
 def measure(found, *, rounds):
     """The points of `collect` with times; the models of a task take turns."""
     points = []
-    for group in fronts.groups(point for point, _ in found):
+    for group in groups(point for point, _ in found):
         own = {point: experiment for point, experiment in found if (point.task, point.metric) == group}
         seconds = latency.of_runs(
             {point.name: experiment for point, experiment in own.items()}, rows=ROWS, rounds=rounds
@@ -193,51 +223,3 @@ def measure(found, *, rounds):
             points.append(dataclasses.replace(point, milliseconds=1e3 * alone, rate=ROWS / together))
         jax.clear_caches()
     return points
-
-
-def page(points, folder, *, machine, command_line):
-    """The Markdown page; draws its pictures into `folder`."""
-    text, names = fronts.sections(points, folder, beside=f"{os.path.basename(folder)}/")
-    lines = [
-        "# Quality against bytes and time",
-        "",
-        f"Made by `{command_line}`. Times are those of {machine}: medians of rounds in which all models of a task take "
-        f"turns, of a record alone and in batches of {ROWS}, all as long as the longest of these; translations are "
-        "greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, or of the weights "
-        "in float32. ▪ marks what no other model beats in quality for as many bytes, or as much time; the pictures "
-        "join these by a line.",
-        "",
-        "How it is measured: `lwt/inspect/measuring.py`; rows for programs: "
-        f"[results.json]({os.path.basename(folder)}/results.json).",
-        "",
-        text,
-    ]
-    return "\n".join(lines), names
-
-
-def main():
-    """The program: measures, and writes the page."""
-    values, begin = flags.FLAGS, time.perf_counter()
-    kept_rows = os.path.join(values.out, "results.json")
-    if not values.report_only:
-        found = collect(find(values.runs, only=values.only))
-        if not found:
-            raise errors.DataError(f"--runs={','.join(values.runs)}: none of the runs could be measured; see above")
-        points = measure(found, rounds=values.rounds)
-        facts = {"seconds": round(time.perf_counter() - begin, 1), "command_line": pages.command_line()}
-        results.write(kept_rows, fronts.rows(points, machine=hardware.describe(), **facts))
-    rows = results.load(kept_rows)
-    points = fronts.points_of(rows)
-    text, names = page(points, values.out, machine=rows[0]["hardware"], command_line=rows[0]["command"])
-    with open(f"{values.out}.md", "w", encoding="utf-8") as file:
-        file.write(text)
-    command_line.report({"page": f"{values.out}.md", "points": len(points), "pictures": names})
-
-
-if __name__ == "__main__":
-    flags.DEFINE_list("runs", ["runs/**"], "Folders of runs, with * and **, separated by commas.")
-    flags.DEFINE_string("only", "", "Regular expression for the folders to measure.")
-    flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
-    flags.DEFINE_boolean("report_only", False, "Measure nothing; write the page again from its results.json.")
-    flags.DEFINE_string("out", "docs/results/pareto", "The page, OUT.md, and folder of its pictures.")
-    command_line.run(main, required=[])

@@ -18,20 +18,23 @@ class Page:
     Args:
         out: folder of the page.
         title: heading of README.md.
-        command_line: what makes the page; README.md shows it below the heading.
+        command_line: what makes the page, shown below the heading; "": the page's own text says it.
+        text: path of the text; default: README.md in the folder.
 
     Attributes:
         out: folder of the page.
-        files: names of the files so far, README.md first.
+        files: names of the files so far, that of the text first.
     """
 
-    def __init__(self, out, title, *, command_line):
-        self.out, self.files = pathlib.Path(out), ["README.md"]
+    def __init__(self, out, title, *, command_line="", text=None):
+        self.out = pathlib.Path(out)
+        self._text = pathlib.Path(text or self.out / "README.md")
+        self.files = [self._text.name]
         self.out.mkdir(parents=True, exist_ok=True)
-        self._paragraphs = [f"# {title}", f"    {command_line}"]
+        self._paragraphs = [f"# {title}", *([f"    {command_line}"] if command_line else [])]
 
     def add(self, *paragraphs):
-        """Adds paragraphs to README.md; empty ones are left out."""
+        """Adds paragraphs to the text; empty ones are left out."""
         self._paragraphs += [text.rstrip("\n") for text in paragraphs if text]
 
     def path(self, name):
@@ -53,12 +56,13 @@ class Page:
 
     def picture(self, name, label):
         """Shows a picture of the page's folder, and returns its path, which the caller draws to."""
-        self.add(f"![{label}]({name})")
+        beside = self.out.relative_to(self._text.parent).as_posix()
+        self.add(f"![{label}]({name if beside == '.' else f'{beside}/{name}'})")
         return self.path(name)
 
     def write(self):
-        """Writes README.md and returns the names of all files of the page."""
-        files.write_text(self.out / "README.md", "\n\n".join(self._paragraphs) + "\n")
+        """Writes the text and returns the names of all files of the page."""
+        files.write_text(self._text, "\n\n".join(self._paragraphs) + "\n")
         return self.files
 
 

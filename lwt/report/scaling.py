@@ -1,9 +1,7 @@
-"""How a cost grows with the length, and what quality costs: exponents, crossings, and their pictures."""
+"""How a cost grows with the length: exponents, crossings, and a picture."""
 
 import math
 import statistics
-
-from matplotlib import ticker
 
 from lwt.report import plots
 
@@ -54,7 +52,7 @@ def against_length(series, path, *, label, title=""):
         for i, (name, points) in enumerate(series.items()):
             power = exponent(points)
             shown = name if power is None else f"{name}: n^{power:.2f}"
-            axes.plot(*zip(*sorted(points.items())), label=shown, linewidth=1.4, **_look(i))
+            axes.plot(*zip(*sorted(points.items())), label=shown, linewidth=1.4, **look(i))
         every = sorted({n for points in series.values() for n in points})
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
@@ -65,40 +63,7 @@ def against_length(series, path, *, label, title=""):
     return drawn
 
 
-def against_cost(panels, path, *, cost_label):
-    """Draws quality over cost, a panel for each task: means of the seeds, bars of ± one standard deviation.
-
-    Args:
-        panels: ``{title: (quality's label, {variant: (costs of the seeds, qualities of the seeds)})}``.
-        path: of the PNG.
-        cost_label: of the horizontal axes, with the unit.
-    """
-
-    def spread(values):
-        return statistics.stdev(values) if len(values) > 1 else 0.0
-
-    names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
-    width = 6.4 + 4.0 * (len(panels) - 1)
-    with plots.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
-        places = axes if len(panels) > 1 else [axes]
-        for place, (title, (label, series)) in zip(places, panels.items(), strict=True):
-            for name, (costs, qualities) in series.items():
-                x, y = statistics.fmean(costs), statistics.fmean(qualities)
-                look = _look(names.index(name)) | {"linestyle": "none"}
-                place.errorbar(x, y, spread(qualities), spread(costs), label=name, capsize=3, elinewidth=1.2, **look)
-            place.set_title(title)
-            place.set_xscale("log")
-            for axis in (place.xaxis.set_major_formatter, place.xaxis.set_minor_formatter):
-                axis(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-            place.set(xlabel=f"{cost_label} (logarithmic)", ylabel=label)
-        found = {}
-        for place in places:
-            found |= dict(zip(*reversed(place.get_legend_handles_labels())))
-        drawn.legend(found.values(), found.keys(), loc="outside right upper")
-    return drawn
-
-
-def _look(i):
+def look(i):
     """Colour, mark and line of the i-th of many series."""
     colors, lines = len(plots.COLORS), ("-", "--", ":")
     look = {"color": plots.COLORS[i % colors], "marker": plots.MARKERS[(i + i // colors) % len(plots.MARKERS)]}

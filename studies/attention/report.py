@@ -3,7 +3,9 @@
 import math
 import statistics
 
-from lwt.report import pages, results, scaling
+from matplotlib import ticker
+
+from lwt.report import pages, plots, results, scaling
 from studies.attention import variants
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -158,6 +160,39 @@ def _lines(tables):
                 yield [task, name, metric, statistics.fmean(found), deviation, len(found)]
 
 
+def against_cost(panels, path, *, cost_label):
+    """Draws quality over cost, a panel for each task: means of the seeds, bars of ± one standard deviation.
+
+    Args:
+        panels: ``{title: (quality's label, {variant: (costs of the seeds, qualities of the seeds)})}``.
+        path: of the PNG.
+        cost_label: of the horizontal axes, with the unit.
+    """
+
+    def spread(values):
+        return statistics.stdev(values) if len(values) > 1 else 0.0
+
+    names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
+    width = 6.4 + 4.0 * (len(panels) - 1)
+    with plots.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
+        places = axes if len(panels) > 1 else [axes]
+        for place, (title, (label, series)) in zip(places, panels.items(), strict=True):
+            for name, (costs, qualities) in series.items():
+                x, y = statistics.fmean(costs), statistics.fmean(qualities)
+                look = scaling.look(names.index(name)) | {"linestyle": "none"}
+                place.errorbar(x, y, spread(qualities), spread(costs), label=name, capsize=3, elinewidth=1.2, **look)
+            place.set_title(title)
+            place.set_xscale("log")
+            for axis in (place.xaxis.set_major_formatter, place.xaxis.set_minor_formatter):
+                axis(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+            place.set(xlabel=f"{cost_label} (logarithmic)", ylabel=label)
+        found = {}
+        for place in places:
+            found |= dict(zip(*reversed(place.get_legend_handles_labels())))
+        drawn.legend(found.values(), found.keys(), loc="outside right upper")
+    return drawn
+
+
 def _draw(path, tables):
     panels = {}
     for task, values in tables.items():
@@ -167,4 +202,4 @@ def _draw(path, tables):
             for name, own in values.items()
         }
         panels[task.capitalize()] = label, series
-    scaling.against_cost(panels, path, cost_label="time of a training step (ms)")
+    against_cost(panels, path, cost_label="time of a training step (ms)")

@@ -9,7 +9,7 @@ from lwt.inspect import cost
 from lwt.report import pages, plots, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
-from studies.embbert import paper
+from studies.embbert import paper, sizes_plot
 from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
@@ -218,7 +218,7 @@ def draw(memory, lines, *, path):
             "lwt": {titles[key]: [100 * value for value in values] for key, values in ours.items() if values},
             "paper": {titles[key]: table.rows[key]["average"] for key in keys},
         }
-    plots.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
+    sizes_plot.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
 
 
 def _percent(values):

@@ -19,12 +19,13 @@ import lwt
 from lwt import errors
 from lwt.export import calibrate
 from lwt.export import quantize as export
-from lwt.inspect import fronts, measuring
+from lwt.inspect import measuring
 from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize
 from lwt.report import pages, study
 from lwt.runs import integer_file as artefact
+from studies.lighter import fronts
 
 INTEGERS = {"block": 0}  # one scale per output, which integer products need
 WAYS = {  # name -> arguments of `quantize.Quantize`, or a float type
@@ -105,7 +106,7 @@ def evaluate(experiment, names, *, records=0, calibrated=calibrate.RECORDS):
 
 
 def points(experiment, evaluated, *, rounds):
-    """`fronts.Point` objects of the evaluated files, timed in turn.
+    """`measuring.Point` objects of the evaluated files, timed in turn.
 
     Args:
         experiment: an experiment whose weights are arrays.
@@ -119,7 +120,7 @@ def points(experiment, evaluated, *, rounds):
     for name, record in evaluated.items():
         metric, lower, quality = measuring.figure_of(experiment.config, record["figures"])
         how = origin if name == "float32" else f"{origin}, rounded"
-        point = fronts.Point(name, how, task, metric, lower, quality, 1, record["bytes"])
+        point = measuring.Point(name, how, task, metric, lower, quality, 1, record["bytes"])
         alone, together = seconds[name]
         made.append(dataclasses.replace(point, milliseconds=1e3 * alone, rate=measuring.ROWS / together))
     return made
@@ -134,12 +135,11 @@ def write_page(out, measured, *, command_line, rows, **about):
         about: ``calibrate``, ``machine``, ``rounds`` and ``records``.
     """
     page = pages.Page(out, "One run in every format", command_line=command_line)
-    text, pictures = fronts.sections(measured, page.out, beside="")
-    page.files += pictures
     page.rows(rows)
     page.csv("formats.csv", table(measured))
     scored = f"the first {about['records']} records" if about["records"] else "all records"
-    page.add(f"Quality is that on {scored} of the test set.", HOW_TO_READ.format(rows=measuring.ROWS, **about), text)
+    page.add(f"Quality is that on {scored} of the test set.", HOW_TO_READ.format(rows=measuring.ROWS, **about))
+    fronts.add(page, measured)
     return page.write()
 
 

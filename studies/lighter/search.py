@@ -12,19 +12,17 @@
    runs of the better half, and so on. Candidates are ranked by Pareto fronts: first those that no other beats in
    validation quality at their bytes or time, then those that only these beat, and so on; a single figure would promote
    the largest. Every length is a separate run with a full schedule. (In the paper, runs resume.)
-4. Measures the longest runs and their quantized files on the test set, as `measuring.py` does.
+4. Measures the longest runs and their quantized files on the test set, as `lwt/inspect/measuring.py` does.
 
 Writes README.md, candidates.csv, results.json and pictures into ``--out``. The same command resumes an unfinished
 search; times measured earlier on this machine are kept in the workdir.
 """
 
-import csv
 import dataclasses
 import functools
 import json
 import logging
 import os
-import pathlib
 import time
 
 import jax
@@ -33,11 +31,11 @@ from absl import flags
 import lwt
 from lwt import errors
 from lwt.export import quantize
-from lwt.inspect import fronts, measuring
+from lwt.inspect import measuring
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
 from lwt.report import pages, results, study
-from studies.lighter import architectures
+from studies.lighter import architectures, fronts
 
 LOG = logging.getLogger(__name__)
 TIMES = "milliseconds.json"
@@ -48,7 +46,7 @@ def promote(points, count):
     """The `count` best points: those on a front first, then those on the fronts of the rest, and so on.
 
     Args:
-        points: `fronts.Point`s.
+        points: `measuring.Point`s.
     """
     left, chosen = list(points), []
     while left and len(chosen) < count:
@@ -112,7 +110,7 @@ def halve(chosen, lengths, *, train, costs, keep):
                 LOG.info("skipped: %s: %s", name, error)
                 continue
             reached[name] = steps, value
-            points.append(fronts.Point(name, "", "validation", metric, lower, value, 1, *costs[name]))
+            points.append(measuring.Point(name, "", "validation", metric, lower, value, 1, *costs[name]))
         if number < len(lengths):
             points = promote(points, max(1, round(keep * len(points))))
         names = [p.name for p in points]
@@ -151,25 +149,22 @@ def write(out, lines, points, *, settings, seconds):
         points: from `final`.
         settings: a sentence on the budget.
     """
-    out, machine, made = pathlib.Path(out), hardware.describe(), pages.command_line()
-    results.write(out / "results.json", fronts.rows(points, machine=machine, seconds=seconds, command_line=made))
-    with open(out / "candidates.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-    text, pictures = fronts.sections(points, out, beside="")
+    machine, made = hardware.describe(), pages.command_line()
+    page = pages.Page(out, "Search for an architecture")
+    page.rows(fronts.rows(points, machine=machine, seconds=seconds, command_line=made))
+    page.csv("candidates.csv", (list(lines[0]), [list(line.values()) for line in lines]))
+    page.add(
+        f"Made by `{made}` in {seconds / 60:.0f} minutes on {machine}. {settings} How: `studies/lighter/search.py`."
+    )
+    fronts.add(page, points)
     body = [[str(value) if value != "" else "–" for value in line.values()] for line in lines]
-    page = [
-        "# Search for an architecture\n",
-        f"Made by `{made}` in {seconds / 60:.0f} minutes on {machine}. {settings} How: `studies/lighter/search.py`.\n",
-        text,
-        "## All candidates\n",
+    page.add(
+        "## All candidates",
         "Milliseconds of one text with random weights, quality on the validation set after the last run that a "
-        "candidate had; bytes of the weights in their format.\n",
+        "candidate had; bytes of the weights in their format.",
         results.markdown(list(lines[0]), body),
-    ]
-    (out / "README.md").write_text("\n".join(page), encoding="utf-8")
-    return ["README.md", "candidates.csv", "results.json", *pictures]
+    )
+    return page.write()
 
 
 def search(values):

@@ -1,48 +1,19 @@
-"""Fronts against the definition, turns in order, and a page of runs that are trained here."""
+"""Quality, bytes and time of runs that are trained here."""
 
 import json
 import os
-import random
 
 import pytest
 
 from lwt import errors, trees
 from lwt.compress import factorise
 from lwt.export import quantize
-from lwt.inspect import fronts, measuring
+from lwt.inspect import measuring
 from lwt.machine import latency
-from lwt.report import results
 from lwt.runs import experiment
 from lwt.training import train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-
-
-def point(name="a", *, quality=1.0, lower=False, **more):
-    return fronts.Point(name, "seq2seq", "folder:x@test", "bleu", lower, quality, 1, **{"bytes": 1, **more})
-
-
-@pytest.mark.parametrize("lower", (False, True))
-@pytest.mark.parametrize("seed", range(5))
-def test_front_is_what_nothing_dominates(seed, lower):
-    draw = random.Random(seed)
-    points = [point(str(i), quality=draw.randint(0, 9), lower=lower, bytes=draw.randint(1, 9)) for i in range(12)]
-
-    def beats(p, q):
-        better = (p.rank >= q.rank, p.bytes <= q.bytes)
-        return all(better) and (p.rank, p.bytes) != (q.rank, q.bytes)
-
-    wanted = {(p.quality, p.bytes) for p in points if not any(beats(q, p) for q in points)}
-    found = fronts.front(points, "bytes")
-    assert {(p.quality, p.bytes) for p in found} == wanted and len(found) == len(wanted)
-
-
-def test_rows_hold_the_points():
-    points = [point("a", milliseconds=2.5, rate=80.0), point("b, int8", lower=True, quality=0.25, bytes=12)]
-    rows = fronts.rows(points, machine="m", seconds=1.0, command_line="c")
-    for row in rows:
-        results.check(row)
-    assert fronts.points_of(json.loads(json.dumps(rows))) == points
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +47,6 @@ def test_runs_become_points(runs, monkeypatch, caplog):
     monkeypatch.setattr(latency, "ALONE", 2)
     points = measuring.measure(list(found.values()), rounds=1)
     assert all(p.milliseconds > 0 and p.rate > 0 for p in points)
-    text, pictures = measuring.page(points, str(runs / "page"), machine="m", command_line="c")
-    assert f"| mt-r2 | seq2seq, factorise | {factors.quality:.4g} | 1 | {factors.bytes:,}" in text
-    assert (runs / "page" / pictures[0]).stat().st_size > 10_000 and f"(page/{pictures[0]})" in text
 
 
 def test_kept_figures_are_of_this_model(runs, tmp_path):

@@ -84,18 +84,3 @@ def test_bars(tmp_path):
     assert {text.get_text() for text in drawn.axes[0].texts} == {"65.0", "92.0", "86.0"}
     assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == ["sort", "+1"]
     is_picture(tmp_path / "bars.png", drawn)
-
-
-def test_sizes_and_scores(tmp_path):
-    panels = {"A": {"ours": {"large": [60.0, 70.0]}, "paper": {"small": 50.0, "large": 61.0}}, "B": {"ours": {}}}
-    sizes = dict(weights={"small": 1000, "large": 2000}, activations={"small": 500, "large": 400})
-    drawn = plots.sizes_and_scores(panels, tmp_path / "sizes.png", **sizes)
-    left, right, scale, empty = drawn.axes
-    assert (
-        [bar.get_height() for bar in left.patches] == [1000, 2000, 500, 400] == [b.get_height() for b in right.patches]
-    )
-    assert [c[0].get_xydata().tolist() for c in scale.containers] == [[[1, 65.0]], [[0, 50.0], [1, 61.0]]]
-    assert [axes.get_title(loc="left") for axes in (left, right)] == ["A", "B"]
-    assert [label.get_text() for label in left.get_xticklabels()] == ["small", "large"]
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} == {"weights", "activations", "ours", "paper"}
-    is_picture(tmp_path / "sizes.png", drawn)

@@ -1,7 +1,6 @@
 """Exponents and crossings of curves that are known, and what is drawn of them."""
 
 import math
-import statistics
 
 import pytest
 from PIL import Image
@@ -37,20 +36,3 @@ def test_against_length(tmp_path):
     assert [tick.get_text() for tick in drawn.axes[0].get_xticklabels()] == ["128", "256", "512"]
     with Image.open(tmp_path / "x.png") as image:
         assert image.size == (9.6 * 150, 4 * 150)
-
-
-def test_against_cost(tmp_path):
-    panels = {
-        "A": ("BLEU", {"x": ([1.0, 3.0], [10.0, 20.0]), "y": ([5.0], [7.0])}),
-        "B": ("accuracy", {"y": ([2.0], [0.5])}),
-    }
-    drawn = scaling.against_cost(panels, tmp_path / "x.png", cost_label="ms")
-    left, right = drawn.axes
-    marks = {found.get_label(): found for found in left.containers}
-    line, _, (across, up) = marks["x"]
-    assert line.get_xydata().tolist() == [[2, 15]]
-    assert across.get_segments()[0][:, 0].tolist() == pytest.approx([2 - statistics.stdev([1, 3]), 2 + 2**0.5])
-    assert up.get_segments()[0][:, 1].tolist() == pytest.approx([15 - 50**0.5, 15 + 50**0.5])
-    assert right.containers[0][0].get_color() == marks["y"][0].get_color() != line.get_color()
-    assert (left.get_title("left"), left.get_ylabel(), right.get_ylabel()) == ("A", "BLEU", "accuracy")
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["x", "y"]

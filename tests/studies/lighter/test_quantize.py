@@ -10,9 +10,9 @@ import pytest
 import lwt
 from lwt import errors
 from lwt.export import calibrate, quantize
-from lwt.inspect import fronts
 from lwt.runs import integer_file as artefact
 from lwt.training import train
+from studies.lighter import fronts
 from studies.lighter import quantize as quantize_study
 
 pytestmark = pytest.mark.usefixtures("compiled_once")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.inspect import cost, fronts
+from lwt.inspect import cost, measuring
 from lwt.models import seq2seq
 from lwt.reparam import quantize
 from lwt.report import results
 from lwt.runs import assembly, integer_file
-from studies.lighter import architectures, search
+from studies.lighter import architectures, fronts, search
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -93,7 +93,7 @@ def test_timed_steps_are_those_of_decoding():
 
 
 def point(name, quality, size, time):
-    return fronts.Point(name, "", "t", "bleu", False, quality, 1, size, time)
+    return measuring.Point(name, "", "t", "bleu", False, quality, 1, size, time)
 
 
 def test_promotion_goes_by_fronts():

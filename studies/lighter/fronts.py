@@ -1,44 +1,12 @@
-"""Pareto fronts: models as points of quality, bytes and time, and the points that no other beats."""
+"""Pareto fronts: of models as points of quality, bytes and time, those that no other beats."""
 
-import dataclasses
 import math
-import pathlib
 
+from lwt.inspect import measuring
 from lwt.report import plots, results
 
 COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # a cost -> the label of its axis
 MEASURED = ("quality", "bytes", "milliseconds", "rate")  # a row of results for each
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A model on the plot of a task.
-
-    Attributes:
-        name: of the model; made: how it was made.
-        task: the test set.
-        metric: name of the figure; quality: its value; lower: whether less of it is better.
-        seeds: the number of runs behind the mean quality.
-        bytes: the size of the file or the weights.
-        milliseconds: the time of a record alone.
-        rate: records a second, in batches.
-    """
-
-    name: str
-    made: str
-    task: str
-    metric: str
-    lower: bool
-    quality: float
-    seeds: int
-    bytes: int
-    milliseconds: float = 0.0
-    rate: float = 0.0
-
-    @property
-    def rank(self):
-        """The quality as a number, higher is better."""
-        return -self.quality if self.lower else self.quality
 
 
 def front(points, cost):
@@ -53,14 +21,6 @@ def front(points, cost):
         if point.rank > best:
             found, best = [*found, point], point.rank
     return found
-
-
-def groups(points):
-    """``{(task, metric): points}``, the best first."""
-    found = {}
-    for point in sorted(points, key=lambda p: -p.rank):
-        found.setdefault((point.task, point.metric), []).append(point)
-    return dict(sorted(found.items()))
 
 
 def table(points):
@@ -131,24 +91,12 @@ def points_of(rows):
     for row in rows:
         about = {"name": row["config"], "task": row["split"], **row["overrides"]}
         found.setdefault((row["config"], row["split"], about["metric"]), about)[row["metric"]] = row["value"]
-    return [Point(**about) for about in found.values()]
+    return [measuring.Point(**about) for about in found.values()]
 
 
-def sections(points, folder, *, beside):
-    """Markdown of all tasks, a table and a picture each; draws the pictures.
-
-    Args:
-        points: of any tasks.
-        folder: the folder of the pictures.
-        beside: its path relative to the page.
-
-    Returns:
-        ``(text, names of the pictures)``.
-    """
-    parts, names = [], []
-    for (task, metric), own in groups(points).items():
+def add(page, points):
+    """Adds a section for every task to a `pages.Page`: the table of its points and their picture."""
+    for (task, metric), own in measuring.groups(points).items():
         name = "".join(c if c.isalnum() else "_" for c in f"{task} {metric}") + ".png"
-        draw(own, pathlib.Path(folder) / name, title=f"{task}: {metric}")
-        parts += [f"## {task}: {metric}\n", table(own), f"![{task}]({beside}{name})\n"]
-        names.append(name)
-    return "\n".join(parts), names
+        page.add(f"## {task}: {metric}", table(own))
+        draw(own, page.picture(name, task), title=f"{task}: {metric}")

@@ -1,0 +1,62 @@
+"""Quality, bytes and time of all models: one plot a task, with the Pareto front as a line.
+
+    python -m studies.lighter.pareto --runs='runs/**' --out=docs/results/pareto
+    python -m studies.lighter.pareto --runs='runs/mt*,runs/student*' --only=multi30k --out=docs/results/mt
+
+finds the finished runs, and the quantized files in their ``export/``, and writes ``OUT.md``, and into ``OUT/`` a
+picture for every test set and ``results.json``. Runs that differ only in their seed are one point. How they are
+measured: `lwt/inspect/measuring.py`.
+"""
+
+import os
+import time
+
+from absl import flags
+
+from lwt import errors
+from lwt.inspect import measuring
+from lwt.machine import command_line, hardware
+from lwt.report import pages, results
+from studies.lighter import fronts
+
+
+def write(out, points, *, machine, command_line):
+    """Writes the page OUT.md, and its pictures into the folder `out`; returns the names of the pictures."""
+    page = pages.Page(out, "Quality against bytes and time", text=f"{out}.md")
+    page.add(
+        f"Made by `{command_line}`. Times are those of {machine}: medians of rounds in which all models of a task take "
+        f"turns, of a record alone and in batches of {measuring.ROWS}, all as long as the longest of these; "
+        "translations are greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, "
+        "or of the weights in float32. ▪ marks what no other model beats in quality for as many bytes, or as much "
+        "time; the pictures join these by a line.",
+        "How it is measured: `lwt/inspect/measuring.py`; rows for programs: "
+        f"[results.json]({os.path.basename(out)}/results.json).",
+    )
+    fronts.add(page, points)
+    return page.write()[1:]
+
+
+def main():
+    """The program: measures, and writes the page."""
+    values, begin = flags.FLAGS, time.perf_counter()
+    kept_rows = os.path.join(values.out, "results.json")
+    if not values.report_only:
+        found = measuring.collect(measuring.find(values.runs, only=values.only))
+        if not found:
+            raise errors.DataError(f"--runs={','.join(values.runs)}: none of the runs could be measured; see above")
+        points = measuring.measure(found, rounds=values.rounds)
+        facts = {"seconds": round(time.perf_counter() - begin, 1), "command_line": pages.command_line()}
+        results.write(kept_rows, fronts.rows(points, machine=hardware.describe(), **facts))
+    rows = results.load(kept_rows)
+    points = fronts.points_of(rows)
+    names = write(values.out, points, machine=rows[0]["hardware"], command_line=rows[0]["command"])
+    command_line.report({"page": f"{values.out}.md", "points": len(points), "pictures": names})
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("runs", ["runs/**"], "Folders of runs, with * and **, separated by commas.")
+    flags.DEFINE_string("only", "", "Regular expression for the folders to measure.")
+    flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
+    flags.DEFINE_boolean("report_only", False, "Measure nothing; write the page again from its results.json.")
+    flags.DEFINE_string("out", "docs/results/pareto", "The page, OUT.md, and folder of its pictures.")
+    command_line.run(main, required=[])
