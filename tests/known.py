@@ -19,8 +19,6 @@ ELSEWHERE = {  # modules without a test file of their own -> the file of tests/ 
     "lwt.attention.parts.blockwise": "attention/test_softmax.py",
     "lwt.attention.parts.masks": "attention/test_contract.py",
     "lwt.attention.parts.polynomial": "attention/test_approximate.py",
-    "lwt.export.calibrate": "studies/lighter/test_quantize.py",
-    "lwt.export.c.parts": "export/c/test_networks.py",
     "lwt.export.folders": "export/test_every_form.py",
     "lwt.layers.image_conv": "models/test_lh_vit.py",
     "lwt.layers.losses.soft_loss": "tasks/test_distill.py",
@@ -32,7 +30,6 @@ ELSEWHERE = {  # modules without a test file of their own -> the file of tests/ 
     "lwt.reparam.none": "reparam/test_contract.py",
     "lwt.reparam.singlora": "reparam/test_lora.py",
     "lwt.reparam.targets": "reparam/test_lora.py",
-    "lwt.report.study": "studies/embbert/test_study.py",
     "lwt.runs.bundle": "export/test_bundle.py",
     "lwt.training.train": "training/test_resume.py",
 }

@@ -212,14 +212,3 @@ def test_entries():
     for flag, given in zip(("suite", "models", "starts", "more"), wrong):
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
             embbert_study.entries("runs/x", **given)
-
-
-def test_a_page_needs_figures(tmp_path):
-    chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
-    for workdir in (tmp_path, tmp_path / "not_there"):
-        with pytest.raises(errors.DataError, match="none of the 2 runs"):
-            study.collect(workdir, chosen, record="eval/study.json")
-    study.write_record(tmp_path / "b", {"figures": {}}, record="eval/study.json")
-    records, missing = study.collect(tmp_path, chosen, record="eval/study.json")
-    folders = study.folders(tmp_path)
-    assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])

@@ -4,12 +4,11 @@ import csv
 import json
 import pathlib
 
-import numpy as np
 import pytest
 
 import lwt
 from lwt import errors
-from lwt.export import calibrate, quantize
+from lwt.export import quantize
 from lwt.runs import integer_file as artefact
 from lwt.training import train
 from studies.lighter import fronts
@@ -54,23 +53,6 @@ def test_formats_are_evaluated_once_and_reported(run, tmp_path, monkeypatch):
     assert quantize_study.evaluate(run, NAMES, records=5, calibrated=4) == evaluated
     with pytest.raises(TypeError):  # ... unless it was asked for something else
         quantize_study.evaluate(run, ["int8-static"], records=5, calibrated=5)
-
-
-def test_limits_are_those_of_the_records(run):
-    """The largest input of a layer, by hand from the arrays of one batch; a percentile clips some tokens."""
-    name = "encoder/layer_0/self_attention/query/kernel"
-    batch = next(iter(run.batches(limit=4)))
-    x = np.asarray(run.weights["embed/embedding"])[batch["source"]] * run.model.width**0.5
-    rates = 10_000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
-    angles = batch["source_positions"][..., None] * rates
-    x += np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(x.shape)
-    by_hand = np.abs(x).max(-1)[batch["source_segments"] > 0]
-    whole = calibrate.limits(run, records=4)[f"{name}/limit"]
-    assert float(whole) == pytest.approx(by_hand.max(), rel=1e-5)
-    half = calibrate.limits(run, records=4, percentile=50)[f"{name}/limit"]
-    assert float(half) == pytest.approx(np.percentile(by_hand, 50), rel=1e-5) and half < whole
-    with pytest.raises(errors.ConfigError, match="--percentile=0 should be above 0"):
-        calibrate.limits(run, percentile=0)
 
 
 def test_static_files_need_limits(run, tmp_path):

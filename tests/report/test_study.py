@@ -1,0 +1,139 @@
+"""Studies of runs that are not trained: which runs are chosen, what is done again, and what the page gets."""
+
+import json
+import types
+
+import pytest
+from absl import flags
+
+from lwt import errors
+from lwt.report import records, study
+from lwt.runs import checkpoint
+
+RECORD = "eval/study.json"
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Folders whose training was asked for; a training ends at step 4, or at 2 in a folder called "stopped"."""
+    asked, last = [], {}
+
+    def train(config, folder):
+        asked.append(folder.rpartition("/")[2])
+        last[folder] = 2 if asked[-1] == "stopped" else 4
+
+    checkpoints = types.SimpleNamespace
+    monkeypatch.setattr(study, "train", types.SimpleNamespace(run=train))
+    monkeypatch.setattr(checkpoint, "of_run", lambda folder: checkpoints(last_step=lambda: last.get(folder)))
+    return asked
+
+
+def entries(*names):
+    return [study.Entry(name, {"seed": i}, f"config.py:seed={i}") for i, name in enumerate(names)]
+
+
+def test_runs_are_chosen_by_name_and_number():
+    found = entries("a-1", "a-2", "b-1")
+    assert [entry.name for entry in study.choose(found, only="^a")] == ["a-1", "a-2"]
+    assert study.choose(found, only="1$", index=1) == [found[2]] and study.choose(found) == found
+    wrong = {("c", -1): "matches none of the 3", ("(", -1): "not a regular expression", ("a", 2): "numbered 0 to 1"}
+    for (only, index), message in wrong.items():
+        with pytest.raises(errors.ConfigError, match=message):
+            study.choose(found, only=only, index=index)
+
+
+def test_specs():
+    assert study.spec_of("c.py", {"rank": 4, "method": "lora"}) == "c.py:rank=4,method=lora"
+    assert study.spec_of("c.py", {"rank": 4}, more="steps=7") == "c.py:rank=4,steps=7"
+
+
+def test_finished_runs_are_left_alone_and_unfinished_ones_resumed(tiny, trained, tmp_path):
+    config, measured = tiny({"steps": 4}), []
+
+    def run(entry):
+        def measure(entry, folder):
+            measured.append(entry.name)
+            return {"figures": 1}
+
+        return study.run(entry, str(tmp_path), measure=measure, record=RECORD, config=config)
+
+    done, stopped = entries("done", "stopped")
+    record = {"arguments": {"seed": 0}, "config": "config.py:seed=0", "steps": 4, "figures": 1}
+    assert run(done) == record == study.read_record(tmp_path / "done", RECORD)
+    assert run(done) == record and trained == measured == ["done"]
+    with pytest.raises(study.Interrupted, match="stopped before step 4; the same command resumes it"):
+        run(stopped)
+    assert trained == ["done", "stopped"] and measured == ["done"]
+    config = tiny({"steps": 3})
+    with pytest.raises(errors.ConfigError, match="steps"):  # of a run that is longer than the study's
+        study.finished(str(tmp_path / "done"), config.steps)
+
+
+def test_a_failed_run_does_not_stop_the_others():
+    asked = []
+
+    def run(entry):
+        asked.append(entry.name)
+        if entry.name == "b":
+            raise errors.DataError("no data")
+        if entry.name == "c":
+            raise KeyError("x")
+
+    assert study.run_all(entries("a", "b", "c", "d"), run) == {"b": "DataError: no data", "c": "KeyError: 'x'"}
+    assert asked == ["a", "b", "c", "d"]
+
+    def stopped(entry):
+        raise study.Interrupted(entry.name)
+
+    with pytest.raises(study.Interrupted, match="a"):
+        study.run_all(entries("a", "b"), stopped)
+
+
+def test_a_page_needs_figures(tmp_path):
+    chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
+    for workdir in (tmp_path, tmp_path / "not_there"):
+        with pytest.raises(errors.DataError, match="none of the 2 runs"):
+            study.collect(workdir, chosen, record="eval/study.json")
+    study.write_record(tmp_path / "b", {"figures": {}}, record="eval/study.json")
+    records, missing = study.collect(tmp_path, chosen, record="eval/study.json")
+    folders = study.folders(tmp_path)
+    assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])
+
+
+def test_the_time_of_a_run(tmp_path):
+    rows = [{"step": 1, "time": 2.5}, {"step": 2, "time": 4.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert study.seconds(tmp_path) == 4.0
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(errors.DataError, match="has no rows"):
+        study.seconds(tmp_path)
+
+
+def test_the_program_writes_the_page_of_what_there_is(tmp_path, monkeypatch, capsys):
+    out, workdir = tmp_path / "out", tmp_path / "runs"
+    values = types.SimpleNamespace(workdir=str(workdir), out=str(out), index=-1, report_only=False, records=None)
+    monkeypatch.setattr(flags, "FLAGS", values)
+    monkeypatch.setattr(study.jax.config, "update", lambda *_: None)
+    written = []
+
+    def run(entry):
+        if entry.name == "b":
+            raise errors.DataError("no data")
+        study.write_record(workdir / entry.name, {"figures": entry.arguments}, record=RECORD)
+
+    def write(out, found, *, missing, command_line):
+        written.append((out, found, missing))
+        return ["README.md"]
+
+    with pytest.raises(SystemExit, match="1"):
+        study.main(entries("a", "b"), run, write=write, record=RECORD)
+    assert written == [(str(out), {"a": {"figures": {"seed": 0}}}, ["b"])]
+    assert "failed: b: DataError: no data" in capsys.readouterr().err
+    assert list(records.load(out / records.NAME)) == ["a"]
+    # The file of records alone makes the page again, without a folder of runs.
+    values.workdir, values.report_only = None, True
+    study._with_records(lambda: study.main(entries("a", "b"), None, write=write, record=RECORD))
+    assert written[1] == written[0]
+    values.workdir, values.out = None, ""
+    with pytest.raises(errors.ConfigError, match="--workdir is missing"):
+        study._with_records(None)
