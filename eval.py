@@ -8,6 +8,8 @@
 The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
 """
 
+import sys
+
 from absl import flags
 
 from lwt.machine import command_line
@@ -17,7 +19,9 @@ _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; 
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
 _WEIGHTS = flags.DEFINE_string("weights", "", "A file of lwt.export.quantize that replaces the weights.")
-_PREDICT = flags.DEFINE_string("predict", "", "A file with one text a line to answer, or - for standard input.")
+_PREDICT = flags.DEFINE_string(
+    "predict", "", "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); - for standard input."
+)
 _BEAMS = flags.DEFINE_integer("beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1)
 _TEMPERATURE = flags.DEFINE_float("temperature", None, "Sample at this temperature.", lower_bound=0)
 _TOP_K = flags.DEFINE_integer("top_k", None, "Sample from the k likeliest tokens only.", lower_bound=0)
@@ -27,6 +31,8 @@ _TOP_P = flags.DEFINE_float("top_p", None, "Sample from the likeliest tokens of 
 def main():
     from lwt.runs import experiment as door  # after jax.distributed has begun
 
+    if _PREDICT.value:
+        command_line.show_log(sys.stderr)  # standard output holds the answers alone
     flags_given = {
         "beams": _BEAMS.value,
         "temperature": _TEMPERATURE.value,

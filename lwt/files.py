@@ -3,9 +3,11 @@
 import contextlib
 import hashlib
 import json
+import os
 import pathlib
 import secrets
 import shutil
+import tempfile
 
 
 @contextlib.contextmanager
@@ -66,6 +68,27 @@ def write_json(path, value, *, indent=2):
         ValueError: a number in `value` is not finite, which JSON cannot hold.
     """
     write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def cache_folder():
+    """The user's folder of what can be made again: ``$LWT_CACHE``, or ``~/.cache/lwt``."""
+    return pathlib.Path(os.environ.get("LWT_CACHE") or "~/.cache/lwt").expanduser()
+
+
+def first_writable(*folders):
+    """The first of `folders` that can be written; it is made if it is missing.
+
+    Raises:
+        OSError: none of them can be written.
+    """
+    for folder in map(pathlib.Path, folders):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError as error:
+            failed = error
+    raise failed
 
 
 def sha256(content):

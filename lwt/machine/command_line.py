@@ -53,9 +53,9 @@ def run(main, *, required):
         fail(str(error))
 
 
-def show_log():
-    """Prints to standard output what the package and the program log, such as records left out of the data."""
-    console = logging.StreamHandler(sys.stdout)
+def show_log(stream=None):
+    """Prints to standard output, or to `stream`, what the package and the program log."""
+    console = logging.StreamHandler(stream or sys.stdout)
     console.setFormatter(logging.Formatter("%(message)s"))
     for name in ("lwt", "__main__"):  # a module run by python -m logs as __main__
         logger = logging.getLogger(name)

@@ -25,8 +25,7 @@ class Evaluator:
     """
 
     def __init__(self, task, model, mesh):
-        self._task = task
-        self._rows = devices.by_rows(mesh)
+        self._task, self._mesh = task, mesh
 
         def apply(weights):
             return functools.partial(model.apply, {"params": trees.unflatten(weights)})
@@ -45,11 +44,19 @@ class Evaluator:
         self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
         self._gather = compile_(lambda x: x)
 
+    def _placed(self, batch):
+        """The rows of a batch on the devices, with filler rows up to a multiple of their number."""
+        missing = -len(batch["example"]) % -(-self._mesh.shape["data"] // jax.process_count())
+        if missing:
+            batch = {name: np.pad(a, [(0, missing)] + [(0, 0)] * (a.ndim - 1)) for name, a in batch.items()}
+            batch["example"][-missing:] = -1
+        return devices.put_rows(batch, devices.by_rows(self._mesh))
+
     def losses(self, weights, batches):
         """The task's figures from sums over all batches: loss, perplexity, accuracy."""
         totals = None
         for batch in batches:
-            sums = self._sums(weights, devices.put_rows(batch, self._rows))
+            sums = self._sums(weights, self._placed(batch))
             totals = sums if totals is None else jax.tree.map(lambda x, y: x + y, totals, sums)
         return self._task.finish({name: float(value) for name, value in jax.device_get(totals).items()})
 
@@ -58,7 +65,7 @@ class Evaluator:
         ids = [[] for _ in range(count)]
         for batch in batches:
             length = min(max_length, batch["source"].shape[1] * 3 // 2 + 16)
-            placed = devices.put_rows(batch, self._rows)
+            placed = self._placed(batch)
             examples = self._gather(placed["example"])
             rows = jax.device_get(self._generate(weights, placed, length=length, vocabulary=tokenizer.pieces))
             for example, row in zip(jax.device_get(examples).tolist(), np.asarray(rows).tolist(), strict=True):
@@ -70,7 +77,7 @@ class Evaluator:
         """The predictions for `count` records, `[count]` or `[count outputs]`, in the records' order."""
         found = None
         for batch in batches:
-            values, examples = jax.device_get(self._predict(weights, devices.put_rows(batch, self._rows)))
+            values, examples = jax.device_get(self._predict(weights, self._placed(batch)))
             if found is None:
                 found = np.zeros((count, *values.shape[1:]), values.dtype)
             found[examples[examples >= 0]] = values[examples >= 0]

@@ -10,19 +10,24 @@ It opens every form that lies on disk:
 
 import copy
 import functools
+import json
+import logging
 import os
-import re
 import sys
 import time
 
 import jax
 
-from lwt import errors, files, trees
+from lwt import errors, trees
+from lwt.data import inputs
 from lwt.layers import linear
 from lwt.machine import devices
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.runs import assembly, bundle, checkpoint, evaluation, integer_file, run_config
+from lwt.runs import assembly, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
+
+LOG = logging.getLogger(__name__)
+CHUNK = 8192  # most texts that are answered at a time
 
 
 def load(workdir, *, checkpoint="best", decoding=None, precision=""):
@@ -43,12 +48,6 @@ def load(workdir, *, checkpoint="best", decoding=None, precision=""):
 def arrays_of(workdir, checkpoint):
     """The weights that another run starts from: those of `workdir`, all as arrays, quantized ones included."""
     return linear.merge(load(workdir, checkpoint=checkpoint).weights)
-
-
-def file_stem(name, decoding):
-    """The name, without suffix, of an evaluation's files: the data set and the settings of the decoding."""
-    settings = [f"{key}={value}" for key, value in decoding.items()]
-    return re.sub(r"[^\w.=@-]+", "_", " ".join([name, *settings]))
 
 
 class Experiment:
@@ -194,7 +193,6 @@ class Experiment:
     @functools.cached_property
     def _evaluator(self):
         mesh = devices.make_mesh({"data": -1})  # the devices at hand; the config's mesh is that of the training
-        devices.check_rows(mesh, self.config.data.eval_batch, what="data.eval_batch")
         return evaluation.Evaluator(self.task, self.model, mesh)
 
     @property
@@ -220,6 +218,7 @@ class Experiment:
             ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
         """
         found = self.data.evaluation(name or self.data.test, limit=limit)
+        self._warn(self.data.cut(found))
         figures, outputs = self._evaluator.figures(self.weights, self.data, evaluation=found)
         return figures, found.sources, outputs, found.references
 
@@ -244,57 +243,58 @@ class Experiment:
         figures["seconds"] = round(time.perf_counter() - begin, 2)
         if hasattr(self.task, "decoding"):
             figures["decoding"] = self.task.decoding()
+        figures = eval_files.finite(figures)
         if jax.process_index() == 0:
-            stem = os.path.join(self.workdir, "eval", file_stem(name, self._settings))
-            files.write_json(f"{stem}.json", figures)
+            contents = {"json": json.dumps(figures, indent=2, ensure_ascii=False) + "\n"}
             if hasattr(self.task, "generate"):
-                extremes = translation.extremes(sources, outputs, references=references, lowercase=self.task.lowercase)
-                files.write_text(f"{stem}.md", extremes)
+                lowercase = self.task.lowercase
+                contents["md"] = translation.extremes(sources, outputs, references=references, lowercase=lowercase)
             elif outputs is not None:
-                answers, wanted = self.data.answers(outputs), self.data.answers(references)
-                lines = ["label\tprediction\ttext"]
-                for label, answer, source in zip(wanted, answers, sources, strict=True):
-                    lines.append("\t".join([label, answer, " ".join(source.split())]))
-                files.write_text(f"{stem}.tsv", "\n".join(lines) + "\n")
+                answers, labels = self.data.answers(outputs), self.data.answers(references)
+                contents["tsv"] = eval_files.table(sources, answers, labels=labels)
+            eval_files.write(self.workdir, eval_files.stem(name, self._settings), contents=contents)
         return figures
 
     def predict(self, texts):
         """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
 
+        One warning counts the texts that are too long, and are cut.
+
         Raises:
             lwt.errors.ConfigError: the run's task gives no answers (pre-training).
+            lwt.errors.DataError: see `inputs.checked`.
         """
-        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
-            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
-        found = self.data.from_texts(list(texts))
-        outputs = self._evaluator.outputs(self.weights, self.data, evaluation=found)
-        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
+        answers, cut = self._answer(texts)
+        self._warn(cut)
+        return answers
 
-    def predict_file(self, path, *, output=sys.stdout):
-        """Answers the lines of a UTF-8 file (``-``: standard input), one line each, in order.
+    def predict_file(self, path, *, output=None):
+        """Prints an answer to each text of a file (see `inputs.read`; ``-``: standard input), one line each, in order.
+
+        The texts are read and answered in chunks, so memory does not grow with the file.
 
         Raises:
-            lwt.errors.DataError: the file cannot be read, or a line is not UTF-8.
+            lwt.errors.ConfigError, lwt.errors.DataError: see `predict` and `inputs.read`.
         """
-        for answer in self.predict(_lines(path)):
-            print(answer, file=output, flush=True)
+        total, texts = 0, inputs.read(path, fields=self.data.input_fields, text_of=self.data.input_of)
+        for chunk in inputs.chunks(texts, first=self.config.data.eval_batch, most=CHUNK):
+            answers, cut = self._answer(chunk)
+            total += cut
+            for answer in answers:
+                print(" ".join(answer.splitlines()), file=output)
+            (output or sys.stdout).flush()
+        self._warn(total)
 
+    def _answer(self, texts):
+        """``(answers, the number of texts that were cut)``."""
+        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
+        found = self.data.from_texts(texts)
+        if not found.sources:
+            return [], 0
+        outputs = self._evaluator.outputs(self.weights, self.data, evaluation=found)
+        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs), self.data.cut(found)
 
-def _lines(path):
-    """The lines of a UTF-8 file, or of standard input, without their ends."""
-    try:
-        with open(0 if path == "-" else path, "rb") as file:
-            lines = [line.rstrip(b"\r\n") for line in file]
-    except OSError as error:
-        raise errors.DataError(
-            f"--predict={path} cannot be read: {error.strerror}; give a text file, or - for standard input"
-        ) from error
-    texts = []
-    for number, line in enumerate(lines, 1):
-        try:
-            texts.append(line.decode())
-        except UnicodeDecodeError as error:
-            raise errors.DataError(
-                f"{path}:{number}: not UTF-8 ({error.reason}); each line should hold one text, or one path"
-            ) from error
-    return texts
+    def _warn(self, cut):
+        if cut:
+            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self.data.longest)

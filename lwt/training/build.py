@@ -113,7 +113,6 @@ def make_mesh(config):
     """
     mesh = devices.make_mesh(config.mesh)
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
-    devices.check_rows(mesh, config.data.eval_batch, what="data.eval_batch")
     return mesh
 
 

@@ -16,7 +16,7 @@ from absl import flags
 
 from lwt.machine import command_line, hardware
 from lwt.report import pages, plots, results
-from lwt.runs import experiment
+from lwt.runs import eval_files, experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 
@@ -102,7 +102,7 @@ def page(workdir, config, rows, evaluated, *, beams):
 
 def extremes_name(name, width):
     """The name of the file of best and worst outputs that an evaluation of a set wrote."""
-    return experiment.file_stem(name, {"beams": width}) + ".md"
+    return eval_files.stem(name, {"beams": width}) + ".md"
 
 
 def main():

@@ -56,3 +56,16 @@ def test_losses_are_those_of_all_records(evaluator, rows):
 def test_predictions_are_in_the_order_of_the_records(evaluator, order):
     found = evaluator.predictions({"scale": jnp.float32(3)}, batches(order, rows=3), count=7)
     np.testing.assert_allclose(found, 3 * X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows, count", [(8, 3), (2, 3), (6, 3), (1, 8)])
+def test_a_batch_is_padded_to_a_multiple_of_the_devices(evaluator, monkeypatch, rows, count):
+    (batch, *_) = batches(range(rows), rows=rows) if rows < 8 else batches([*range(7), 0], rows=8)
+    monkeypatch.setattr(evaluator, "_mesh", type("Mesh", (), {"shape": {"data": count}}))
+    monkeypatch.setattr(devices, "by_rows", lambda mesh: None)
+    monkeypatch.setattr(devices, "put_rows", lambda batch, rows: batch)
+    placed = evaluator._placed(batch)
+    assert len(placed["x"]) % count == 0 and len(placed["x"]) - rows < count
+    for name, array in batch.items():
+        np.testing.assert_array_equal(placed[name][:rows], array)
+    assert (placed["example"][rows:] == -1).all() and not placed["x"][rows:].any()

@@ -1,8 +1,10 @@
 """An opened run: other weights, its base, its files of an evaluation, and answers that do not depend on company."""
 
+import io
 import json
 import pathlib
 import shutil
+import tracemalloc
 
 import jax
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from lwt import errors
 from lwt.reparam import compose
-from lwt.runs import experiment
+from lwt.runs import eval_files, experiment
 from lwt.training import new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -35,6 +37,58 @@ def test_an_answer_does_not_depend_on_the_other_texts(run):
     together = run.predict(PROMPTS)
     assert [run.predict([prompt])[0] for prompt in PROMPTS] == together
     assert run.predict(PROMPTS[::-1]) == together[::-1]
+
+
+def test_no_texts_get_no_answers(run, tmp_path, capsys):
+    assert run.predict([]) == []
+    (tmp_path / "empty.txt").touch()
+    run.predict_file(tmp_path / "empty.txt")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("texts", [PROMPTS[0], [None], [3], {"a": "b"}])
+def test_what_is_no_list_of_texts_is_refused(run, texts):
+    with pytest.raises(errors.DataError, match="takes a list of texts, not|should be a string"):
+        run.predict(texts)
+
+
+def test_texts_that_are_cut_are_counted_and_warned_of_once(run, tmp_path, caplog):
+    long = "copy: " + "1 " * 200
+    answers = run.predict([*PROMPTS, long, long])
+    assert [record.getMessage() for record in caplog.records] == [
+        f"2 texts are longer than the {run.data.longest} tokens of a row and were cut"
+    ]
+    caplog.clear()
+    (tmp_path / "x.txt").write_text("\n".join([*PROMPTS, long, *[PROMPTS[0]] * 20, long]))
+    said = io.StringIO()
+    run.predict_file(tmp_path / "x.txt", output=said)
+    assert len(answers) == 5 and len(said.getvalue().splitlines()) == 25
+    assert len(caplog.records) == 1 and caplog.records[0].getMessage().startswith("2 texts are longer")
+    caplog.clear()
+    run.predict(PROMPTS)
+    assert not caplog.records
+
+
+def test_records_of_a_file_are_answered(run, tmp_path):
+    (tmp_path / "x.csv").write_text("number,source\n" + "".join(f"{i},{text}\n" for i, text in enumerate(PROMPTS)))
+    said = io.StringIO()
+    run.predict_file(tmp_path / "x.csv", output=said)
+    assert said.getvalue().splitlines() == run.predict(PROMPTS)
+
+
+def test_a_long_file_is_answered_in_chunks(run, tmp_path, monkeypatch):
+    """Memory does not grow with the file; the model is a stub."""
+    monkeypatch.setattr(run, "_answer", lambda texts: (texts, 0))
+    peaks = {}
+    for count in (2_000, 200_000):
+        (tmp_path / "x.txt").write_text("".join(f"copy: {i} of {count}\n" for i in range(count)))
+        tracemalloc.start()
+        with open(tmp_path / "answers.txt", "w") as output:
+            run.predict_file(tmp_path / "x.txt", output=output)
+        peaks[count] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert (tmp_path / "answers.txt").read_text() == (tmp_path / "x.txt").read_text()
+    assert peaks[200_000] - peaks[2_000] < 100e6
 
 
 def test_what_a_run_stores(run, adapted):
@@ -69,12 +123,11 @@ def test_other_weights_have_to_fit(run):
 
 def test_a_report_leaves_its_files(run):
     figures = run.report()
-    stem = experiment.file_stem(run.test, {})
+    stem = eval_files.stem(run.test, {})
     written = json.loads(pathlib.Path(run.workdir, f"eval/{stem}.json").read_text())
     assert written == figures and figures["records"] == 8
     beams = experiment.load(run.workdir, decoding={"beams": 2})
     assert beams.report()["decoding"].startswith("beam search, 2 beams")
-    assert experiment.file_stem("folder:x@test", {"beams": 2}) == "folder_x@test_beams=2"
 
 
 def test_what_is_no_run_is_named(tmp_path):

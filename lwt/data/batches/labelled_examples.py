@@ -45,6 +45,11 @@ class LabelledExamples(examples.Examples):
         sizes = text_rows.truncate(sizes[0], sizes[1] if len(sizes) == 2 else np.zeros_like(sizes[0]), limit=limit)
         return {"record": records, "size": np.stack(sizes, axis=1), "length": sum(sizes) + 1 + len(self.sides)}
 
+    def too_long(self, length):
+        """See `examples.Examples`."""
+        tokens = sum(side.lengths for side in self.sides) + 1 + len(self.sides)
+        return int((tokens > min(length, self.max_length)).sum())
+
     def batch(self, drawn, length, uniform):
         """``ids``, ``segments`` [n length] and ``example`` [n], the records, int32; if there are labels, ``label``."""
         del uniform

@@ -80,6 +80,10 @@ class PairExamples(examples.Examples):
         sides = (self.source,) if self.target is None else (self.source, self.target)
         return {"pair": pairs, "length": np.max([side.lengths[pairs] for side in sides], axis=0) + 1}
 
+    def too_long(self, length):
+        """See `examples.Examples`."""
+        return int((self.draw(np.arange(len(self)), None)["length"] > length).sum())
+
     def batch(self, drawn, length, uniform):
         """See `examples.Examples`."""
         del uniform

@@ -5,8 +5,6 @@ import dataclasses
 import functools
 import json
 import logging
-import os
-import pathlib
 
 import numpy as np
 
@@ -41,7 +39,7 @@ class Arrays(collections.abc.Sequence):
 
 def folder():
     """The folder of decoded images, in ``$LWT_CACHE`` or ``~/.cache/lwt``."""
-    return pathlib.Path(os.environ.get("LWT_CACHE") or "~/.cache/lwt").expanduser() / "images"
+    return files.cache_folder() / "images"
 
 
 def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):

@@ -51,6 +51,7 @@ class Data(abc.ABC):
     """
 
     tokenizer, vocabulary, outputs = None, 0, 0
+    input_fields = ()  # of a record, what is to be predicted from; empty if only lines can be read
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
         del base, make
@@ -93,6 +94,24 @@ class Data(abc.ABC):
         """The `padded.PaddedBatches` of an `Evaluation`: the same at every call."""
         rows, lengths = self._section.eval_batch, self._evaluation_lengths()
         return padded.PaddedBatches(evaluation.examples, rows=rows, lengths=lengths, share=share)
+
+    @abc.abstractmethod
+    def from_texts(self, texts):
+        """The `Evaluation` of a list of texts (or paths of images) to predict, which `inputs.checked` checks."""
+
+    def input_of(self, record):
+        """The text of a record that holds the `input_fields`, as `from_texts` takes it."""
+        (field,) = self.input_fields
+        return record[field]
+
+    @property
+    def longest(self):
+        """The length of the longest row of an evaluation."""
+        return max(self._evaluation_lengths())
+
+    def cut(self, evaluation):
+        """The number of records of an `Evaluation` that do not fit the longest row, and are cut."""
+        return evaluation.examples.too_long(self.longest)
 
     @abc.abstractmethod
     def example(self):

@@ -3,11 +3,12 @@
 import dataclasses
 import hashlib
 import logging
+import os
 
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources
+from lwt.data import inputs, sources
 from lwt.data.batches import bucketed, image_examples, sharding
 from lwt.data.images import cache, decoding, randaugment
 from lwt.data.kinds import common, supervised
@@ -68,7 +69,8 @@ class Images(supervised.Supervised):
             lwt.errors.DataError: a file is missing or holds no image, or its image has another shape or type than the
                 training data.
         """
-        paths, size, kind = list(texts), self._section.image_size, self._labels_file["image"]
+        paths = list(map(str, inputs.checked(texts, kind=str | os.PathLike)))
+        size, kind = self._section.image_size, self._labels_file["image"]
         images = np.zeros((len(paths), *self.shape), kind[3])
         for row, path in zip(images, paths, strict=True):
             try:

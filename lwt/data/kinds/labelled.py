@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources, text_fields
+from lwt.data import inputs, sources, text_fields
 from lwt.data.batches import labelled_examples, tokenized
 from lwt.data.kinds import common, supervised, text_data
 
@@ -40,7 +40,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         Raises:
             lwt.errors.DataError: a pair without a tab.
         """
-        count, texts = len(self.fields), list(texts)
+        count, texts = len(self.fields), inputs.checked(texts)
         parts = [text.split("\t", 1) if count == 2 else [text] for text in texts]
         wrong = next((i for i, sides in enumerate(parts) if len(sides) != count), None)
         if wrong is not None:
@@ -48,6 +48,15 @@ class Labelled(supervised.Supervised, text_data.TextData):
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
         examples = self._rows(tuple(map(tokenized.RaggedArray.of, sides)), None)
         return common.Evaluation("texts", examples, texts)
+
+    @property
+    def input_fields(self):
+        """See `common.Data`."""
+        return tuple(text_fields.names_in(self.fields))
+
+    def input_of(self, record):
+        """See `common.Data`."""
+        return "\t".join(" ".join(text.split()) for text in text_fields.texts_of(record, self.fields))
 
     def example(self):
         """See `common.Data.example`."""

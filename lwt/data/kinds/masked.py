@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from lwt import errors
 from lwt.data import corpus
 from lwt.data.batches import masked_examples
 from lwt.data.kinds import common, text_data
@@ -27,6 +28,10 @@ class Masked(text_data.TextData):
         source = self._load(name, load=corpus.load, split="validation")
         examples = self._examples(source, limit=limit)
         return common.Evaluation(source.name, examples, range(len(examples)))
+
+    def from_texts(self, texts):
+        """Pre-training answers nothing, so this raises `lwt.errors.ConfigError`."""
+        raise errors.ConfigError(f"data.kind={self._section.kind!r}: pre-training gives no answers to texts")
 
     def example(self):
         """See `common.Data.example`."""

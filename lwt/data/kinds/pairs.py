@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 
-from lwt.data import tokenizer
+from lwt.data import inputs, tokenizer
 from lwt.data.batches import packed, pair_examples, sharding, tokenized
 from lwt.data.kinds import common, text_data
 
@@ -60,8 +60,14 @@ class Pairs(text_data.TextData):
 
     def from_texts(self, texts, targets=None):
         """The `common.Evaluation` of source texts to predict; `targets`, if given, are what the decoder reads."""
+        texts = inputs.checked(texts)
         sides = [self._encode(side) for side in (texts, targets) if side is not None]
         return common.Evaluation("texts", pair_examples.PairExamples.of_all(*sides), texts)
+
+    @property
+    def input_fields(self):
+        """See `common.Data`."""
+        return self._section.fields[:1]
 
     def example(self):
         """See `common.Data.example`."""

@@ -1,0 +1,102 @@
+"""What a run is asked to answer: a list of texts, the lines of a file, or the records of a file."""
+
+import collections.abc
+import itertools
+import os
+import pathlib
+
+from lwt import errors
+from lwt.data import sources
+from lwt.data.sources import folder
+
+STDIN = "-"
+
+
+def checked(texts, *, kind=str):
+    """The `texts` as a list.
+
+    Args:
+        texts: an iterable of texts.
+        kind: a type, or a union of types, that every one of them must have.
+
+    Raises:
+        lwt.errors.DataError: `texts` is a single text or has no order; or one of its items is no text.
+    """
+    single = isinstance(texts, str | bytes | os.PathLike) or not isinstance(texts, collections.abc.Iterable)
+    if single or isinstance(texts, collections.abc.Mapping | collections.abc.Set) or getattr(texts, "ndim", 1) != 1:
+        raise errors.DataError(
+            f"predict takes a list of texts, not {type(texts).__name__} {texts!r:.60}; for one text, predict([text])"
+        )
+    texts = list(texts)
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, kind):
+            raise errors.DataError(f"text {number} of {len(texts)} is {text!r:.60}; it should be a string")
+        try:
+            os.fspath(text).encode()
+        except UnicodeEncodeError:
+            raise errors.DataError(f"text {number} of {len(texts)} holds half a surrogate pair: {text!r:.60}") from None
+    return texts
+
+
+def read(path, *, fields, text_of):
+    """Yields the texts of a file, in order.
+
+    A ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet`` holds records. Any other file, standard input, and a ``.tsv``
+    without a line that names the fields, holds one text a line.
+
+    Args:
+        path: the file, or `STDIN`.
+        fields: the fields of a record that make up its text; empty if a record cannot be read.
+        text_of: ``text_of(record)`` is the text of a record.
+
+    Raises:
+        lwt.errors.DataError: the file cannot be read, a line is not UTF-8, or a record lacks a field.
+    """
+    path = str(path)
+    suffix = pathlib.Path(path.lower().removesuffix(".gz")).suffix
+    if suffix not in folder.RECORDS or (path.lower().endswith(".tsv") and not _names(path, fields)):
+        yield from _lines(path)
+        return
+    if not fields:
+        raise errors.DataError(f"--predict={path}: this run reads no records; give a .txt file with one path a line")
+    if not os.path.isfile(path):
+        raise errors.DataError(f"--predict={path} cannot be read: No such file; give a file, or - for standard input")
+    source = folder.read(os.path.abspath(path), "test", fields=(), max_malformed=0.0)
+    sources.need_fields(path, fields, there=source.fields)
+    for number in range(len(source)):
+        try:
+            (text,) = checked([text_of(source[number])])
+        except errors.DataError as error:
+            raise errors.DataError(f"{path}, record {number + 1}: {error}") from error
+        yield text
+
+
+def chunks(texts, *, first, most):
+    """Cuts an iterable into lists: `first` items, then twice as many each time, up to `most`."""
+    texts, size = iter(texts), first
+    while chunk := list(itertools.islice(texts, size)):
+        yield chunk
+        size = min(2 * size, most)
+
+
+def _names(path, fields):
+    """Whether the first line of a ``.tsv`` names all of `fields`."""
+    header = next(_lines(path), "").split("\t")
+    return bool(fields) and all(field in header for field in fields)
+
+
+def _lines(path):
+    """Yields the lines of a UTF-8 file, or of standard input, without their ends."""
+    try:
+        with open(0 if path == STDIN else path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise errors.DataError(
+                        f"{path}:{number}: not UTF-8 ({error.reason}); each line should hold one text, or one path"
+                    ) from error
+    except OSError as error:
+        raise errors.DataError(
+            f"--predict={path} cannot be read: {error.strerror}; give a text file, or - for standard input"
+        ) from error

@@ -1,0 +1,55 @@
+"""The files of an evaluation: ``WORKDIR/eval/NAME.json`` with the figures, and the outputs beside it."""
+
+import logging
+import math
+import pathlib
+import re
+
+from lwt import files
+
+LOG = logging.getLogger(__name__)
+LONGEST = 200  # bytes of a name; file systems take 255, with the suffix
+
+
+def stem(name, settings):
+    """The name, without suffix, of an evaluation's files: the data set and the settings of the decoding.
+
+    A name that is too long for a file is cut, and ends with a hash of the whole.
+    """
+    words = [name, *(f"{key}={value}" for key, value in settings.items())]
+    whole = re.sub(r"[^\w.=@-]+", "_", " ".join(words))
+    if len(whole.encode()) <= LONGEST:
+        return whole
+    return f"{whole.encode()[: LONGEST - 17].decode(errors='ignore')}_{files.sha256(whole.encode())[:16]}"
+
+
+def finite(figures):
+    """The figures with None for numbers that are not finite, which JSON cannot hold; each is logged."""
+    wrong = {key: x for key, x in figures.items() if isinstance(x, float) and not math.isfinite(x)}
+    for key, value in wrong.items():
+        LOG.warning("%s is %s, and null in the report", key, value)
+    return figures | dict.fromkeys(wrong)
+
+
+def write(workdir, name, *, contents):
+    """Writes ``{suffix: text}`` to ``eval/NAME.SUFFIX`` of a run, or below the user's cache if the run is read-only.
+
+    An evaluation is not lost because its files cannot be written: that is logged, and nothing is raised.
+    """
+    own, run = pathlib.Path(workdir, "eval"), pathlib.Path(workdir).resolve()
+    other = files.cache_folder() / "eval" / f"{run.name[:100]}-{files.sha256(str(run).encode())[:8]}"
+    try:
+        folder = files.first_writable(own, other)
+        for suffix, text in contents.items():
+            files.write_text(folder / f"{name}.{suffix}", text)
+    except OSError as error:
+        LOG.warning("the files of the evaluation cannot be written: %s", error)
+        return
+    if folder != own:
+        LOG.warning("%s cannot be written; the report is in %s", own, folder)
+
+
+def table(sources, answers, *, labels):
+    """A table of tab-separated values: the label, the prediction and the text of every record."""
+    rows = [("label", "prediction", "text"), *zip(labels, answers, sources, strict=True)]
+    return "".join("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in rows)

@@ -1,0 +1,99 @@
+"""What is asked is a list of texts, the lines of a file or its records, each answered once and in order."""
+
+import gzip
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.data import inputs
+
+
+def read(path, *, fields=("text",)):
+    return list(inputs.read(path, fields=fields, text_of=lambda record: "\t".join(record[name] for name in fields)))
+
+
+@pytest.mark.parametrize(
+    "texts", [["a"], [], ("a", "b"), (text for text in "ab"), np.array(["a", "b"]), np.array(["a", "b"], object)]
+)
+def test_lists_of_texts_are_taken(texts):
+    found = inputs.checked(texts)
+    assert isinstance(found, list) and all(isinstance(text, str) for text in found)
+
+
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        ("one text", r"takes a list of texts, not str 'one text'; for one text, predict\(\[text\]\)"),
+        (b"one text", "takes a list of texts, not bytes"),
+        (pathlib.Path("x.png"), "takes a list of texts, not PosixPath"),
+        (None, "takes a list of texts, not NoneType"),
+        (7, "takes a list of texts, not int"),
+        ({"a": 1}, "takes a list of texts, not dict"),
+        ({"a", "b"}, "takes a list of texts, not set"),
+        (np.array([["a", "b"]]), "takes a list of texts, not ndarray"),
+        (["a", None], "text 2 of 2 is None; it should be a string"),
+        ([3.5], "text 1 of 1 is 3.5; it should be a string"),
+        ([("a", "b")], r"text 1 of 1 is \('a', 'b'\); it should be a string"),
+        ([["a"], ["b"]], r"text 1 of 2 is \['a'\]; it should be a string"),
+        ([b"a"], "text 1 of 1 is b'a'; it should be a string"),
+        (["a", "\ud800"], "text 2 of 2 holds half a surrogate pair"),
+    ],
+)
+def test_anything_else_is_named(texts, message):
+    with pytest.raises(errors.DataError, match=message):
+        inputs.checked(texts)
+
+
+def test_lines_of_a_file(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\n two \nthree")
+    assert read(path) == ["one", "", " two ", "three"]
+    path.write_bytes(b"")
+    assert read(path) == []
+
+
+def test_records_of_a_file(tmp_path):
+    records = [{"text": "one\ntwo", "more": "x"}, {"text": "", "more": "y"}, {"text": 'say "three", four', "more": "z"}]
+    wanted = [record["text"] for record in records]
+    (tmp_path / "x.csv").write_text('more,text\nx,"one\ntwo"\ny,\nz,"say ""three"", four"\n')
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    with gzip.open(tmp_path / "x.jsonl.gz", "wt") as file:
+        file.write((tmp_path / "x.jsonl").read_text())
+    for name in ("x.csv", "x.jsonl", "x.jsonl.gz"):
+        assert read(tmp_path / name) == wanted, name
+    assert read(tmp_path / "x.csv", fields=("text", "more"))[2] == 'say "three", four\tz'
+
+
+def test_a_table_of_tabs_holds_records_if_it_names_the_fields_and_else_lines(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text("text\tmore\none\tx\n")
+    assert read(path) == ["one"] and read(path, fields=("other",)) == ["text\tmore", "one\tx"]
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "x.csv").write_text("question\nwhy\n")
+    with pytest.raises(errors.DataError, match="x.csv has no field 'text'; choose from question"):
+        read(tmp_path / "x.csv")
+    with pytest.raises(errors.DataError, match="x.csv: this run reads no records; give a .txt file with one path a"):
+        read(tmp_path / "x.csv", fields=())
+    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
+    with pytest.raises(errors.DataError, match="x.jsonl, record 2: text 1 of 1 is 5"):
+        list(inputs.read(tmp_path / "x.jsonl", fields=("text",), text_of=lambda record: record["text"]))
+    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text"\n')
+    with pytest.raises(errors.DataError, match="x.jsonl:2: bad JSON"):
+        read(tmp_path / "x.jsonl")
+    for name in ("none.txt", "none.csv", "."):
+        with pytest.raises(errors.DataError, match=f"--predict={tmp_path / name} cannot be read: .*give"):
+            read(tmp_path / name)
+    (tmp_path / "latin.txt").write_bytes(b"add 1: 2\n\xe4\n")
+    with pytest.raises(errors.DataError, match="latin.txt:2: not UTF-8"):
+        read(tmp_path / "latin.txt")
+
+
+def test_chunks_grow(tmp_path):
+    found = list(inputs.chunks(range(40), first=3, most=10))
+    assert [len(chunk) for chunk in found] == [3, 6, 10, 10, 10, 1] and sum(found, []) == list(range(40))
+    assert list(inputs.chunks([], first=3, most=10)) == []
