@@ -41,7 +41,7 @@ def run(count, *, seed, made, folder):
         if name not in wanted:
             own = pathlib.Path(folder, f"whole-{name}")
             whole = programs.run(*command(name, made=made, own=own))
-            wanted[name] = (whole.seconds, result(name, whole, own / "out"))
+            wanted[name] = (whole.seconds, result(name, own / "out"))
         seconds, expected = wanted[name]
         own = pathlib.Path(folder, f"kill-{number}")
         moments = [time * seconds for time in times]
@@ -61,7 +61,7 @@ def _fault(name, stops, *, expected, made, own):
     outcome = programs.run(*arguments)
     if outcome.fault:
         return outcome.fault
-    found = result(name, outcome, own / "out")
+    found = result(name, own / "out")
     if outcome.code and found is None:
         return f"cannot be called again: {outcome.complaint}"
     return "" if found == expected else "silent: another result than the undisturbed call"
@@ -73,8 +73,8 @@ def command(name, *, made, own):
     return [argument.format(made=base, own=own) for argument in COMMANDS[name]]
 
 
-def result(name, outcome, out):
-    """What a call made: the weights and log of a run, or the files of a folder; None if there is nothing."""
-    if COMMANDS[name][0] == "train.py":
-        return programs.run("tests/campaign/digest.py", str(out)).out.strip() or None
-    return artefacts.contents(out) or None
+def result(name, out):
+    """What a call made: the files of a bundle, or the weights and log of a run; None if there is nothing."""
+    if name == "bundle":
+        return artefacts.contents(out) or None
+    return programs.run("tests/campaign/digest.py", str(out)).out.strip() or None
