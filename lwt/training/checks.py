@@ -9,6 +9,14 @@ POSITIVE = (
     *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
 )
 
+TASKS = {  # data.kind -> tasks that read its batches
+    "pairs": ("translate",),
+    "labelled": ("classify", "regress"),
+    "masked": ("masked_lm",),
+    "images": ("classify_images",),
+}
+HEADS = {"classify": "classify", "regress": "classify", "masked_lm": "pretrain"}  # task -> model.head of a text model
+
 
 def check(config):
     """Refuses values that would fail only later, during the run.
@@ -41,14 +49,40 @@ def check(config):
 
 
 def check_data(config, data, model):
-    """Refuses a task or a model that does not fit the data.
+    """Refuses a task or a model that does not fit the data, or the other.
 
     Raises:
-        lwt.errors.ConfigError: see `check_labels` and `check_pool`.
+        lwt.errors.ConfigError: see `check_kind`, `check_labels` and `check_pool`.
     """
+    check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
         check_labels(assembly.task_section(config.task).name, config.data.kind, data.labels)
     check_pool(model, getattr(data, "fields", ()))
+
+
+def check_kind(config, *, given, read, head):
+    """Refuses a model or a task that reads other batches than the data make, and a text model with another head.
+
+    Args:
+        config: of the run.
+        given: names of the arrays in a batch of the data.
+        read: names of the arrays that the model reads.
+        head: ``model.head`` of a text model; None for other models.
+
+    Raises:
+        lwt.errors.ConfigError: names the keys that do not fit.
+    """
+    kind, task = config.data.kind, assembly.task_section(config.task).name
+    data = f"data.kind={kind!r}"
+    if missing := sorted(set(read) - set(given)):
+        raise errors.ConfigError(
+            f"model.name={config.model.name!r} reads {', '.join(missing)}, and the batches of {data} hold "
+            f"{', '.join(sorted(given))}; change one of the two"
+        )
+    if task not in TASKS[kind]:
+        raise errors.ConfigError(f"task.name={task!r} does not fit {data}; choose from {', '.join(TASKS[kind])}")
+    if head is not None and head != HEADS[task]:
+        raise errors.ConfigError(f"task.name={task!r} needs model.head={HEADS[task]!r}, not {head!r}")
 
 
 def check_labels(task, kind, labels):

@@ -1,5 +1,6 @@
 """A wrong value is refused before anything is built, and the message names its key."""
 
+import functools
 import types
 
 import pytest
@@ -31,6 +32,33 @@ def test_a_wrong_value_is_named(tiny, changes, words):
 def test_right_values_pass(tiny):
     checks.check(tiny())
     checks.check(tiny({"epochs": 0.5, "profile_steps": (1, 2), "optimizer.accumulate": 4, "precision": "bfloat16"}))
+
+
+TEXTS, IMAGES, PAIRS = {"ids", "segments"}, {"image"}, {"source", "inputs"}
+
+
+@pytest.mark.parametrize(
+    "kind, task, read, head, words",
+    [
+        ("pairs", "translate", TEXTS, "classify", "model.name='seq2seq' reads ids, segments, and the batches of"),
+        ("labelled", "classify", IMAGES, None, "model.name='seq2seq' reads image, and the batches of"),
+        ("labelled", "translate", TEXTS, "classify", "task.name='translate' does not fit data.kind='labelled'; choose"),
+        ("images", "classify", IMAGES, None, "'images'; choose from classify_images"),
+        ("labelled", "classify", TEXTS, "none", "task.name='classify' needs model.head='classify', not 'none'"),
+        ("labelled", "regress", TEXTS, "pretrain", "task.name='regress' needs model.head='classify', not 'pretrain'"),
+        ("masked", "masked_lm", TEXTS, "classify", "needs model.head='pretrain', not 'classify'"),
+        ("pairs", "translate", PAIRS, None, ""),
+        ("images", "classify_images", IMAGES, None, ""),
+        ("labelled", "classify", TEXTS, "classify", ""),
+    ],
+)
+def test_data_task_and_model_have_to_fit_each_other(tiny, kind, task, read, head, words):
+    given = {"pairs": PAIRS, "labelled": TEXTS, "masked": TEXTS, "images": IMAGES}[kind]
+    check = functools.partial(checks.check_kind, tiny({"data.kind": kind, "task": {"name": task}}))
+    if not words:
+        return check(given=given, read=read, head=head)
+    with pytest.raises(errors.ConfigError, match=words):
+        check(given=given, read=read, head=head)
 
 
 def test_the_task_has_to_fit_the_labels():
