@@ -1,5 +1,7 @@
 """The campaign tells faults apart, and has bad calls enough."""
 
+import importlib.util
+
 import pytest
 
 from tests.campaign import calls, programs
@@ -22,6 +24,11 @@ def test_faults_are_told_apart(fault):
 def test_a_traceback_counts_even_if_an_error_line_follows():
     both = programs.Outcome(2, "", "Traceback (most recent call last):\n  ...\nerror: no such file", 1.0, False)
     assert both.complaint == "no such file" and both.fault.startswith("traceback")
+
+
+def test_bad_calls_name_programs_that_exist():
+    for program in {case[0] for case in calls.everything()}:
+        assert (programs.ROOT / program).is_file() or importlib.util.find_spec(program), program
 
 
 def test_there_are_at_least_500_bad_calls():

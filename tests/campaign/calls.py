@@ -79,7 +79,7 @@ PROGRAMS = {  # program -> arguments of a good call, {flag: bad values}
         "data": DATA,
         "scores": ("foo",),
     },
-    ("lwt.inspect.spectra", RUN, OUT): {"workdir": PATHS, "weights": REGEXES},
+    ("studies.inspection.spectra", RUN, OUT): {"workdir": PATHS, "weights": REGEXES},
     ("lwt.inspect.cost", artefacts.SMALL): {"rows": INTEGERS, "row_length": INTEGERS},
     ("lwt.export.torch.peft", "--workdir={made}/adapter", OUT): {"workdir": PATHS, "which": ("foo", "99")},
     ("lwt.export.torch.hf", "--workdir={made}/classifier", OUT): {"workdir": PATHS, "which": ("foo", "99")},
