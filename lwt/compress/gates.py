@@ -23,8 +23,8 @@ KINDS = {
 OVER = ("examples", "positions")
 
 
-def parts_of(experiment, kind):
-    """The modules of a run's model whose heads or hidden units can be removed: ``{module: sublayers.Part}``.
+def prunable(experiment, kind):
+    """The modules of a run's model whose heads or hidden units can be removed: ``{name: sublayers.Sublayer}``.
 
     Args:
         kind: "heads" or "units".
@@ -33,9 +33,9 @@ def parts_of(experiment, kind):
         lwt.errors.ConfigError: the model has none, or its attention is not softmax attention.
     """
     model = experiment.model
-    every = model.parts() if hasattr(model, "parts") else {}
+    every = model.sublayers() if hasattr(model, "sublayers") else {}
     found = {name: part for name, part in every.items() if part.is_attention == (kind == "heads") and part.size}
-    can = {name: part for name, part in found.items() if part.can_lose}
+    can = {name: part for name, part in found.items() if part.prunable}
     if not can:
         why = f"{next(iter(found))} is not softmax attention" if found else "it has none"
         raise errors.ConfigError(
@@ -62,7 +62,7 @@ def scores(experiment, kind, *, batches, over="examples"):
         over: "examples" as in the equation; "positions" moves the sum over t outside the absolute value, as in the
             authors' code for BERT.
     """
-    parts = parts_of(experiment, kind)
+    parts = prunable(experiment, kind)
 
     def total(gates, weights, batch):
         names = {name: kernel_of(name, kind) for name in gates}
@@ -84,7 +84,7 @@ def scores(experiment, kind, *, batches, over="examples"):
 def magnitudes(experiment, kind):
     """The Frobenius norm of each head's (or unit's) rows of the last kernel: ``{module: [heads]}``."""
     found = {}
-    for name, part in parts_of(experiment, kind).items():
+    for name, part in prunable(experiment, kind).items():
         kernel = np.asarray(linear.dense(experiment.weights[kernel_of(name, kind)]))
         found[name] = np.linalg.norm(kernel.reshape(part.size, -1), axis=1)
     return found
@@ -93,7 +93,7 @@ def magnitudes(experiment, kind):
 def random(experiment, kind, *, seed):
     """Random scores as a baseline: ``{module: [heads]}``, uniform in [0, 1)."""
     generator = np.random.default_rng(seed)
-    return {name: generator.random(part.size) for name, part in parts_of(experiment, kind).items()}
+    return {name: generator.random(part.size) for name, part in prunable(experiment, kind).items()}
 
 
 def normalised(scores):

@@ -103,8 +103,7 @@ class DepthwiseConv(nn.Module):
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t _e"]:
         if self.kernel_size < 1 or self.expansion < 1:
             raise errors.ConfigError(
-                f"model.kernel_size={self.kernel_size} and the channel expansion {self.expansion} should be integers "
-                "of at least 1"
+                f"model.kernel_size={self.kernel_size} and the channel expansion {self.expansion} must be at least 1"
             )
         width = x.shape[-1] * self.expansion
         kernel = linear.dense(self.param("kernel", STARTS[self.start], (self.kernel_size, width)))

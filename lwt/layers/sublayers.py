@@ -13,77 +13,76 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
+from lwt.layers import mlp
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class Sublayer:
     """One attention, or one feed-forward network, of a model.
 
     Attributes:
         maker: makes the module, from ``width`` and ``heads``, or from ``hidden``.
         width: d.
-        whole: heads (or hidden units) at full size.
-        left: remaining heads or units; None keeps all, as if the model had no `sizes`.
+        full: heads (or hidden units) before pruning.
+        remaining: heads or units after pruning; None if it is not pruned.
         is_attention: whether it has heads rather than hidden units.
     """
 
     maker: collections.abc.Callable
     width: int
-    whole: int
-    left: int | None
+    full: int
+    remaining: int | None
     is_attention: bool
 
     @property
     def size(self):
         """The current number of heads or hidden units."""
-        return self.whole if self.left is None else self.left
+        return self.full if self.remaining is None else self.remaining
 
     @property
-    def group(self):
-        """Rows of the last kernel per head or unit: the head width, or 1."""
-        return (self._given("head_width") or self.width // self.whole) if self.is_attention else 1
-
-    @property
-    def can_lose(self):
+    def prunable(self):
         """Whether the module can have fewer heads or units of the same width."""
-        kind = getattr(self.maker, "func", self.maker)
-        return not self.is_attention or (getattr(kind, "heads_removable", False) and not self._given("kv_heads"))
+        cls = getattr(self.maker, "func", self.maker)
+        return not self.is_attention or (getattr(cls, "heads_removable", False) and not self._given("kv_heads"))
 
     def make(self, **given):
         """Makes the module with the arguments `given` to all modules of the model."""
-        if self.left == 0:
+        if self.remaining == 0:
             last = "out" if self.is_attention else "fc2"
             return functools.partial(Removed, last, use_bias=self._given("use_bias", True))
         if not self.is_attention:
             return functools.partial(self.maker, hidden=self.size, **given)
-        narrowed = {} if self.left is None else {"head_width": self.group}
-        return functools.partial(self.maker, width=self.width, heads=self.size, **narrowed, **given)
+        if self.remaining is not None:
+            given["head_width"] = self._given("head_width") or self.width // self.full
+        return functools.partial(self.maker, width=self.width, heads=self.size, **given)
 
     def _given(self, name, default=0):
         return getattr(self.maker, "keywords", {}).get(name, default)
 
 
-def parts(model, attentions, *, networks):
-    """The parts of a model with the fields ``width``, ``heads``, ``hidden`` and ``sizes``: ``{module: Part}``.
+def of(model, attentions, *, networks):
+    """The sublayers of a model with the fields ``width``, ``heads``, ``hidden`` and ``sizes``: ``{name: Sublayer}``.
 
     Args:
-        attentions: ``{module: maker}`` of its attentions, such as ``encoder/layer_0/self_attention``.
-        networks: ``{module: maker}`` of its feed-forward networks, such as ``encoder/layer_0/mlp``.
+        attentions: ``{name: maker}`` of its attentions, such as ``encoder/layer_0/self_attention``.
+        networks: names of its feed-forward networks, such as ``encoder/layer_0/mlp``.
 
     Raises:
         lwt.errors.ConfigError: ``model.sizes`` names an unknown module or an attention whose heads cannot be removed,
             or gives a size above the full one.
     """
     sizes = model.sizes or {}
-    made = {name: Part(maker, model.width, model.heads, sizes.get(name), True) for name, maker in attentions.items()}
-    for name, maker in networks.items():
-        made[name] = Part(maker, model.width, model.hidden, sizes.get(name), False)
+    made = {
+        name: Sublayer(maker, model.width, model.heads, sizes.get(name), True) for name, maker in attentions.items()
+    }
+    made |= {name: Sublayer(mlp.MLP, model.width, model.hidden, sizes.get(name), False) for name in networks}
     for name, size in sizes.items():
         if name not in made:
             raise errors.ConfigError(f"model.sizes: there is no module {name!r}; {errors.suggest(name, made)}")
-        if not isinstance(size, numbers.Integral) or not 0 <= size <= made[name].whole:
-            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it should be from 0 to {made[name].whole}")
-        if not made[name].can_lose:
+        integral = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+        if not integral or not 0 <= size <= made[name].full:
+            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it must be from 0 to {made[name].full}")
+        if not made[name].prunable:
             raise errors.ConfigError(
                 f"model.sizes: {name} is not a softmax attention with equally many key and query heads; only those can "
                 "lose heads"

@@ -8,8 +8,6 @@ from jaxtyping import Array, Float, Int
 from lwt import errors
 from lwt.layers import linear
 
-KINDS = ("full", "nano")
-
 
 class TiedEmbed(nn.Module):
     """A table `[v d]` that embeds token ids and gives tied output logits.
@@ -35,53 +33,30 @@ class TiedEmbed(nn.Module):
         return linear.dense(self.embedding)
 
 
-class FullEmbed(nn.Module):
-    """``token[id] + position[t] + segment[s]``, all of width d: d·(v + l + segments) weights (EmbBERT-Q, equation 1).
+class TextEmbed(nn.Module):
+    """``token[id] + position[t] + segment[s]``, at full width or factorised.
+
+    At full width: d·(v + l + segments) weights (EmbBERT-Q, equation 1). Factorised, the tables of tokens and positions
+    have width r, each with an expander r -> d: r·(v + l + 2d) + segments·d weights (section 3.2.1: NanoBERT's Nano
+    Embedder, with learned positions).
 
     Attributes:
         vocabulary: v.
         max_length: l, the longest text.
         width: d.
+        reduced: r, the paper's r_d; 0: full width.
         segments: rows of the segment table. 3: padding, first and second text, as in the paper's code. 2: first and
             second, as in its formulas and BERT; padding, which nothing reads, then takes the first row.
         std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
         position_std: that of positions and segments; None for the same.
-    """
-
-    vocabulary: int
-    max_length: int
-    width: int
-    segments: int = 3
-    std: float = 1.0
-    position_std: float | None = None
-
-    @nn.compact
-    def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
-        _check_length(ids.shape[1], self.max_length)
-        table, places = _tables(self)
-        token = linear.weight(self, "token", init=table, shape=(self.vocabulary, self.width))
-        position = self.param("position", places, (self.max_length, self.width))
-        segment = self.param("segment", places, (self.segments, self.width))
-        positions = linear.take(position, jnp.arange(ids.shape[1]))[None]
-        return linear.take(token, ids) + positions + _segment_rows(segment, segments)
-
-
-class NanoEmbed(nn.Module):
-    """``token[id] W + position[t] U + segment[s]``: tables of width r, each with an expander r -> d.
-
-    r·(v + l + 2d) + segments·d weights (EmbBERT-Q, section 3.2.1: NanoBERT's Nano Embedder, with learned positions).
-
-    Attributes:
-        reduced: r, the paper's r_d.
         use_bias: whether the expanders have biases; the paper's have none.
         dtype: operands of the expanders' products.
-        vocabulary, max_length, width, segments, std, position_std: see `FullEmbed`; the segment table has full width.
     """
 
     vocabulary: int
     max_length: int
     width: int
-    reduced: int
+    reduced: int = 0
     segments: int = 3
     std: float = 1.0
     position_std: float | None = None
@@ -90,59 +65,34 @@ class NanoEmbed(nn.Module):
 
     @nn.compact
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
-        _check_length(ids.shape[1], self.max_length)
-        table, places = _tables(self)
-        token = linear.weight(self, "token", init=table, shape=(self.vocabulary, self.reduced))
-        position = self.param("position", places, (self.max_length, self.reduced))
+        t, narrow = ids.shape[1], self.reduced or self.width
+        if self.segments not in (2, 3):
+            raise errors.ConfigError(
+                f"model.segments={self.segments} must be 2 (first, second) or 3 (padding, first, second)"
+            )
+        if t > self.max_length:
+            raise errors.ConfigError(f"a row of {t} tokens is longer than model.max_length={self.max_length}")
+        table = nn.initializers.normal(self.std)
+        places = nn.initializers.normal(self.std if self.position_std is None else self.position_std)
+        token = linear.weight(self, "token", init=table, shape=(self.vocabulary, narrow))
+        position = self.param("position", places, (self.max_length, narrow))
         segment = self.param("segment", places, (self.segments, self.width))
 
-        def expand(name):
-            return linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=name)
+        def expand(name, rows):
+            if not self.reduced:
+                return rows
+            return linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=f"{name}_expander")(rows)
 
-        tokens = expand("token_expander")(linear.take(token, ids))
-        positions = expand("position_expander")(linear.take(position, jnp.arange(ids.shape[1])))
+        tokens = expand("token", linear.take(token, ids))
+        positions = expand("position", linear.take(position, jnp.arange(t)))
         return tokens + positions[None] + _segment_rows(segment, segments)
 
 
-def make(
-    kind,
-    *,
-    vocabulary,
-    max_length,
-    width,
-    reduced=16,
-    segments=3,
-    std=1.0,
-    position_std=None,
-    use_bias=False,
-    dtype="float32",
-):
-    """Makes the embedder ``"full"`` or ``"nano"``.
-
-    Raises:
-        lwt.errors.ConfigError: the kind is unknown, or the segment rows are not 2 or 3.
-    """
-    if kind not in KINDS:
-        raise errors.ConfigError(f"model.embedding={kind!r}: {errors.suggest(kind, KINDS)}")
-    if segments not in (2, 3):
-        raise errors.ConfigError(f"model.segments={segments} should be 2 (first, second) or 3 (padding, first, second)")
-    common = dict(
-        vocabulary=vocabulary, max_length=max_length, width=width, segments=segments, std=std, position_std=position_std
-    )  # fmt: skip
-    if kind == "full":
-        return FullEmbed(**common)
-    return NanoEmbed(**common, reduced=reduced, use_bias=use_bias, dtype=dtype)
-
-
-def _tables(embed):
-    """The initializers of the token table, and of the position and segment tables."""
-    places = embed.std if embed.position_std is None else embed.position_std
-    return nn.initializers.normal(embed.std), nn.initializers.normal(places)
-
-
-def _check_length(t, max_length):
-    if t > max_length:
-        raise errors.ConfigError(f"a row of {t} tokens is longer than model.max_length={max_length}; one should change")
+def of(model, *, reduced=0, **more):
+    """The embedding of a text model, from the model's fields; see `TextEmbed`."""
+    keys = ("vocabulary", "max_length", "width", "segments", "dtype")
+    fields = {key: getattr(model, key) for key in keys}
+    return TextEmbed(**fields, reduced=reduced, std=model.embedding_std, **more)
 
 
 def _segment_rows(table, segments):

@@ -1,10 +1,9 @@
-"""The heads of text encoders, and the base class of all text models."""
+"""The base class of all text models, and its heads."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt import errors
 from lwt.layers import dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
@@ -13,13 +12,7 @@ MASK, SPECIALS = 3, 5  # the id of [MASK] and the number of special ids, in ever
 
 
 class Output(nn.Module):
-    """``x @ kernel + bias`` with access to its weights as a table, for losses that never form all logits.
-
-    Attributes:
-        width: d.
-        features: outputs.
-        dtype: operands of the product.
-    """
+    """``x @ kernel + bias`` with access to its weights as a table, for losses that never form all logits."""
 
     width: int
     features: int
@@ -63,7 +56,8 @@ class Heads(nn.Module):
 class TextModel(nn.Module):
     """The base of text encoders. A batch holds `ids` and `segments`, both `[b t]` int32; segment 0 is padding.
 
-    Subclasses add ``hidden_states(batch, *, train=False) -> [b t d]``.
+    Subclasses add ``encode(batch, *, train, first=False) -> [b t d]``, the last states. With `first`, only position 0
+    is needed, and a model may return fewer positions.
 
     Attributes:
         vocabulary: v.
@@ -105,16 +99,13 @@ class TextModel(nn.Module):
         validate.require_positive(self, "vocabulary", "max_length", "width", "outputs")
         validate.require_rates(self, "head_dropout", "word_dropout")
         if self.pool == "pair" and self.head == "pretrain":
-            raise errors.ConfigError("model.pool='pair' should be 'first' or 'rms' with model.head='pretrain'")
+            raise validate.refuse(self, "pool", must="'first' or 'rms' with model.head='pretrain'")
         sizes = (self.width, self.features, self.vocabulary, self.outputs)
         self.head_layers = Heads(self.head, *sizes, dtype=self.dtype, name="head")
         self.drop = dropout.Dropout(self.head_dropout)
 
     def pooled(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b f"]:
-        """Pools hidden states `[b t d]` to the classifier's input `[b f]`, see `pool`.
-
-        Without a batch, padding is unknown: returns the state at position 0.
-        """
+        """Pools hidden states to the classifier's input, see `pool`; without a batch, takes the state at position 0."""
         if self.pool == "first" or batch is None:
             return hidden[:, 0]
         if self.pool == "rms":
@@ -122,31 +113,27 @@ class TextModel(nn.Module):
         u, v = (_root_mean_square(hidden, batch["segments"] == text) for text in (1, 2))
         return jnp.concatenate([u, v, jnp.abs(u - v), u * v], axis=-1)
 
+    def hidden_states(self, batch, *, train=False):
+        """The last states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
+        return self.encode(batch, train=train)
+
     def first_states(self, batch, *, train=False):
-        """Hidden states `[b 1 d]` or more for callers that need position 0 only; models override it to save work."""
-        return self.hidden_states(batch, train=train)
+        """The last states `[b 1 d]` or more, for callers that need position 0 only."""
+        return self.encode(batch, train=train, first=True)
 
     def output_layer(self):
-        """The ``(table [v d], bias [v])`` of the masked-LM head.
-
-        Raises:
-            lwt.errors.ConfigError: the model has a different head.
-        """
+        """The ``(table [v d], bias [v])`` of the masked-LM head; raises ConfigError if the model has another one."""
         self._require_pretraining()
         return self.head_layers.masked_lm.table()
 
     def next_sentence(self, hidden: Float[Array, "b t d"], batch: dict | None = None) -> Float[Array, "b 2"]:
-        """Maps hidden states to logits `[b 2]`, random or contiguous, through `pooled`.
-
-        Raises:
-            lwt.errors.ConfigError: the model has a different head.
-        """
+        """Logits of "random" and "contiguous", from hidden states; raises ConfigError if the model has another head."""
         self._require_pretraining()
         return self.head_layers.next_sentence(self.pooled(hidden, batch))
 
     def _require_pretraining(self):
         if self.head != "pretrain":
-            raise errors.ConfigError(f"model.head={self.head!r} should be 'pretrain' for this task")
+            raise validate.refuse(self, "head", must="'pretrain' for this task")
 
     def thinned(self, batch, *, train):
         """The batch after word dropout."""
@@ -154,8 +141,7 @@ class TextModel(nn.Module):
             return batch
         ids = batch["ids"]
         keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, shape=ids.shape) | (ids < SPECIALS)
-        ids = jnp.where(keep, ids, MASK)
-        return {**batch, "ids": ids}
+        return {**batch, "ids": jnp.where(keep, ids, MASK)}
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":

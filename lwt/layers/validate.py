@@ -1,20 +1,34 @@
 """Checks of a model's fields, with errors that name the config key."""
 
+import math
+
 from lwt import errors
+
+
+def refuse(model, key, *, must):
+    """An error that names the field, its value and what it must be."""
+    return errors.ConfigError(f"model.{key}={getattr(model, key)!r} must be {must}")
 
 
 def require_positive(model, *keys):
     """Raises ConfigError for the first of these fields that is below 1."""
     for key in keys:
-        if getattr(model, key) < 1:
-            raise errors.ConfigError(f"model.{key}={getattr(model, key)} should be at least 1")
+        if not getattr(model, key) >= 1:
+            raise refuse(model, key, must="at least 1")
+
+
+def require_scales(model, *keys):
+    """Raises ConfigError for the first of these fields that is negative or not finite."""
+    for key in keys:
+        if not 0 <= getattr(model, key) < math.inf:
+            raise refuse(model, key, must="finite and at least 0")
 
 
 def require_rates(model, *keys):
     """Raises ConfigError for the first of these fields that is not a dropout rate."""
     for key in keys:
         if not 0 <= getattr(model, key) < 1:
-            raise errors.ConfigError(f"model.{key}={getattr(model, key)} should be in [0, 1)")
+            raise refuse(model, key, must="in [0, 1)")
 
 
 def require_choices(model, **choices):
@@ -23,3 +37,18 @@ def require_choices(model, **choices):
         value = getattr(model, key)
         if value not in names:
             raise errors.ConfigError(f"model.{key}={value!r}: {errors.suggest(value, names)}")
+
+
+def require_multiple(model, key, divisor):
+    """Raises ConfigError if one field is not a multiple of another."""
+    if getattr(model, key) % getattr(model, divisor):
+        raise refuse(model, key, must=f"a multiple of model.{divisor}={getattr(model, divisor)}")
+
+
+def require_images(model, image):
+    """Raises ConfigError if images `[b h w c]` do not have the model's size and channels."""
+    if image.shape[1:] != (model.image_size, model.image_size, model.channels):
+        raise errors.ConfigError(
+            f"images of shape {image.shape[1:]} do not fit model.image_size={model.image_size} and "
+            f"model.channels={model.channels}"
+        )

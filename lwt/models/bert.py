@@ -23,11 +23,11 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt import errors
 from lwt.attention import softmax
 from lwt.attention.parts import masks
 from lwt.layers import dropout, linear, mlp, norm, sublayers, text_embed, text_head, validate
 
+EMBEDDINGS = ("full", "nano")
 PLACES = ("post", "inline")
 
 
@@ -108,20 +108,11 @@ class Bert(text_head.TextModel):
     def setup(self):
         super().setup()
         self._check()
-        self.embed = text_embed.make(
-            self.embedding,
-            vocabulary=self.vocabulary,
-            max_length=self.max_length,
-            width=self.width,
-            reduced=self.reduced,
-            segments=self.segments,
-            std=self.embedding_std,
-            dtype=self.dtype,
-        )
+        self.embed = text_embed.of(self, reduced=self.reduced if self.embedding == "nano" else 0)
         if self.embedding_norm:
             self.embed_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
             self.embed_drop = dropout.Dropout(self.dropout)
-        parts = self.parts()
+        parts = self.sublayers()
         keys = ("norm", "norm_epsilon", "norm_place", "dropout")
         block = functools.partial(Block, **{key: getattr(self, key) for key in keys})
         self.block = [
@@ -135,32 +126,23 @@ class Bert(text_head.TextModel):
             self.pool_layer = linear.Linear(self.width, dtype=self.dtype, name="pooler")
 
     @nn.nowrap
-    def parts(self):
-        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
+    def sublayers(self):
+        """The modules that `sizes` may name: ``{module: sublayers.Sublayer}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/self_attention": self.attention for block in blocks}
-        return sublayers.parts(self, attentions, networks={f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.of(self, attentions, networks=[f"{block}/mlp" for block in blocks])
 
     def _check(self):
         validate.require_positive(self, "heads", "hidden", "layers", "reduced")
         validate.require_rates(self, "dropout", "attention_dropout")
-        validate.require_choices(self, activation=mlp.ACTIVATIONS, norm_place=PLACES)
-        if self.width % self.heads:
-            raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
+        validate.require_scales(self, "norm_epsilon", "embedding_std")
+        validate.require_choices(self, embedding=EMBEDDINGS, activation=mlp.ACTIVATIONS, norm_place=PLACES)
+        validate.require_multiple(self, "width", "heads")
         if self.pooler and self.pool != "first":
-            raise errors.ConfigError(
-                f"model.pool={self.pool!r} should be 'first' with model.pooler: it reads position 0"
-            )
+            raise validate.refuse(self, "pool", must="'first' with model.pooler, which reads position 0")
 
-    def hidden_states(self, batch, *, train=False):
-        """The last block's states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
-        return self._encode(batch, train=train)
-
-    def first_states(self, batch, *, train=False):
-        """The last block's state at position 0 `[b 1 d]`, from a single query."""
-        return self._encode(batch, train=train, first=True)
-
-    def _encode(self, batch, *, train, first=False):
+    def encode(self, batch, *, train, first=False):
+        """The last block's states; with `first`, that of position 0 `[b 1 d]`, from a single query."""
         x = self.embed(batch["ids"], batch["segments"])
         if self.embedding_norm:
             x = self.embed_drop(self.embed_norm(x), train=train)
@@ -172,6 +154,5 @@ class Bert(text_head.TextModel):
         return x
 
     def pooled(self, hidden, batch=None):
-        """Pools like the base class, then applies the pooler if there is one."""
         x = super().pooled(hidden, batch)
         return jnp.tanh(self.pool_layer(x)) if self.pooler else x

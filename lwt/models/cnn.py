@@ -9,20 +9,13 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt import errors
 from lwt.layers import linear, patch, validate
 
 GROUP = 8  # channels normalized together
 
 
 class Conv(nn.Module):
-    """``ReLU(Norm(conv(x)))`` with a zero-padded 3 × 3 convolution; its kernel is `[9·c width]`.
-
-    Attributes:
-        width: channels of the output.
-        stride: input pixels per output pixel.
-        dtype: operands of the product.
-    """
+    """``ReLU(Norm(conv(x)))`` with a zero-padded 3 × 3 convolution to `width` channels; its kernel is `[9·c width]`."""
 
     width: int
     stride: int = 1
@@ -49,7 +42,7 @@ class CNN(nn.Module):
     outputs: int = 8
     image_size: int = 128
     channels: int = 1
-    widths: tuple = (16, 32, 64, 128, 128)
+    widths: tuple[int, ...] = (16, 32, 64, 128, 128)
     dtype: str = "float32"
 
     @nn.nowrap
@@ -60,18 +53,16 @@ class CNN(nn.Module):
     def setup(self):
         validate.require_positive(self, "outputs", "image_size", "channels")
         if not self.widths or any(width < GROUP or width % GROUP for width in self.widths):
-            raise errors.ConfigError(f"model.widths={self.widths} should be multiples of {GROUP}, one per stage")
-        first, *rest = self.widths
-        layers = [Conv(first, 2, self.dtype)]
-        for width in rest:
-            layers += [Conv(width, 1, self.dtype), Conv(width, 2, self.dtype)]
-        self.layer = layers
+            raise validate.refuse(self, "widths", must=f"multiples of {GROUP}, one per stage")
+        strides = [(self.widths[0], 2), *((width, stride) for width in self.widths[1:] for stride in (1, 2))]
+        self.layer = [Conv(width, stride, self.dtype) for width, stride in strides]
         self.head = linear.Linear(self.outputs, dtype=self.dtype)
 
     def features(self, batch, *, train=False):
         """The head's input `[b d]`: the last stage's means over all pixels."""
         del train  # there is no dropout
         x = batch["image"]
+        validate.require_images(self, x)
         for layer in self.layer:
             x = layer(x)
         return x.mean((1, 2))

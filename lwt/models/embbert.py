@@ -37,12 +37,12 @@ class Difference(nn.Module):
         if self.collapsed:
             weight = {path: self.param(path, nn.initializers.ones_init(), ()) for path in PATHS}
         else:
-
-            def vector(name):
-                return self.param(name, nn.initializers.normal(0.1), a.shape[-1:])
-
-            weight = {path: _weight(vector(f"{path}_query"), vector(f"{path}_key")) for path in PATHS}
+            pairs = {path: [self._vector(f"{path}_{end}", a.shape[-1]) for end in ("query", "key")] for path in PATHS}
+            weight = {path: _weight(*pair) for path, pair in pairs.items()}
         return weight["attention"] * a - weight["conv"] * c
+
+    def _vector(self, name, width):
+        return self.param(name, nn.initializers.normal(0.1), (width,))
 
 
 def _weight(query, key):
@@ -124,34 +124,17 @@ class Embbert(text_head.TextModel):
         super().setup()
         validate.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
         validate.require_rates(self, "attention_dropout")
+        validate.require_scales(self, "embedding_std", "position_std")
         validate.require_choices(self, conv_start=conv.STARTS)
-        self.embed = text_embed.make(
-            "nano",
-            vocabulary=self.vocabulary,
-            max_length=self.max_length,
-            width=self.width,
-            reduced=self.reduced,
-            segments=self.segments,
-            std=self.embedding_std,
-            position_std=self.position_std,
-            dtype=self.dtype,
-        )
-        attention = functools.partial(
-            self.attention, heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype
-        )
+        self.embed = text_embed.of(self, reduced=self.reduced, position_std=self.position_std)
+        given = dict(heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype)
+        attention = functools.partial(self.attention, **given)
         keys = ("kernel_size", "expansion", "norm", "use_bias", "conv_start", "collapsed", "dtype")
         more = {key: getattr(self, key) for key in keys}
         self.block = [EfficientEncoder(attention=attention, **more) for _ in range(self.layers)]
 
-    def hidden_states(self, batch, *, train=False):
-        """The last encoder's states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
-        return self._encode(batch, train=train)
-
-    def first_states(self, batch, *, train=False):
-        """The last encoder's state at position 0 `[b 1 d]`, from a single query: its convolution is causal."""
-        return self._encode(batch, train=train, first=True)
-
-    def _encode(self, batch, *, train, first=False):
+    def encode(self, batch, *, train, first=False):
+        """The last block's states; with `first`, that of position 0 `[b 1 d]`: its convolution is causal."""
         x = self.embed(batch["ids"], batch["segments"])
         mask = masks.Mask(batch["segments"])
         for i, block in enumerate(self.block):
@@ -172,8 +155,6 @@ def collapse(params):
     ends = tuple(f"/difference/{path}_query" for path in PATHS)
     stems = [name.removesuffix("_query") for name in flat if name.endswith(ends)]
     if not stems:
-        raise errors.ConfigError(
-            "there are no weights block_*/difference/*_query to collapse: is it a trained Embbert?"
-        )
+        raise errors.ConfigError("found no weights block_*/difference/*_query to collapse; is this a trained Embbert?")
     scalars = {stem: _weight(flat.pop(f"{stem}_query"), flat.pop(f"{stem}_key")) for stem in stems}
     return trees.unflatten(flat | scalars)

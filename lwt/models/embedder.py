@@ -8,7 +8,6 @@ biases in both expanders (2d) and an RMSNorm after the embedder (d). Where the p
 code is ``use_bias=False, norm="none"``.
 """
 
-from lwt import errors
 from lwt.layers import conv, text_embed, text_head, validate
 from lwt.layers import norm as norms
 
@@ -42,26 +41,18 @@ class Embedder(text_head.TextModel):
         super().setup()
         validate.require_positive(self, "reduced")
         validate.require_choices(self, norm=NORMS)
+        validate.require_scales(self, "embedding_std")
         if self.kernel_size < 0:
-            raise errors.ConfigError(f"model.kernel_size={self.kernel_size} should be at least 1, or 0 for none")
-        self.embed = text_embed.make(
-            "nano",
-            vocabulary=self.vocabulary,
-            max_length=self.max_length,
-            width=self.width,
-            reduced=self.reduced,
-            segments=self.segments,
-            std=self.embedding_std,
-            use_bias=self.use_bias,
-            dtype=self.dtype,
-        )
+            raise validate.refuse(self, "kernel_size", must="at least 1, or 0 for none")
+        self.embed = text_embed.of(self, reduced=self.reduced, use_bias=self.use_bias)
         if self.norm != "none":
             self.embed_norm = norms.make(self.norm, epsilon=1e-6)
         if self.kernel_size:
             self.conv = conv.DepthwiseConv(self.kernel_size)
 
-    def hidden_states(self, batch, *, train=False):
-        """The embedded (and convolved) positions `[b t d]`; only the head has dropout."""
+    def encode(self, batch, *, train, first=False):
+        """The embedded (and convolved) positions; only the head has dropout."""
+        del train, first
         x = self.embed(batch["ids"], batch["segments"])
         if self.norm != "none":
             x = self.embed_norm(x)

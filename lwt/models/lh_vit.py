@@ -20,7 +20,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt import errors
 from lwt.attention import softmax
 from lwt.layers import image_conv, linear, mlp, norm, patch, validate
 from lwt.models import vit
@@ -50,9 +49,8 @@ class ResSE(nn.Module):
 
     Attributes:
         width: channels of the output.
-        stride: stride of the first convolution.
+        stride: of the first convolution.
         reduction: see `image_conv.SqueezeExcite`.
-        dtype: operands of the products.
     """
 
     width: int
@@ -84,7 +82,6 @@ class RadarViT(nn.Module):
         width, heads, hidden, layers: sizes of the blocks, which are ViT's.
         patch: side of a patch; must divide the map's.
         dropout: rate on the blocks' sublayers.
-        dtype: operands of the products.
     """
 
     width: int
@@ -138,7 +135,7 @@ class LHViT(nn.Module):
     image_size: int = 128
     channels: int = 1
     stem: int = 16
-    widths: tuple = (24, 48, 96)
+    widths: tuple[int, ...] = (24, 48, 96)
     width: int = 64
     heads: int = 4
     hidden: int = 128
@@ -172,20 +169,15 @@ class LHViT(nn.Module):
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout")
         if len(self.widths) != 3:
-            raise errors.ConfigError(
-                f"model.widths={self.widths} should be three numbers, one per level of the pyramid"
-            )
+            raise validate.refuse(self, "widths", must="three numbers, one per level of the pyramid")
         widths = {"stem": (self.stem,), "widths": self.widths, "width": (self.width,), "summary": (self.summary,)}
         for key, values in widths.items():
             if any(value < GROUP or value % GROUP for value in values):
-                raise errors.ConfigError(f"model.{key}={getattr(self, key)} should be a multiple of {GROUP}")
+                raise validate.refuse(self, key, must=f"a multiple of {GROUP}")
         if self.image_size % (self.patch << HALVINGS):
-            raise errors.ConfigError(
-                f"model.image_size={self.image_size} should be a multiple of {1 << HALVINGS}·model.patch, "
-                f"{self.patch << HALVINGS}: the coarsest map is cut into patches"
-            )
-        if self.width % self.heads:
-            raise errors.ConfigError(f"model.width={self.width} should be a multiple of model.heads={self.heads}")
+            fits = f"a multiple of {1 << HALVINGS}·model.patch, {self.patch << HALVINGS}"
+            raise validate.refuse(self, "image_size", must=f"{fits}: the coarsest map is cut into patches")
+        validate.require_multiple(self, "width", "heads")
 
     def pyramid(self, image):
         """The maps `[b h w width]` at a quarter, an eighth and a sixteenth of the image's side, finest first."""
@@ -200,13 +192,8 @@ class LHViT(nn.Module):
 
     def features(self, batch, *, train=False):
         """The head's input `[b summary]`."""
-        image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
-        if image.shape[1:] != wanted:
-            raise errors.ConfigError(
-                f"images of shape {image.shape[1:]} do not fit model.image_size={self.image_size} and "
-                f"model.channels={self.channels}; one should change"
-            )
-        x, *coarser = self.pyramid(image)
+        validate.require_images(self, batch["image"])
+        x, *coarser = self.pyramid(batch["image"])
         for enhance, attend, level in zip(self.enhance, self.radar_vit, coarser, strict=True):
             x = attend(enhance(x) + level, train=train)
         return nn.relu(self.summary_norm(self.summarise(x))).mean((1, 2))

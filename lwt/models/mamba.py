@@ -16,11 +16,7 @@ from lwt.layers import norm, ssm, text_embed, text_head, validate
 
 
 class Block(nn.Module):
-    """``x + Mixer(RMSNorm(x))``.
-
-    Attributes:
-        inner, state, kernel_size, time_rank, dtype: see `ssm.Mixer`.
-    """
+    """``x + Mixer(RMSNorm(x))``; fields as of `ssm.Mixer`."""
 
     inner: int
     state: int
@@ -30,9 +26,8 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
-        mixer = ssm.Mixer(
-            self.inner, self.state, self.kernel_size, time_rank=self.time_rank, dtype=self.dtype, name="mixer"
-        )
+        fields = dict(time_rank=self.time_rank, dtype=self.dtype, name="mixer")
+        mixer = ssm.Mixer(self.inner, self.state, self.kernel_size, **fields)
         return x + mixer(norm.RMSNorm(epsilon=1e-5, name="norm")(x))
 
 
@@ -61,22 +56,17 @@ class Mamba(text_head.TextModel):
     def setup(self):
         super().setup()
         validate.require_positive(self, "layers", "expansion", "state", "kernel_size")
-        self.embed = text_embed.make(
-            "full",
-            vocabulary=self.vocabulary,
-            max_length=self.max_length,
-            width=self.width,
-            segments=self.segments,
-            std=self.embedding_std,
-        )
+        validate.require_scales(self, "embedding_std")
+        if self.time_rank < 0:
+            raise validate.refuse(self, "time_rank", must="at least 1, or 0 for ⌈d/16⌉")
+        self.embed = text_embed.of(self)
+        fields = dict(time_rank=self.time_rank, dtype=self.dtype)
         inner = self.width * self.expansion
-        self.block = [
-            Block(inner, self.state, self.kernel_size, time_rank=self.time_rank, dtype=self.dtype)
-            for _ in range(self.layers)
-        ]
+        self.block = [Block(inner, self.state, self.kernel_size, **fields) for _ in range(self.layers)]
 
-    def hidden_states(self, batch, *, train=False):
-        """The last block's states `[b t d]`, without dropout or a final norm."""
+    def encode(self, batch, *, train, first=False):
+        """The last block's states, without dropout or a final norm."""
+        del train, first
         x = self.embed(batch["ids"], batch["segments"])
         for block in self.block:
             x = block(x)

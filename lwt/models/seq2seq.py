@@ -11,7 +11,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from lwt import errors
 from lwt.attention import softmax
 from lwt.attention.parts import masks
 from lwt.layers import dropout, linear, mlp, norm, position, sublayers, text_embed, validate
@@ -54,15 +53,16 @@ class Block(nn.Module):
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
         """Maps x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each to `[b t d]`."""
-        x = self._add(
-            x, lambda y: self.self_attention(y, None, mask, train=train), self.self_attention_norm, train=train
-        )
+
+        def attend(y):
+            return self.self_attention(y, None, mask, train=train)
+
+        def attend_memory(y):
+            return self.cross_attention(y, memory, memory_mask, train=train)
+
+        x = self._add(x, attend, self.self_attention_norm, train=train)
         if self.cross:
-
-            def attend(y):
-                return self.cross_attention(y, memory, memory_mask, train=train)
-
-            x = self._add(x, attend, self.cross_attention_norm, train=train)
+            x = self._add(x, attend_memory, self.cross_attention_norm, train=train)
         return self._add(x, self.mlp, self.mlp_norm, train=train)
 
     def step(self, x, cache, *, index, memory, memory_mask):
@@ -73,23 +73,17 @@ class Block(nn.Module):
             y, cache = self.self_attention(y, cache=cache, index=index)
             return y
 
+        def attend_memory(y):
+            return self.cross_attention(y, None, memory_mask, cache=memory)
+
         x = self._add(x, attend, self.self_attention_norm, train=False)
         if self.cross:
-
-            def attend_memory(y):
-                return self.cross_attention(y, None, memory_mask, cache=memory)
-
             x = self._add(x, attend_memory, self.cross_attention_norm, train=False)
         return self._add(x, self.mlp, self.mlp_norm, train=False), cache
 
 
 class Stack(nn.Module):
-    """A stack of blocks, with a final norm if they are pre-norm.
-
-    Attributes:
-        blocks: functions that make the blocks, the lowest first.
-        final_norm: whether a LayerNorm ends the stack.
-    """
+    """A stack of blocks, made by the functions `blocks`, the lowest first, with a LayerNorm at the end or not."""
 
     blocks: tuple
     final_norm: bool = False
@@ -100,6 +94,7 @@ class Stack(nn.Module):
             self.norm = norm.LayerNorm(epsilon=1e-5)
 
     def finish(self, x):
+        """Applies the final norm, if there is one."""
         return self.norm(x) if self.final_norm else x
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
@@ -156,45 +151,44 @@ class Seq2Seq(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
 
     def setup(self):
-        validate.require_positive(self, "width", "heads", "hidden", "encoder_layers", "decoder_layers")
+        sizes = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers")
+        validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_choices(self, activation=mlp.ACTIVATIONS)
         if self.width % (2 * self.heads):
-            raise errors.ConfigError(
-                f"model.width={self.width} should be a multiple of twice model.heads={self.heads}: head widths are even"
-            )
+            raise validate.refuse(self, "width", must=f"a multiple of twice model.heads={self.heads}")
         self.embed = text_embed.TiedEmbed(self.vocabulary, self.width)
         self.drop = dropout.Dropout(self.dropout)
-        parts = self.parts()
-        self.encoder, self.decoder = (self._stack(layers, parts) for layers in self._layers())
+        made = self.sublayers()
+        self.encoder, self.decoder = (self._stack(layers, made) for layers in self._layers())
 
     @nn.nowrap
     def _layers(self):
         """The layer names of both stacks."""
-        counts = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
-        return [[f"{stack}/layer_{i}" for i in range(count)] for stack, count in counts.items()]
+        counts = (("encoder", self.encoder_layers), ("decoder", self.decoder_layers))
+        return [[f"{stack}/layer_{i}" for i in range(count)] for stack, count in counts]
 
     @nn.nowrap
-    def parts(self):
-        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
+    def sublayers(self):
+        """The modules that `sizes` may name: ``{module: sublayers.Sublayer}``."""
         encoder, decoder = self._layers()
         attentions = {f"{layer}/self_attention": self.attention for layer in encoder}
         for layer in decoder:
             attentions[f"{layer}/self_attention"] = self.decoder_attention or self.attention
             attentions[f"{layer}/cross_attention"] = self.cross_attention or self.attention
-        return sublayers.parts(self, attentions, networks={f"{layer}/mlp": mlp.MLP for layer in encoder + decoder})
+        return sublayers.of(self, attentions, networks=[f"{layer}/mlp" for layer in encoder + decoder])
 
     @nn.nowrap
-    def _stack(self, layers, parts):
-        def attend(name):
-            return parts[name].make(dropout=self.attention_dropout, dtype=self.dtype)
+    def _stack(self, layers, made):
+        def attention(name):
+            return made[name].make(dropout=self.attention_dropout, dtype=self.dtype) if name in made else None
 
         blocks = [
             functools.partial(
                 Block,
-                attend(f"{layer}/self_attention"),
-                parts[f"{layer}/mlp"].make(activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype),
-                attend(f"{layer}/cross_attention") if f"{layer}/cross_attention" in parts else None,
+                attention(f"{layer}/self_attention"),
+                made[f"{layer}/mlp"].make(activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype),
+                attention(f"{layer}/cross_attention"),
                 pre_norm=self.pre_norm,
                 dropout=self.dropout,
             )
@@ -203,27 +197,20 @@ class Seq2Seq(nn.Module):
         return Stack(tuple(blocks), final_norm=self.pre_norm)
 
     def _embed(self, ids, positions, *, train):
-        x = self.embed(ids)
-        if self.scale_embedding:
-            x = x * self.width**0.5
+        x = self.embed(ids) * (self.width**0.5 if self.scale_embedding else 1)
         return self.drop(x + position.sinusoidal(positions, self.width), train=train)
 
     def encode(
-        self,
-        source: Int[Array, "b s"],
-        segments: Int[Array, "b s"],
-        positions: Int[Array, "b s"],
-        *,
-        train: bool = False,
+        self, source: Int[Array, "b s"], segments: Int[Array, "b s"], *, positions: Int[Array, "b s"], train=False
     ) -> Float[Array, "b s d"]:
-        """Encodes source ids, segments and positions `[b s]` to memory `[b s d]`."""
+        """Encodes source ids, segments and positions to the memory that the decoder attends to."""
         x = self._embed(source, positions, train=train)
         return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
         """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/pair_examples.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
-        memory = self.encode(batch["source"], source_segments, batch["source_positions"], train=train)
+        memory = self.encode(batch["source"], source_segments, positions=batch["source_positions"], train=train)
         x = self._embed(batch["inputs"], batch["target_positions"], train=train)
         mask = self._mask(target_segments, target_segments, causal=True)
         return self.decoder(x, mask, memory, self._mask(target_segments, source_segments), train=train)
@@ -243,25 +230,19 @@ class Seq2Seq(nn.Module):
         """Logits `[b t v]`."""
         return self.logits(self.hidden_states(batch, train=train))
 
-    def start(self, memory: Float[Array, "b s d"], source_segments: Int[Array, "b s"], length: int):
-        """The decode cache for `length` steps: "self" changes with every step, "cross" is fixed.
+    def start(self, memory: Float[Array, "b s d"], source_segments: Int[Array, "b s"], *, length: int):
+        """The decode cache for at most `length` steps: "self" changes with every step, "cross" is fixed.
 
         Args:
-            memory: `[b s d]` from `encode`; one sentence per row.
-            source_segments: `[b s]`, 1 for tokens and 0 for padding.
-            length: the maximum number of steps.
+            memory: from `encode`; one sentence per row.
+            source_segments: 1 for tokens and 0 for padding.
         """
-        layers = {f"layer_{i}": layer for i, layer in enumerate(self.decoder.layer)}
-        return {
-            "self": {
-                "index": jnp.zeros((), jnp.int32),
-                **{n: layer.self_attention.empty_cache(memory.shape[0], length) for n, layer in layers.items()},
-            },
-            "cross": {
-                "mask": masks.Mask(source_segments),
-                **{n: layer.cross_attention.project(memory) for n, layer in layers.items()},
-            },
-        }
+        past = {"index": jnp.zeros((), jnp.int32)}
+        cross = {"mask": masks.Mask(source_segments)}
+        for i, layer in enumerate(self.decoder.layer):
+            past[f"layer_{i}"] = layer.self_attention.empty_cache(memory.shape[0], length)
+            cross[f"layer_{i}"] = layer.cross_attention.project(memory)
+        return {"self": past, "cross": cross}
 
     def step(self, tokens: Int[Array, "b"], cache: dict):  # noqa: F821
         """Decodes one step: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""

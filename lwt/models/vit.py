@@ -104,7 +104,7 @@ class ViT(nn.Module):
 
     def setup(self):
         self._check()
-        parts = self.parts()
+        parts = self.sublayers()
         attend = dict(dropout=self.attention_dropout, dtype=self.dtype)
         feed = dict(activation=mlp.ACTIVATIONS[self.activation], dropout=self.dropout, dtype=self.dtype)
         self.embed = self._embed()
@@ -122,74 +122,52 @@ class ViT(nn.Module):
         self.head = linear.Linear(self.outputs, dtype=self.dtype)
 
     @nn.nowrap
-    def parts(self):
-        """The modules that `sizes` may name: ``{module: sublayers.Part}``."""
+    def sublayers(self):
+        """The modules that `sizes` may name: ``{module: sublayers.Sublayer}``."""
         blocks = [f"block_{i}" for i in range(self.layers)]
         attentions = {f"{block}/attention": self.attention for block in blocks}
-        return sublayers.parts(self, attentions, networks={f"{block}/mlp": mlp.MLP for block in blocks})
+        return sublayers.of(self, attentions, networks=[f"{block}/mlp" for block in blocks])
 
     def _embed(self):
         size, widths = self.patch, ()
         if self.stem == "conv":
             stages = self.patch.bit_length() - 1
             size, widths = 1, tuple(self.width >> i for i in reversed(range(stages)))
-        return patch.PatchEmbed(
-            self.width,
-            size,
-            stem_widths=widths,
-            token=self.pool == "token",
-            positions=self.positions,
-            epsilon=self.norm_epsilon,
-            dtype=self.dtype,
-        )
+        given = dict(positions=self.positions, epsilon=self.norm_epsilon, dtype=self.dtype)
+        return patch.PatchEmbed(self.width, size, stem_widths=widths, token=self.pool == "token", **given)
 
     def _check(self):
         sizes = ("outputs", "image_size", "channels", "patch", "width", "layers", "heads", "hidden")
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
-        for key, divisor in (("image_size", "patch"), ("width", "heads")):
-            if getattr(self, key) % getattr(self, divisor):
-                raise errors.ConfigError(
-                    f"model.{key}={getattr(self, key)} should be a multiple of model.{divisor}={getattr(self, divisor)}"
-                )
+        validate.require_scales(self, "norm_epsilon")
+        validate.require_multiple(self, "image_size", "patch")
+        validate.require_multiple(self, "width", "heads")
         if self.positions == "sinusoidal" and self.width % 4:
-            raise errors.ConfigError(f"model.width={self.width} should be a multiple of 4 for sinusoidal positions")
+            raise validate.refuse(self, "width", must="a multiple of 4 for sinusoidal positions")
         power = self.patch > 1 and self.patch & (self.patch - 1) == 0
         if self.stem == "conv" and not (power and self.width % (self.patch // 2) == 0):
             raise errors.ConfigError(
-                f"model.patch={self.patch} should be 2, 4, 8, ... with model.stem='conv', and half of it should divide "
+                f"model.patch={self.patch} must be 2, 4, 8, ... with model.stem='conv', and half of it must divide "
                 f"model.width={self.width}: every convolution halves the image and doubles the channels"
             )
 
     def hidden_states(self, batch, *, train=False):
-        """The states `[b t d]` after the last norm; the class token, if any, comes first.
-
-        Raises:
-            lwt.errors.ConfigError: the images have the wrong shape.
-        """
+        """The states `[b t d]` after the last norm; the class token, if any, comes first."""
         return self.norm(self._encode(batch, train=train))
 
-    def first_state(self, batch, *, train=False):
-        """The first of these states, `[b d]`, from a single query of the last block."""
-        return self.norm(self._encode(batch, train=train, first=True)[:, 0])
-
     def _encode(self, batch, *, train, first=False):
-        image, wanted = batch["image"], (self.image_size, self.image_size, self.channels)
-        if image.shape[1:] != wanted:
-            raise errors.ConfigError(
-                f"images of shape {image.shape[1:]} do not fit model.image_size={self.image_size} and "
-                f"model.channels={self.channels}; one should change"
-            )
-        x = self.drop(self.embed(image), train=train)
+        validate.require_images(self, batch["image"])
+        x = self.drop(self.embed(batch["image"]), train=train)
         for i, block in enumerate(self.block):
             x = block(x, train=train, first=first and i == self.layers - 1)
         return x
 
     def features(self, batch, *, train=False):
         """The head's input `[b d]`."""
-        if self.pool == "token":
-            return self.first_state(batch, train=train)
+        if self.pool == "token":  # a single query of the last block
+            return self.norm(self._encode(batch, train=train, first=True)[:, 0])
         return self.hidden_states(batch, train=train).mean(1)
 
     def __call__(self, batch, *, train=False):

@@ -93,8 +93,8 @@ class Translate:
             vocabulary: number of real ids; higher ones only pad the table and are never produced.
         """
         segments = batch["source_segments"]
-        memory = apply(batch["source"], segments, batch["source_positions"], method="encode")
-        cache = apply(memory, segments, length, method="start")
+        memory = apply(batch["source"], segments, positions=batch["source_positions"], method="encode")
+        cache = apply(memory, segments, length=length, method="start")
         step = functools.partial(apply, method="step")
         common = dict(batch=segments.shape[0], length=length, vocabulary=vocabulary, done=segments[:, 0] == 0)
         if self.temperature:

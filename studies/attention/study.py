@@ -173,7 +173,7 @@ def cache_bytes(model, length):
     def start():
         variables = model.init(jax.random.key(0), model.example())
         memory, segments = jnp.zeros((1, length, model.width)), jnp.ones((1, length), jnp.int32)
-        return model.apply(variables, memory, segments, length, method="start")
+        return model.apply(variables, memory, segments, length=length, method="start")
 
     cache = jax.eval_shape(start)
     kept = [part[name] for part in cache.values() for name in part if name.startswith("layer_")]

@@ -180,7 +180,8 @@ def _classify(model, length, weights):
 def _translate(model, length, weights):
     apply = functools.partial(model.apply, {"params": trees.unflatten(weights)})
     ones = jnp.ones((1, length), jnp.int32)
-    cache = apply(apply(ones, ones, jnp.arange(length)[None], method="encode"), ones, length, method="start")
+    memory = apply(ones, ones, positions=jnp.arange(length)[None], method="encode")
+    cache = apply(memory, ones, length=length, method="start")
 
     def step(carry, _):
         tokens, past = carry

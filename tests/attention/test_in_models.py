@@ -115,8 +115,9 @@ def test_greedy_decoding_gives_the_logits_of_the_whole(name):
     @jax.jit
     def decode(params, batch):
         apply = functools.partial(model.apply, {"params": params})
-        source = [batch[key] for key in ("source", "source_segments", "source_positions")]
-        cache = apply(apply(*source, method="encode"), source[1], 10, method="start")
+        segments = batch["source_segments"]
+        memory = apply(batch["source"], segments, positions=batch["source_positions"], method="encode")
+        cache = apply(memory, segments, length=10, method="start")
         step = functools.partial(apply, method="step")
         return decoding.greedy(step, cache, batch=2, length=10, eos=-1, with_scores=True)
 

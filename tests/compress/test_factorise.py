@@ -111,8 +111,9 @@ def test_moments_ignore_padding(run):
             x = table[one[side][0, :length]] * 32**0.5 + position
             expected[i] = expected[i] + x.T @ x
         length = int((one["source_segments"] > 0).sum())
-        source = [jnp.asarray(one[f"source{key}"][:, :length]) for key in ("", "_segments", "_positions")]
-        memory = run.model.apply({"params": trees.unflatten(run.weights)}, *source, method="encode")[0]
+        *source, places = [jnp.asarray(one[f"source{key}"][:, :length]) for key in ("", "_segments", "_positions")]
+        variables = {"params": trees.unflatten(run.weights)}
+        memory = run.model.apply(variables, *source, positions=places, method="encode")[0]
         expected[2] = expected[2] + np.asarray(memory.T @ memory)
     for name, wanted in zip(names, expected, strict=True):
         np.testing.assert_allclose(found[name], wanted, rtol=1e-3, atol=1e-2)

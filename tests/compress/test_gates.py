@@ -75,7 +75,7 @@ def test_scores_are_finite_differences_of_every_examples_loss(made, kind, float6
         (model.clone(dtype="float64"), dataclasses.replace(task, **TASK64.get(made, {})), batch)
     )
     found = gates.scores(experiment, kind, batches=[batch])
-    assert set(found) == set(gates.parts_of(experiment, kind))
+    assert set(found) == set(gates.prunable(experiment, kind))
     rows = len(next(iter(batch.values())))
     real = int((batch["example"] >= 0).sum()) if "example" in batch else rows
 

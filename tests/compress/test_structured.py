@@ -58,7 +58,7 @@ def cut(model):
     weights = weights_of(model)
     masked, smaller, sizes = weights, weights, {}
     for kind, choices in KEEP.items():
-        names = [name for name, part in model.parts().items() if part.is_attention == (kind == "heads")]
+        names = [name for name, part in model.sublayers().items() if part.is_attention == (kind == "heads")]
         keep = {name: np.array(kept, bool) for name, kept in zip(names, choices)}
         masked = gates.masked(masked, keep, kind=kind)
         smaller, left = gates.removed(smaller, keep, kind=kind)
@@ -84,17 +84,16 @@ def test_a_step_of_decoding_equals_the_masked_one(name):
     masked, smaller, small = cut(MODELS[name])
     for model, weights in ((MODELS[name], masked), (small, smaller)):
         variables = {"params": trees.unflatten(weights)}
-        memory = model.apply(
-            variables, batch["source"], batch["source_segments"], batch["source_positions"], method="encode"
-        )
-        cache = model.apply(variables, memory, batch["source_segments"], 4, method="start")
+        source, positions = (batch["source"], batch["source_segments"]), batch["source_positions"]
+        memory = model.apply(variables, *source, positions=positions, method="encode")
+        cache = model.apply(variables, memory, source[1], length=4, method="start")
         for tokens in batch["inputs"].T[:3]:
             found, cache = model.apply(variables, tokens, cache, method="step")
         logits.append(found)
         kept = trees.nbytes([cache["self"], cache["cross"]])
     np.testing.assert_allclose(*logits, atol=1e-5)
     assert kept < trees.nbytes(
-        MODELS[name].apply({"params": trees.unflatten(masked)}, memory, batch["source_segments"], 4, method="start")
+        MODELS[name].apply({"params": trees.unflatten(masked)}, memory, source[1], length=4, method="start")
     )
 
 
@@ -157,14 +156,14 @@ def test_wrong_settings(run, tmp_path):
             structured.prune(run, tmp_path / "no", **options)
     for sizes, message in (
         ({"encoder/layer_9/mlp": 1}, "did you mean 'encoder/layer_1/mlp'"),
-        ({"encoder/layer_0/mlp": 13}, "it should be from 0 to 12"),
+        ({"encoder/layer_0/mlp": 13}, "it must be from 0 to 12"),
     ):
         with pytest.raises(errors.ConfigError, match=message):
-            MODELS["seq2seq"].clone(sizes=sizes).parts()
+            MODELS["seq2seq"].clone(sizes=sizes).sublayers()
     other = copy.copy(run)
     other.model = run.model.clone(attention=linear.Attention)
     with pytest.raises(errors.ConfigError, match="is not softmax attention"):
-        gates.parts_of(other, "heads")
+        gates.prunable(other, "heads")
     other.model = embbert.Embbert(vocabulary=40)
     with pytest.raises(errors.ConfigError, match="cannot remove units of model.name='seq2seq': it has none"):
-        gates.parts_of(other, "units")
+        gates.prunable(other, "units")

@@ -23,7 +23,7 @@ class Fake:
 def test_curve_and_ablations():
     experiment, _ = test_gates.experiment_of(test_gates.translation())
     generator = np.random.default_rng(0)
-    worth = {name: generator.random(2) for name in gates.parts_of(experiment, "heads")}
+    worth = {name: generator.random(2) for name in gates.prunable(experiment, "heads")}
     scale = 30 / sum(values.sum() for values in worth.values())
     worth = {name: values * scale for name, values in worth.items()}
     measure = Fake(worth)

@@ -10,9 +10,9 @@ SIZES = dict(vocabulary=11, max_length=6, width=8)
 IDS, SEGMENTS = jnp.array([[2, 7, 4, 9, 4, 0]]), jnp.array([[1, 1, 1, 2, 2, 0]])
 
 
-@pytest.mark.parametrize("kind, count", [("full", 8 * (11 + 6 + 3)), ("nano", 2 * (11 + 6 + 2 * 8) + 3 * 8)])
-def test_a_position_is_token_plus_position_plus_segment(kind, count):
-    module = text_embed.make(kind, **SIZES, reduced=2)
+@pytest.mark.parametrize("reduced, count", [(0, 8 * (11 + 6 + 3)), (2, 2 * (11 + 6 + 2 * 8) + 3 * 8)])
+def test_a_position_is_token_plus_position_plus_segment(reduced, count):
+    module = text_embed.TextEmbed(**SIZES, reduced=reduced)
     params = module.init(jax.random.key(0), IDS, SEGMENTS)["params"]
     assert trees.count(params) == count
     flat = {name: np.array(leaf) for name, leaf in trees.flatten(params).items()}
@@ -26,7 +26,7 @@ def test_a_position_is_token_plus_position_plus_segment(kind, count):
 
 
 def test_two_segment_rows_are_the_first_and_the_second_text():
-    module = text_embed.make("full", **SIZES, segments=2)
+    module = text_embed.TextEmbed(**SIZES, segments=2)
     params = module.init(jax.random.key(0), IDS, SEGMENTS)["params"]
     params = {**params, "token": 0 * params["token"], "position": 0 * params["position"]}
     rows = module.apply({"params": params}, IDS, SEGMENTS)[0]
@@ -34,16 +34,14 @@ def test_two_segment_rows_are_the_first_and_the_second_text():
 
 
 def test_segment_gradients_count_their_positions():
-    module = text_embed.make("nano", **SIZES, reduced=2)
+    module = text_embed.TextEmbed(**SIZES, reduced=2)
     variables = module.init(jax.random.key(0), IDS, SEGMENTS)
     gradient = jax.grad(lambda variables: module.apply(variables, IDS, SEGMENTS).sum())(variables)
     np.testing.assert_allclose(gradient["params"]["segment"][:, 0], [1, 3, 2])
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(errors.ConfigError, match="7 tokens.*model.max_length=6"):
-        text_embed.make("full", **SIZES).init(jax.random.key(0), jnp.ones((1, 7), int), jnp.ones((1, 7), int))
-    with pytest.raises(errors.ConfigError, match="model.embedding='nana'.*'nano'"):
-        text_embed.make("nana", **SIZES)
-    with pytest.raises(errors.ConfigError, match="model.segments=4"):
-        text_embed.make("nano", **SIZES, segments=4)
+    for fields, length, message in (({}, 7, "7 tokens.*model.max_length=6"), ({"segments": 4}, 6, "model.segments=4")):
+        ones = jnp.ones((1, length), int)
+        with pytest.raises(errors.ConfigError, match=message):
+            text_embed.TextEmbed(**SIZES, **fields).init(jax.random.key(0), ones, ones)

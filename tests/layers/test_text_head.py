@@ -12,8 +12,8 @@ class Words(text_head.TextModel):
 
     width: int = 1
 
-    def hidden_states(self, batch, *, train=False):
-        del train
+    def encode(self, batch, *, train, first=False):
+        del train, first
         return batch["ids"][..., None].astype(jnp.float32)
 
 

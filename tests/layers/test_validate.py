@@ -19,8 +19,8 @@ def test_what_is_right_passes():
 @pytest.mark.parametrize(
     "check, words",
     [
-        (lambda: validate.require_positive(MODEL, "layers", "width"), "model.width=0 should be at least 1"),
-        (lambda: validate.require_rates(MODEL, "dropout"), r"model.dropout=1.0 should be in \[0, 1\)"),
+        (lambda: validate.require_positive(MODEL, "layers", "width"), "model.width=0 must be at least 1"),
+        (lambda: validate.require_rates(MODEL, "dropout"), r"model.dropout=1.0 must be in \[0, 1\)"),
         (lambda: validate.require_choices(MODEL, norm=("layer", "rms")), "model.norm='lyer': did you mean 'layer'"),
     ],
 )

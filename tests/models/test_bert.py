@@ -100,7 +100,8 @@ def test_wrong_fields_are_named():
         (dict(activation="selu"), "model.activation='selu'.*did you mean 'silu'"),
         (dict(norm_place="pre"), "model.norm_place='pre'.*inline, post"),
         (dict(norm="batch"), "model.norm='batch'"),
-        (dict(pooler=True, pool="rms"), "model.pool='rms' should be 'first'"),
+        (dict(embedding="nana"), "model.embedding='nana'.*'nano'"),
+        (dict(pooler=True, pool="rms"), "model.pool='rms' must be 'first'"),
         (dict(dropout=-0.1), "model.dropout=-0.1"),
     ):
         model = bert.Bert(**SMALL).clone(**change)

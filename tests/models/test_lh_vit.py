@@ -114,9 +114,9 @@ def test_squeeze_and_excitation_by_hand():
 @pytest.mark.parametrize(
     "change, words",
     [
-        (dict(image_size=48), "image_size=48 should be a multiple of 16·model.patch, 32"),
+        (dict(image_size=48), "image_size=48 must be a multiple of 16·model.patch, 32"),
         (dict(widths=(8, 16)), "three numbers"),
-        (dict(stem=12), "model.stem=12 should be a multiple of 8"),
+        (dict(stem=12), "model.stem=12 must be a multiple of 8"),
         (dict(heads=3), "multiple of model.heads=3"),
     ],
 )

@@ -78,8 +78,8 @@ def test_the_decode_cache_gives_the_logits_of_the_whole_pass(small):
     batch = make_batch([[FIRST], [SECOND]])
     whole = model.apply(variables, batch)
     segments = batch["source_segments"]
-    memory = model.apply(variables, batch["source"], segments, batch["source_positions"], method="encode")
-    cache = model.apply(variables, memory, segments, 6, method="start")
+    memory = model.apply(variables, batch["source"], segments, positions=batch["source_positions"], method="encode")
+    cache = model.apply(variables, memory, segments, length=6, method="start")
     for position in range(5):
         logits, cache = model.apply(variables, batch["inputs"][:, position], cache, method="step")
         rows = [row for row in (0, 1) if batch["target_segments"][row, position]]

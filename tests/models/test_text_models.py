@@ -136,14 +136,14 @@ def test_wrong_fields_are_named(weights_of, run):
     for change, message in (
         (dict(head="clasify"), "model.head='clasify'.*did you mean 'classify'"),
         (dict(pool="mean"), "model.pool='mean'.*first, pair, rms"),
-        (dict(pool="pair", head="pretrain"), "model.pool='pair' should be 'first' or 'rms'"),
+        (dict(pool="pair", head="pretrain"), "model.pool='pair' must be 'first' or 'rms'"),
         (dict(outputs=0), "model.outputs=0"),
-        (dict(head_dropout=1.0), r"model.head_dropout=1.0 should be in \[0, 1\)"),
+        (dict(head_dropout=1.0), r"model.head_dropout=1.0 must be in \[0, 1\)"),
     ):
         model = MODELS["embbert"].clone(**change)
         with pytest.raises(errors.ConfigError, match=message):
             model.init(jax.random.key(0), model.example())
     model = MODELS["embbert"].clone(head="classify")
     variables = weights_of(model)
-    with pytest.raises(errors.ConfigError, match="model.head='classify' should be 'pretrain'"):
+    with pytest.raises(errors.ConfigError, match="model.head='classify' must be 'pretrain'"):
         run(model, variables, method="output_layer")

@@ -177,17 +177,17 @@ def test_dropout_acts_in_training_only(rates, weights_of):
 
 def test_wrong_fields_are_named():
     for change, message in (
-        (dict(patch=3), "model.image_size=8 should be a multiple of model.patch=3"),
-        (dict(heads=3), "model.width=8 should be a multiple of model.heads=3"),
+        (dict(patch=3), "model.image_size=8 must be a multiple of model.patch=3"),
+        (dict(heads=3), "model.width=8 must be a multiple of model.heads=3"),
         (dict(pool="tokn"), "model.pool='tokn'.*did you mean 'token'"),
         (dict(positions="fixed"), "model.positions='fixed'.*learned, sinusoidal"),
         (dict(stem="resnet"), "model.stem='resnet'.*conv, patches"),
         (dict(activation="tanh"), "model.activation='tanh'.*did you mean 'gelu_tanh'"),
         (dict(layers=0), "model.layers=0"),
-        (dict(dropout=1.0), r"model.dropout=1.0 should be in \[0, 1\)"),
-        (dict(positions="sinusoidal", width=6), "model.width=6 should be a multiple of 4"),
-        (dict(stem="conv", patch=1), "model.patch=1 should be 2, 4, 8"),
-        (dict(stem="conv", patch=8, width=6), "half of it should divide model.width=6"),
+        (dict(dropout=1.0), r"model.dropout=1.0 must be in \[0, 1\)"),
+        (dict(positions="sinusoidal", width=6), "model.width=6 must be a multiple of 4"),
+        (dict(stem="conv", patch=1), "model.patch=1 must be 2, 4, 8"),
+        (dict(stem="conv", patch=8, width=6), "half of it must divide model.width=6"),
     ):
         model = VARIANTS["token"].clone(**change)
         with pytest.raises(errors.ConfigError, match=message):

@@ -28,7 +28,7 @@ def _form(batch, name, module, call, args, kwargs):
     del name
     if type(module) in FORMS:
         return FORMS[type(module)](module, *args)
-    if module.name == "position_expander" and isinstance(module.parent, text_embed.NanoEmbed):
+    if module.name == "position_expander" and isinstance(module.parent, text_embed.TextEmbed):
         args = (_unfolded(args[0], batch),)
     return call(*args, **kwargs)
 

@@ -120,8 +120,8 @@ def convert(trained, runtime, *, format, length):
     apply = functools.partial(trained.model.apply, {"params": trees.unflatten(classify.weights(trained, format))})
 
     def start(batch):
-        memory = apply(batch["source"], batch["segments"], jnp.arange(length)[None], method="encode")
-        return apply(memory, batch["segments"], length, method="start")
+        memory = apply(batch["source"], batch["segments"], positions=jnp.arange(length)[None], method="encode")
+        return apply(memory, batch["segments"], length=length, method="start")
 
     def encode(batch):
         return _arrays("cross", start(batch))

@@ -87,7 +87,7 @@ def test_the_models_take_every_attention(variant):
             variables = model.init(jax.random.key(0), model.example())
             states = model.apply(variables, batch, train=False, method="hidden_states")
             if hasattr(model, "start"):
-                cache = model.apply(variables, states, batch["source_segments"], 5, method="start")
+                cache = model.apply(variables, states, batch["source_segments"], length=5, method="start")
                 states, _ = model.apply(variables, jnp.ones(2, jnp.int32), cache, method="step")
             return states
 
