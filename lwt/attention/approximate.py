@@ -34,13 +34,11 @@ class Attention(softmax.Attention):
     block: int = 256
 
     keeps_texts_apart = False
-    norms = (*softmax.Attention.norms, "centre")
+    positive = (*softmax.Attention.positive, "degree")
+    choices = {"norm": ("", "clip", "rms", "centre")}
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        if self.degree < 1:
-            raise self.refuse(f"degree={self.degree} must be at least 1")
         found = polynomial.count(self.head_size, self.degree)
         if found * (self.head_size + 1) ** 2 > LARGEST:
             raise self.refuse(
@@ -54,8 +52,7 @@ class Attention(softmax.Attention):
         """Queries and keys whose products are the logits, with one head of keys per head of queries.
 
         Args:
-            q: from `queries`.
-            keys: from `project`.
+            q, keys: from `queries` and `project`.
             real: which keys are not padding.
         """
         keys = jnp.repeat(keys, self.heads // self.key_heads, axis=1)
@@ -66,7 +63,6 @@ class Attention(softmax.Attention):
         return q, keys
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`."""
         if mask is not None and mask.causal and self.norm == "centre" and not self.exact_forward:
             raise self.refuse("norm='centre' looks ahead: a causal mask needs exact_forward=True")
         s = cache["key"].shape[2]
@@ -74,13 +70,10 @@ class Attention(softmax.Attention):
         q, keys = self.logit_factors(q, cache["key"], real=real)
         values = jnp.repeat(cache["value"], self.heads // self.key_heads, axis=1)
         values = core.drop_values(values, key, rate=self.dropout)
-        return polynomial.attention(
-            q, keys, values, mask=mask, degree=self.degree, exact_forward=self.exact_forward,
-            block=self.block or max(q.shape[2], s), dtype=dtype,
-        )  # fmt: skip
+        settings = dict(degree=self.degree, exact_forward=self.exact_forward, block=self.block or max(q.shape[2], s))
+        return polynomial.attention(q, keys, v=values, mask=mask, dtype=dtype, **settings)
 
     def recall(self, q, cache, *, index):
-        """See `base.Base`."""
         if self.exact_forward:
             return super().recall(q, cache, index=index)
         keys, values = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))

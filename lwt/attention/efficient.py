@@ -16,7 +16,6 @@ class Attention(base.Base):
     heads: int = 1
 
     def projections(self):
-        """The names and output widths of the projections."""
         return {"query": self.width, "out": self.width}
 
     def project(self, context: Float[Array, "b s d"]):
@@ -24,5 +23,4 @@ class Attention(base.Base):
         return {"key": base.split(context, self.heads)}
 
     def empty_cache(self, batch, length):
-        """A cache for `length` steps of decoding."""
         return {"key": jnp.zeros((batch, self.heads, length, self.head_size))}

@@ -28,12 +28,10 @@ class Attention(softmax.Attention):
     side: int = 0
 
     crosses = False
+    positive = (*softmax.Attention.positive, "places")
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        if self.places < 1 or self.side < 0:
-            raise self.refuse(f"places={self.places} must be at least 1, and side={self.side} at least 0")
         if self.side and (self._patch**2 != self.places or self.side % self._patch):
             raise self.refuse(
                 f"places={self.places} must be the square of a divisor of side={self.side}: patches are squares"
@@ -45,11 +43,7 @@ class Attention(softmax.Attention):
         return round(self.places**0.5)
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`.
-
-        Raises:
-            lwt.errors.ConfigError: the sequence is not a map of this side, or the mask is causal on a map.
-        """
+        """As in `base.Base`; raises ConfigError for a sequence that is not the map, and for a causal mask on a map."""
         b, t = q.shape[0], q.shape[2]
         grid = self._grid(t)
         if self.side and mask is not None and mask.causal:
@@ -76,12 +70,10 @@ class Attention(softmax.Attention):
         return {"key": jnp.zeros(shape), "value": jnp.zeros(shape)}
 
     def extend(self, cache, new, *, index):
-        """The cache with the keys and values `new` of position `index`."""
         at = (0, 0, index % self.places, index // self.places, 0)
         return {name: jax.lax.dynamic_update_slice(cache[name], new[name][:, :, None], at) for name in new}
 
     def recall(self, q, cache, *, index):
-        """See `base.Base`."""
         at = index % self.places
         own = {name: jax.lax.dynamic_index_in_dim(x, at, axis=2, keepdims=False) for name, x in cache.items()}
         return super().recall(q, own, index=index // self.places)

@@ -21,13 +21,9 @@ class InputProjection(nn.Module):
     """``x W`` (heads of width d_k), then W_q, W_k or W_v per head (width k): `[b t d] -> [b t h·k]`.
 
     Attributes:
-        heads: h.
-        head_width: d_k.
-        rank: k.
+        heads: h; head_width: d_k; rank: k.
         shared: whether all heads share one matrix `[d_k k]`; otherwise each has its own, together `[h·d_k k]`.
         mixing: whether there is a further matrix `[k k]`, which starts as the identity.
-        use_bias: whether W has a bias.
-        dtype: operands of the products.
     """
 
     heads: int
@@ -82,8 +78,7 @@ class PerHead(nn.Module):
             y = linear.linear(heads, kernel, dtype=self.dtype)
         else:
             each = linear.dense(kernel).reshape(self.heads, n, self.width)
-            product = jax.vmap(functools.partial(linear.linear, dtype=self.dtype), in_axes=(-2, 0), out_axes=-2)
-            y = product(heads, each)
+            y = jax.vmap(functools.partial(linear.linear, dtype=self.dtype), in_axes=(-2, 0), out_axes=-2)(heads, each)
         return y.reshape(*x.shape[:-1], -1)
 
 
@@ -121,13 +116,11 @@ class Attention(softmax.Attention):
 
     @property
     def head_size(self):
-        """The width k of a head."""
         return self.rank or max(1, self.full_size // 2)
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        if not 0 <= self.rank <= self.full_size:
+        if self.rank > self.full_size:
             raise self.refuse(f"rank={self.rank} must be at most the head width {self.full_size}, or 0 for half of it")
 
     def setup(self):
@@ -144,14 +137,10 @@ class Attention(softmax.Attention):
 
 
 def fold(params, *, heads):
-    """Converts weights of the source's form to the folded form; the function stays exactly the same.
+    """Converts the tree of a model, or of one attention, to ``Attention(folded=True)``; the function stays the same.
 
     Args:
-        params: the tree of a model, or of one attention.
         heads: h of every K/V projection in it.
-
-    Returns:
-        The tree for ``Attention(folded=True)``; other weights are unchanged.
 
     Raises:
         lwt.errors.ConfigError: there is no K/V projection to fold.

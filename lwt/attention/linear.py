@@ -46,17 +46,13 @@ class Attention(base.Base):
     seed: int = 0
     block: int = 64
 
+    positive = (*base.Base.positive, "block")
+    choices = {"features": ("elu", "random")}
+
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        if self.features not in ("elu", "random"):
-            raise self.refuse(f"features={self.features!r} must be 'elu' or 'random'")
-        if self.count < 0 or (self.count and self.features == "elu"):
-            raise self.refuse(f"count={self.count} must be at least 0, and 0 with features='elu'")
-        if self.block < 1:
-            raise self.refuse(f"block={self.block} must be at least 1")
-        if self.seed < 0:
-            raise self.refuse(f"seed={self.seed} must not be negative")
+        if self.count and self.features == "elu":
+            raise self.refuse(f"count={self.count} must be 0 with features='elu'")
 
     @property
     def feature_count(self):
@@ -77,7 +73,6 @@ class Attention(base.Base):
         return {"state": sums, "norm": sums[..., 0]}
 
     def extend(self, cache, new, *, index):
-        """The cache with the features and values `new` of position `index` added."""
         added = new["key"].swapaxes(2, 3) * new["value"]
         return {"state": cache["state"] + added, "norm": cache["norm"] + new["key"][:, :, 0]}
 
@@ -87,16 +82,15 @@ class Attention(base.Base):
         return _divide(q @ cache["state"], (q * cache["norm"][:, :, None]).sum(-1))
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`."""
         mask = masks.Mask() if mask is None else mask
         q, k, v = self._queries(q), cache["key"], core.drop_values(cache["value"], key, rate=self.dropout)
         (b, h, t, m), (s, width) = q.shape, v.shape[2:]
         k = jnp.where(mask.real(s)[:, None, :, None], k, 0)
         q, k, v = (x.reshape(b * h, *x.shape[2:]) for x in (q, k, v))
         if mask.query_segments is not None or (not mask.causal and t * s * (m + width) <= (t + s) * m * width):
-            mixed = quadratic(q, k, v, allowed=mask.array(t, s), dtype=dtype)
+            mixed = _by_pairs(q, k, v, mask.array(t, s), dtype)
         elif mask.causal:
-            mixed = causal(q, k, v, block=self.block, dtype=dtype)
+            mixed = _causal(q, k, v, self.block, dtype)
         else:
             state = _dot("zsm,zsv->zmv", k, v, dtype)
             mixed = _divide(_dot("ztm,zmv->ztv", q, state, dtype), (q * k.sum(1)[:, None]).sum(-1))
@@ -115,13 +109,7 @@ class Attention(base.Base):
 
 @functools.lru_cache
 def directions(count, width, *, seed) -> Float[np.ndarray, "m k"]:
-    """Random directions, each distributed as a normal vector, orthogonal in groups of `width`.
-
-    Args:
-        count: m.
-        width: k.
-        seed: determines the directions.
-    """
+    """Random directions, each distributed as a normal vector, orthogonal in groups of `width`."""
     rng = np.random.default_rng(seed)
     squares = rng.normal(size=(-(-count // width), width, width))
     rotations, triangles = np.linalg.qr(squares)
@@ -139,33 +127,23 @@ def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) ->
     return x @ directions.T - (x * x).sum(-1, keepdims=True) / 2 - excess
 
 
-def quadratic(q, k, v, *, allowed, dtype):
-    """Attention through the array of all pairs of features.
+def _by_pairs(q, k, v, allowed, dtype):
+    """Attention through all pairs of features `[b·h t m]` and `[b·h s m]`, with values `[b·h s k]`.
 
-    Args:
-        q: features of the queries `[b·h t m]`.
-        k: features of the keys `[b·h s m]`.
-        v: values `[b·h s k]`.
-        allowed: `[#b 1 #t s]`, True where attention is allowed.
-        dtype: operands of the products.
+    `allowed` `[#b 1 #t s]` is True where attention is allowed.
     """
     weights = _dot("ztm,zsm->zts", q, k, dtype)
     weights = jnp.where(allowed, weights.reshape(len(allowed), -1, *weights.shape[1:]), 0).reshape(weights.shape)
     return _divide(_dot("zts,zsv->ztv", weights, v, dtype), weights.sum(-1))
 
 
-def causal(q, k, v, *, block, dtype):
-    """Causal attention through sums over the earlier positions.
+def _causal(q, k, v, block, dtype):
+    """Causal attention of features `[b·h t m]` and values `[b·h t k]`, through sums over the earlier positions.
 
     Within a block of positions, all pairs of features are formed. Earlier blocks enter through sums `[b·h m k]` and
     `[b·h m]` that are carried from block to block. The backward pass carries the same sums again, and their gradients
     from the end to the start, so that no block's sums are kept (Katharopoulos et al., section 3.3.1, has the formulas
     for blocks of one position).
-
-    Args:
-        q, k: features `[b·h t m]`; v: values `[b·h t k]`.
-        block: positions handled at once.
-        dtype: operands of the products.
     """
     t = q.shape[1]
     count = -(-t // block)
@@ -174,12 +152,12 @@ def causal(q, k, v, *, block, dtype):
         x = jnp.pad(x, ((0, 0), (0, count * block - t), (0, 0)))
         return x.reshape(len(x), count, block, -1).swapaxes(0, 1)
 
-    mixed = _causal(cut(q), cut(k), cut(v), jnp.dtype(dtype).name)
+    mixed = _by_blocks(cut(q), cut(k), cut(v), jnp.dtype(dtype).name)
     return mixed.swapaxes(0, 1).reshape(len(q), count * block, -1)[:, :t]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _causal(q, k, v, dtype):
+def _by_blocks(q, k, v, dtype):
     return _forward(q, k, v, dtype)[0]
 
 
@@ -224,7 +202,7 @@ def _backward(dtype, saved, d_output):
     return d_q, d_k, d_v
 
 
-_causal.defvjp(_forward, _backward)
+_by_blocks.defvjp(_forward, _backward)
 
 
 def _zeros(k, v):

@@ -11,12 +11,8 @@ from lwt.layers import linear
 class Rows(nn.Module):
     """``Σ_s kernel[s] x[s]``: s positions become r rows, in the same way in every head.
 
-    The kernel starts as in the authors' code: Xavier uniform over √2, with variance 1/(max_length + r).
-
-    Attributes:
-        max_length: rows of the kernel; a shorter sequence uses the first of them.
-        rank: r.
-        dtype: operands of the product.
+    A sequence shorter than `max_length` uses the first rows of the kernel, which starts as in the authors' code: Xavier
+    uniform over √2, with variance 1/(max_length + r).
     """
 
     max_length: int
@@ -53,25 +49,15 @@ class Attention(base.Base):
 
     has_causal = False
     keeps_texts_apart = False
+    positive = (*base.Base.positive, "max_length", "rank")
 
     def setup(self):
         super().setup()
         for name in ("rows",) if self.shared else ("key_rows", "value_rows"):
             setattr(self, name, Rows(self.max_length, self.rank, dtype=self.dtype))
 
-    def check(self):
-        """Raises an error for fields that do not fit together."""
-        super().check()
-        for name in ("max_length", "rank"):
-            if getattr(self, name) < 1:
-                raise self.refuse(f"{name}={getattr(self, name)} must be at least 1")
-
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`.
-
-        Raises:
-            lwt.errors.ConfigError: there are more than max_length keys.
-        """
+        """As in `base.Base`; raises ConfigError for more than max_length keys."""
         s = cache["key"].shape[2]
         if s > self.max_length:
             raise self.refuse(f"max_length={self.max_length} is less than {s}, the length of these rows")

@@ -18,24 +18,17 @@ class Attention(base.Base):
     """
 
     window: int = 128
-    crosses = False
 
-    def check(self):
-        """Raises an error for fields that do not fit together."""
-        super().check()
-        if self.window < 1:
-            raise self.refuse(f"window={self.window} must be at least 1")
+    crosses = False
+    positive = (*base.Base.positive, "window")
 
     def empty_cache(self, batch, length):
-        """A cache for `length` decoding steps, or for the `window` steps that are still seen."""
         return super().empty_cache(batch, min(length, self.window))
 
     def extend(self, cache, new, *, index):
-        """The cache with the keys and values `new` of position `index`."""
         return super().extend(cache, new, index=index % cache["key"].shape[2])
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`."""
         b, _, t, _ = q.shape
         if t <= self.window:
             return super().mix(q, cache, mask=mask, dtype=dtype, key=key)
@@ -44,13 +37,7 @@ class Attention(base.Base):
 
 
 def windows(q, cache, *, mask, window):
-    """The blocks whose attention equals attention within a window.
-
-    Args:
-        q: queries `[b h t k]`.
-        cache: keys and values `[b h t k]`.
-        mask: a `masks.Mask`, or None.
-        window: the window, which is also the size c of the blocks.
+    """The blocks, of `window` positions, whose attention equals attention within the window.
 
     Returns:
         ``(q, cache, allowed)``: queries `[b·n h c k]` of n blocks; keys and values `[b·n h s k]` of each block, the one

@@ -31,6 +31,7 @@ class Attention(base.Base):
     crosses = False
     has_causal = False
     keeps_texts_apart = False
+    positive = (*base.Base.positive, "landmarks", "iterations")
 
     def setup(self):
         super().setup()
@@ -38,16 +39,11 @@ class Attention(base.Base):
             self.conv_kernel = self.param("conv_kernel", conv.uniform, (self.kernel_size, self.heads))
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        for name in ("landmarks", "iterations"):
-            if getattr(self, name) < 1:
-                raise self.refuse(f"{name}={getattr(self, name)} must be at least 1")
-        if self.kernel_size < 0 or self.kernel_size and self.kernel_size % 2 == 0:
+        if self.kernel_size and self.kernel_size % 2 == 0:
             raise self.refuse(f"kernel_size={self.kernel_size} must be odd, or 0 for no convolution")
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`."""
         k, v = cache["key"], cache["value"]
         b, _, s, _ = k.shape
         real = jnp.ones((b, s), bool) if mask is None else jnp.broadcast_to(mask.real(s), (b, s))
@@ -57,7 +53,7 @@ class Attention(base.Base):
 
         scores = jnp.where(used[:, :, None], q_means @ k_means.swapaxes(2, 3), core.BLOCKED)
         weights = jnp.where(used[..., None], jax.nn.softmax(scores), 0)
-        summary = core.attend(q_means, k, v, mask=real[:, None, None], dtype=dtype)
+        summary = core.attend(q_means, k, v=v, mask=real[:, None, None], dtype=dtype)
         summary = pseudo_inverse(weights, self.iterations) @ summary
         low = {"key": k_means, "value": summary}
         output = self.weigh(q, low, allowed=used[:, :, None], dtype=dtype, key=key)
@@ -74,10 +70,7 @@ class Attention(base.Base):
 
 
 def segments(real: Bool[Array, "b s"], count) -> Bool[Array, "b m s"]:
-    """Which real positions belong to each of `count` segments: position i of n is in segment ⌊i·count/n⌋.
-
-    With n < count, some segments are empty.
-    """
+    """Which real positions belong to each of `count` segments: position i of n is in segment ⌊i·count/n⌋."""
     total = jnp.maximum(real.sum(1, keepdims=True), 1)
     segment = (jnp.cumsum(real, axis=1) - 1) * count // total
     return (segment[:, None] == jnp.arange(count)[None, :, None]) & real[:, None]

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt import errors
 from lwt.attention.parts import base
 
 
@@ -30,7 +29,7 @@ class Attention(base.Base):
     bound: float = 1.0
 
     heads_removable = True
-    norms = ("", "clip", "rms")
+    choices = {"norm": ("", "clip", "rms")}
 
     @property
     def head_size(self):
@@ -43,37 +42,29 @@ class Attention(base.Base):
         return self.kv_heads or self.heads
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
-        if not self.head_width:
-            super().check()
-        if min(self.head_width, self.kv_heads, self.block) < 0:
-            raise self.refuse("head_width, kv_heads and block must not be negative")
+        super().check()
         if self.heads % self.key_heads:
             raise self.refuse(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
-        if self.norm not in self.norms:
-            raise self.refuse(f"norm={self.norm!r}: {errors.suggest(self.norm, [repr(norm) for norm in self.norms])}")
         if not self.bound > 0:
             raise self.refuse(f"bound={self.bound} must be positive")
 
     def queries(self, x: Float[Array, "b t d"]):
-        """Queries as in `base.Base`, bounded."""
         return self._bounded(super().queries(x))
 
     def project(self, context: Float[Array, "b s d"]):
-        """Keys and values as in `base.Base`; the keys are bounded."""
         cache = super().project(context)
         return cache | {"key": self._bounded(cache["key"])}
 
     def _bounded(self, x):
         """Vectors of length √bound ("rms"), or at most that ("clip")."""
-        if self.norm not in ("clip", "rms"):
+        if self.norm not in ("clip", "rms"):  # "centre" of `approximate.py` does not bound
             return x
         square = jnp.square(x).sum(-1, keepdims=True)
         floor = self.bound if self.norm == "clip" else 1e-12
         return x * jnp.sqrt(self.bound / jnp.maximum(square, floor))
 
     def weigh(self, q, cache, *, allowed, dtype, key=None):
-        """See `base.Base`; queries of heads that share keys count as further positions of one head."""
+        """As in `base.Base`; queries of heads that share keys count as further positions of one head."""
         (b, h, t, k), shared = q.shape, self.heads // self.key_heads
         if shared == 1:
             return super().weigh(q, cache, allowed=allowed, dtype=dtype, key=key)

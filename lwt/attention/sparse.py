@@ -35,15 +35,13 @@ class Attention(base.Base):
     pattern: str = "strided"
     stride: int = 128
     summary: int = 8
+
     crosses = False
+    positive = (*base.Base.positive, "stride")
+    choices = {"pattern": ("strided", "fixed")}
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
         super().check()
-        if self.pattern not in ("strided", "fixed"):
-            raise self.refuse(f"pattern={self.pattern!r} must be 'strided' or 'fixed'")
-        if self.stride < 1:
-            raise self.refuse(f"stride={self.stride} must be at least 1")
         if self.pattern == "fixed" and not 1 <= self.summary <= self.stride:
             raise self.refuse(f"summary={self.summary} must be between 1 and stride={self.stride}")
 
@@ -54,13 +52,11 @@ class Attention(base.Base):
         return (t // self.stride == s // self.stride) | (s % self.stride >= self.stride - self.summary)
 
     def recall(self, q, cache, *, index):
-        """See `base.Base`."""
         s = jnp.arange(cache["key"].shape[2])
         seen = ((s <= index) & self.sees(index, s))[None, None, None, :]
         return self.weigh(q, cache, allowed=seen, dtype="float32")
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """See `base.Base`."""
         t = q.shape[2]
         if t <= self.stride:
             return super().mix(q, cache, mask=mask, dtype=dtype, key=key)
@@ -78,7 +74,7 @@ class Attention(base.Base):
         for number, (q, cache, allowed, joined) in enumerate(parts):
             part_key = None if key is None else jax.random.fold_in(key, number)
             settings = {"mask": allowed, "key": part_key, "rate": self.dropout, "dtype": dtype}
-            output, total = core.attend_with_total(q, cache["key"], cache["value"], **settings)
+            output, total = core.attend_with_total(q, cache["key"], v=cache["value"], **settings)
             yield joined(output), joined(total)
 
 

@@ -77,9 +77,6 @@ def cutmix(
 
 
 def _beta(key, alpha, count):
-    """Draws `[count]` numbers from Beta(α, α), as ``g₁ / (g₁ + g₂)`` of two gamma variables drawn together.
-
-    `jax.random.beta` draws them one after the other and takes twice as long to compile.
-    """
+    """Draws `[count]` numbers from Beta(α, α); compiles in half the time of `jax.random.beta`."""
     first, second = jax.random.loggamma(key, alpha, (2, count))
     return jax.nn.sigmoid(first - second)

@@ -15,13 +15,9 @@ from lwt.layers import linear
 def causal(x: Float[Array, "b t d"], kernel: Float[Array, "k d"]) -> Float[Array, "b t d"]:
     """``y[t] = Σ_i kernel[i] · x[t - (k-1) + i]``, per channel, with zeros before the first position.
 
-    Written as k shifted products in one fused loop: on a CPU, XLA is slow at convolutions with as many groups as
-    channels, and at their gradients. The gradient of x is the same loop, mirrored. That of the kernel would take k
-    passes over x; one product per channel replaces them, see `_kernel_gradient`.
-
-    Args:
-        x: `[b t d]`.
-        kernel: `[k d]`, the current position's tap last (PyTorch's order).
+    The current position's tap is the kernel's last (PyTorch's order). Written as k shifted products in one fused loop:
+    on a CPU, XLA is slow at convolutions with as many groups as channels, and at their gradients. The gradient of x is
+    the same loop, mirrored. That of the kernel would take k passes over x; one product per channel replaces them.
     """
     return _taps(x, kernel, before=kernel.shape[0] - 1)
 
@@ -89,7 +85,6 @@ class DepthwiseConv(nn.Module):
         kernel_size: k.
         expansion: α; every input channel becomes α neighbouring output channels (d -> d·α), as in PyTorch's
             ``Conv1d(d, d·α, k, groups=d)``.
-        use_bias: whether there is a bias.
         start: initial kernels. "uniform": PyTorch's, U(-1/√k, 1/√k). "present": 1 at the current position and a tenth
             of the uniform values before it, so that the output starts as the input with a trace of its past.
     """

@@ -1,5 +1,7 @@
 """Dropout that needs a quarter of the random words."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,9 +13,7 @@ def keep_mask(key, rate, *, shape):
     Each random word serves four elements, one byte each: on a CPU, a word per element (as in `jax.random.bernoulli`)
     takes longer than the attention it is applied to.
     """
-    size = 1
-    for length in shape:
-        size *= length
+    size = math.prod(shape)
     words = jax.random.bits(key, (-(-size // 4),), jnp.uint32)
     octets = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(-1)[:size]
     return (octets < kept_of_256(rate)).reshape(shape)
@@ -25,11 +25,7 @@ def kept_of_256(rate):
 
 
 class Dropout(nn.Module):
-    """Zeroes elements with probability `rate` and divides the rest by the kept share.
-
-    Attributes:
-        rate: in [0, 1); rounded to a multiple of 1/256 (0.1 is 26/256).
-    """
+    """Zeroes elements with probability `rate`, in multiples of 1/256, and divides the rest by the kept share."""
 
     rate: float = 0.0
 

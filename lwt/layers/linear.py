@@ -15,13 +15,17 @@ import jax.numpy as jnp
 from lwt.layers import dropout, weight_gradient
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def matmul(x, w, dtype):
+def matmul(x, w, *, dtype):
     """``x [n in] @ w [in out] -> [n out]``: operands in `dtype`, sums and result in float32.
 
     With bfloat16 the backward products take bfloat16 operands too: cotangents are rounded like activations. (Plain
     autodiff would run them in float32, at half the speed.)
     """
+    return _matmul(x, w, dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _matmul(x, w, dtype):
     return jnp.dot(x.astype(dtype), w.astype(dtype), preferred_element_type=jnp.float32)
 
 
@@ -30,7 +34,7 @@ def _matmul_fwd(x, w, dtype):
     saved_x = x.value.astype(dtype) if w.perturbed else None
     saved_w = w.value.astype(dtype) if x.perturbed else None
     like_x, like_w = (jnp.zeros((0,), operand.value.dtype) for operand in (x, w))
-    return matmul(x.value, w.value, dtype), (saved_x, saved_w, like_x, like_w)
+    return _matmul(x.value, w.value, dtype), (saved_x, saved_w, like_x, like_w)
 
 
 def _matmul_bwd(dtype, saved, dy):
@@ -47,7 +51,7 @@ def _matmul_bwd(dtype, saved, dy):
     return dx, dw
 
 
-matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
+_matmul.defvjp(_matmul_fwd, _matmul_bwd, symbolic_zeros=True)
 
 
 class Node:
@@ -92,7 +96,7 @@ class LowRank(Node):
         kept = dropout.kept_of_256(self.rate)
         if self.key is not None and kept < 256:
             low = jnp.where(dropout.keep_mask(self.key, self.rate, shape=x.shape), x * (256 / kept), 0)
-        low = matmul(matmul(low, self.a, dtype), self.scale * self.b, dtype)
+        low = _matmul(_matmul(low, self.a, dtype), self.scale * self.b, dtype)
         return _multiply(x, self.base, dtype) + low
 
     def take(self, ids):
@@ -105,12 +109,7 @@ class LowRank(Node):
 
 @flax.struct.dataclass
 class Factors(Node):
-    """The weight ``a @ b``, multiplied as ``(x@a)@b``.
-
-    Attributes:
-        a: `[in r]`, an array or another node.
-        b: `[r out]`, an array or another node.
-    """
+    """The weight ``a [in r] @ b [r out]``, multiplied as ``(x@a)@b``; both are arrays or other nodes."""
 
     a: jax.Array
     b: jax.Array
@@ -133,12 +132,7 @@ class Factors(Node):
 
 @flax.struct.dataclass
 class ColumnScaled(Node):
-    """``W · m``: every output column of `base` times its own factor (DoRA's magnitude over norm).
-
-    Attributes:
-        base: `[in out]`, an array or another node.
-        scale: `[out]`.
-    """
+    """``W · m``: every output column of `base` `[in out]` times its own factor in `scale` `[out]` (DoRA)."""
 
     base: LowRank
     scale: jax.Array
@@ -164,7 +158,7 @@ def is_node(w):
 
 
 def _multiply(x, w, dtype):
-    return w.matmul(x, dtype) if is_node(w) else matmul(x, w, dtype)
+    return w.matmul(x, dtype) if is_node(w) else _matmul(x, w, dtype)
 
 
 def linear(x, w, *, bias=None, dtype=jnp.float32):
@@ -228,13 +222,12 @@ def weight(module, name, *, init, shape):
 
 
 class Linear(nn.Module):
-    """``x @ kernel + bias``.
+    """``x @ kernel [in out] + bias``, always float32.
 
     Attributes:
         features: width of the output.
-        use_bias: whether there is a bias.
-        kernel_init: initializer of the `[in out]` kernel; by default Xavier uniform, as in PyTorch and Vaswani et al.
-        dtype: operands of the product ("float32" or "bfloat16"); the result is always float32.
+        kernel_init: by default Xavier uniform, as in PyTorch and Vaswani et al.
+        dtype: operands of the product, "float32" or "bfloat16".
     """
 
     features: int

@@ -1,7 +1,7 @@
 """Listens to the modules of a model while it runs: records their inputs and outputs, or replaces their calls.
 
-Flax hands every method call of a module to an interceptor, so models need no code for this. Under `jax.jit` the
-recorded values are tracers: the jitted function must return them. The compiler drops whatever the result does not need.
+Flax hands every method call of a module to an interceptor. Under `jax.jit` the recorded values are tracers: the jitted
+function must return them, and the compiler drops whatever the result does not need.
 """
 
 import collections
@@ -25,7 +25,6 @@ def intercept(answer, *, classes=nn.Module, method="__call__"):
         answer: ``answer(name, module, call, args, kwargs) -> output``. `name` is the module's path, such as
             "encoder/layer_0/mlp/fc1", and `call` the module's own method, without the module.
         classes: a class or a tuple of classes; modules of other classes are called as usual.
-        method: name of the method.
     """
 
     def interceptor(call, args, kwargs, context):
@@ -43,7 +42,6 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
     Args:
         wanted: ``wanted(name) -> bool``, which modules are recorded.
         keep: ``keep(args, output)``, the value to record.
-        classes, method: see `intercept`.
     """
     calls = collections.defaultdict(list)
 
@@ -64,7 +62,6 @@ def inputs(model, weights, *, batch, names):
     Args:
         model: a linen module that takes ``(batch, train=False)``.
         weights: flat dict.
-        batch: input of the model.
         names: names of kernels, such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside
             `linear.Linear`.
     """
@@ -78,8 +75,6 @@ def summaries(model, weights, *, batches, names, summary):
     """Yields ``(batch, {name: summary})`` of the inputs of linear layers, per batch, from one compiled function.
 
     Args:
-        model, weights, names: see `inputs`.
-        batches: evaluation batches.
         summary: ``summary(x, real)``, computed on the device: of an input `[... in]`, and of `real`.
     """
 

@@ -47,7 +47,6 @@ class MLP(nn.Module):
         hidden: width f between the two products.
         activation: ReLU in the paper.
         dropout: rate on the input of the second product; none in the paper.
-        dtype: operands of the products.
     """
 
     hidden: int

@@ -14,11 +14,7 @@ KINDS = ("layer", "rms")
 
 
 class RMSNorm(nn.Module):
-    """``x / sqrt(mean(x²) + ε) · scale``, without centring or bias (Zhang and Sennrich 2019).
-
-    Attributes:
-        epsilon: ε.
-    """
+    """``x / sqrt(mean(x²) + ε) · scale``, without centring or bias (Zhang and Sennrich 2019)."""
 
     epsilon: float = 1e-6
 
@@ -35,9 +31,6 @@ class LayerNorm(nn.Module):
 
     On a CPU, linen's writes the scale out for every position; here sums are products, which are faster
     (docs/design/speed.md).
-
-    Attributes:
-        epsilon: ε.
     """
 
     epsilon: float = 1e-6

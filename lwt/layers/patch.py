@@ -47,8 +47,6 @@ class ConvStem(nn.Module):
 
     Attributes:
         widths: channels after each convolution.
-        epsilon: ε of the norms.
-        dtype: operands of the products.
     """
 
     widths: tuple
@@ -73,7 +71,6 @@ class PatchEmbed(nn.Module):
         token: whether a learned vector, the class token, precedes the patches.
         positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the class token).
         epsilon: ε of the stem's norms.
-        dtype: operands of the products.
     """
 
     width: int
@@ -86,7 +83,6 @@ class PatchEmbed(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b t d"]:
-        """Maps images `[b h w c]` to tokens `[b t d]`, row by row, the class token first."""
         if self.stem_widths:
             x = ConvStem(self.stem_widths, epsilon=self.epsilon, dtype=self.dtype, name="stem")(x)
         grid = [length // self.size for length in x.shape[1:3]]

@@ -5,16 +5,7 @@ from jaxtyping import Array, Float, Int
 
 
 def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
-    """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``.
-
-    Computed from the positions, so any length and any packing of rows works.
-
-    Args:
-        positions: integers `[...]`.
-        width: the model width d, even.
-
-    Returns:
-        `[... d]` in float32.
+    """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``; d, the `width`, is even.
 
     Source: Vaswani et al. 2017, section 3.5; "Implementing Transformers", equation 1.
     """
@@ -26,9 +17,7 @@ def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
 def sinusoidal_2d(rows: int, columns: int, *, width: int) -> Float[Array, "n d"]:
     """Encodes a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
 
-    Args:
-        rows, columns: size of the grid; n is their product.
-        width: d, a multiple of 4.
+    The width d is a multiple of 4.
     """
     row, column = jnp.divmod(jnp.arange(rows * columns), columns)
     return jnp.concatenate([sinusoidal(row, width // 2), sinusoidal(column, width // 2)], axis=-1)

@@ -57,11 +57,11 @@ class Quantized(linear.Node):
             return multiply_integers(x, self)
         starts = range(0, self.shape[0], self.block)
         if self.outliers is not None or self.axis != 0 or len(starts) > UNROLLED:
-            return linear.matmul(x, self.dense(), dtype)
+            return linear.matmul(x, self.dense(), dtype=dtype)
         y = 0
         for i, start in enumerate(starts):  # 2-D products; integers up to 127 are exact in bfloat16 too
             own = slice(start, start + self.block)
-            y += linear.matmul(x[:, own], self.values[own], dtype) * self.scales[i].astype(jnp.float32)[None]
+            y += linear.matmul(x[:, own], self.values[own], dtype=dtype) * self.scales[i].astype(jnp.float32)[None]
         return y
 
     def take(self, ids):
@@ -81,12 +81,9 @@ class Quantized(linear.Node):
 
 @flax.struct.dataclass
 class RoundedInputs(linear.Node):
-    """An array whose products round their inputs like `multiply_integers`, for training with rounded activations.
+    """An array `base` `[in out]` whose products round their inputs like `multiply_integers`, for training.
 
     The gradient passes straight through the rounding.
-
-    Attributes:
-        base: `[in out]`.
     """
 
     base: jax.Array
@@ -97,7 +94,7 @@ class RoundedInputs(linear.Node):
 
     def matmul(self, x, dtype):
         units, step = to_integers(jax.lax.stop_gradient(x))
-        return linear.matmul(x + jax.lax.stop_gradient(units * step - x), self.base, dtype)
+        return linear.matmul(x + jax.lax.stop_gradient(units * step - x), self.base, dtype=dtype)
 
     def take(self, ids):
         return linear.take(self.base, ids)
@@ -126,12 +123,10 @@ def multiply_integers(x, w):
 
     ``y[n, o] = (Σ_i units[n, i] · values[i, o]) · step[n] · scales[o]``, the sum exact in int32 (up to 133,000 inputs).
     Rows are rounded by their own maxima at run time ("dynamic"), or to the weight's `limit` ("static"): Jacob et al.
-    2018, arXiv 1712.05877, sections 2 and 3, who use a zero point and one scale for the whole weight.
-
-    The gradient of x passes straight through the rounding of x and uses the rounded weight. Always in float32.
+    2018, arXiv 1712.05877, sections 2 and 3, who use a zero point and one scale for the whole weight. The gradient of x
+    passes straight through the rounding of x and uses the rounded weight.
 
     Args:
-        x: `[n in]`, float.
         w: a `Quantized` of one block along axis 0, without outliers.
     """
     units, step = to_integers(x, w.limit)
@@ -180,11 +175,7 @@ def quantize(w, *, format="int8", block=64, axis=0, outliers=0.0, threshold=0.0,
 
 
 def straight_through(w, **options):
-    """Rounds a weight to an array that passes its gradient on to `w`, for training with rounded weights.
-
-    Its value is exactly ``quantize(w, **options).dense()``; the gradient is that of the identity (Bengio et al. 2013,
-    arXiv 1308.3432).
-    """
+    """``quantize(w, **options).dense()`` with the gradient of the identity (Bengio et al. 2013, arXiv 1308.3432)."""
     return quantize(w, **options).dense() + (w - jax.lax.stop_gradient(w))
 
 

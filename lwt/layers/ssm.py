@@ -16,9 +16,6 @@ def recurrence(decay: Float[Array, "b t *c"], update: Float[Array, "b t *c"]) ->
     """``h[t] = decay[t] · h[t-1] + update[t]`` with ``h[-1] = 0``, for all t at once: about 2·log2(t) parallel steps.
 
     Its gradient is a recurrence in the other direction, so no intermediate of the scan is stored.
-
-    Args:
-        decay, update: `[b t ...]`.
     """
     return _scan(decay, update)
 
@@ -62,10 +59,10 @@ def selective_scan(
     Runs position by position on a CPU, and over all positions at once elsewhere.
 
     Args:
-        x: `[b t i]`, the channels' inputs.
-        time: Δ `[b t i]`, positive step sizes.
-        a: A `[n i]`, negative; states before channels, so that the long axis is the innermost.
-        b, c: B and C `[b t n]`, which write to and read from the states at each position.
+        x: the channels' inputs.
+        time: Δ, positive step sizes.
+        a: A, negative; states before channels, so that the long axis is the innermost.
+        b, c: B and C, which write to and read from the states at each position.
 
     Source: Gu and Dao 2023, equation 2 and algorithm 2, with their simplified B̄ = Δ·B.
     """
@@ -106,7 +103,6 @@ class Mixer(nn.Module):
         state: n (the paper's d_s), states per channel.
         kernel_size: k of the convolution.
         time_rank: rank of the projection to step sizes; 0 means ⌈d/16⌉.
-        dtype: operands of the products.
     """
 
     inner: int

@@ -14,8 +14,6 @@ def top_k(logits, k, *, allowed=None):
     (2 ms for 128 × 50,048 on two cores, where `jnp.argmax` and `jax.lax.top_k` take 11), the second searches those k.
 
     Args:
-        logits: `[b v]`.
-        k: at most v.
         allowed: `[v]` NumPy bools, or None for all. Other ids count as -inf.
 
     Returns:

@@ -61,7 +61,8 @@ def measure_errors(largest, *, seeds=5, degrees=DEGREES):
     with jax.enable_x64(True):
         for degree in degrees:
             one = functools.partial(polynomial.attention, degree=degree, exact_forward=False, dtype="float64")
-            d_q = np.asarray(jax.jit(lambda *x, one=one: jax.vjp(one, *x[:3])[1](x[3])[0])(q, k, v, d_output))
+            back = jax.jit(lambda q, k, v, d, one=one: jax.vjp(lambda *x: one(*x, v=v), q, k)[1](d)[0])
+            d_q = np.asarray(back(q, k, v, d_output))
             for (bound, seed), ours, theirs in zip(cases, d_q, exact):
                 found[degree, bound, seed] = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
     return found
@@ -74,7 +75,7 @@ def _scaled(arrays, largest):
 
 
 def attentions(degrees):
-    """``{variant: function of q, k, v}`` whose costs are compared."""
+    """``{variant: function of q, k and v=}`` whose costs are compared."""
     found = {
         "softmax": core.attend,
         "softmax in blocks": functools.partial(blockwise.attention, block=BLOCK),
@@ -91,7 +92,7 @@ def cost(attention, length, *, width, repeats=3):
     q, k, v, d_output = (
         jax.random.normal(jax.random.key(i), (1, HEADS, length, width)) * (0.3 if i < 2 else 1) for i in range(4)
     )
-    both = jax.value_and_grad(lambda q, k, v: (attention(q, k, v) * d_output).sum(), (0, 1, 2))
+    both = jax.value_and_grad(lambda q, k, v: (attention(q, k, v=v) * d_output).sum(), (0, 1, 2))
     compiled = jax.jit(both).lower(q, k, v).compile()
     times = []
     for _ in range(repeats + 1):

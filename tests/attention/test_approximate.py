@@ -29,7 +29,7 @@ def by_hand(q, k, v, d_output, weights):
 
 def gradients(q, k, v, d_output, **more):
     """The same from `polynomial.attention`, in float64."""
-    f = jax.jit(lambda q, k, v: polynomial.attention(q, k, v, dtype="float64", exact_forward=False, **more))
+    f = jax.jit(lambda q, k, v: polynomial.attention(q, k, v=v, dtype="float64", exact_forward=False, **more))
     output, backward = jax.vjp(f, *map(jnp.asarray, (q, k, v)))
     return tuple(map(np.asarray, (output, *backward(jnp.asarray(d_output)))))
 
@@ -138,7 +138,7 @@ def all_shapes(jaxpr):
 @pytest.mark.parametrize("exact_forward", [False, True])
 def test_no_array_of_queries_by_keys(exact_forward):
     def loss(q, k, v):
-        return polynomial.attention(q, k, v, degree=2, exact_forward=exact_forward, block=64).sum()
+        return polynomial.attention(q, k, v=v, degree=2, exact_forward=exact_forward, block=64).sum()
 
     def made(t, s):
         arrays = [jax.ShapeDtypeStruct((2, 2, n, 4), jnp.float32) for n in (t, s, s)]

@@ -69,7 +69,7 @@ def test_dropout_in_parts():
     q, k, v, d_y = (jnp.repeat(x, 2, axis=1) for x in (q, k, v, d_y))
 
     def run(v):
-        return blockwise.attention(q, k, v, block=5, apart=True, key=jax.random.key(1), rate=0.5)
+        return blockwise.attention(q, k, v=v, block=5, apart=True, key=jax.random.key(1), rate=0.5)
 
     y, back = jax.vjp(run, v)
     np.testing.assert_allclose((y * d_y).sum(), (back(d_y)[0] * v).sum(), rtol=1e-5)  # it is linear in the values

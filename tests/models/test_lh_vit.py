@@ -92,7 +92,7 @@ def test_depthwise_convolution_is_xla_s(shape, stride):
         )  # fmt: skip
 
     def mine(x, kernel):
-        return image_conv.depthwise(x, kernel, stride)
+        return image_conv.depthwise(x, kernel, stride=stride)
 
     y, pull = jax.vjp(mine, x, kernel)
     wanted, pull_reference = jax.vjp(reference, x, kernel)

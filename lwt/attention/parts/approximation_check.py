@@ -30,10 +30,8 @@ class LayerCheck:
 
     Attributes:
         layer: name of its weights, such as "block_0/self_attention".
-        degree: of the polynomial.
         largest: largest absolute logit.
         error: relative error of the weights, over the sampled queries.
-        tolerance: the largest error allowed.
     """
 
     layer: str
@@ -97,7 +95,6 @@ def check(q, k, *, degree, mask=None, real=None, tolerance=TOLERANCE, sample=64,
         tolerance: the largest error allowed.
         sample: number of queries per row, evenly spaced, that the error is measured on. The largest logit is taken over
             all queries.
-        layer: name of the attention.
     """
     q, k = (np.asarray(x, float) for x in (q, k))
     (b, _, t, _), s = q.shape, k.shape[2]
@@ -127,14 +124,7 @@ def _weights(logits, seen, degree):
 
 
 def check_model(model, weights, *, batch, **settings):
-    """`check_call` of ``model.apply({"params": ...}, batch)``.
-
-    Args:
-        model: a linen module.
-        weights: flat dict, such as ``lwt.load(workdir).weights``.
-        batch: the model's input.
-        settings: of `check_call`.
-    """
+    """`check_call` of a linen module applied to a batch, with a flat dict of weights."""
     return check_call(lambda: model.apply({"params": trees.unflatten(weights)}, batch), **settings)
 
 

@@ -1,5 +1,8 @@
 """The base class of the attentions: projections, heads, cache, and the checks of what a variant can do."""
 
+import dataclasses
+import math
+
 import chex
 import flax.linen as nn
 import jax
@@ -12,8 +15,8 @@ from lwt.layers import linear
 
 WHOLE = 2**27  # most weights, of all rows and heads, formed at once; larger arrays cost memory, and time to allocate it
 PART = 2**24  # beyond that, weights in a block of queries
-# On a CPU, heads of at most NARROW over at least LONG keys spend little of their time in products. They are handled one
-# after the other, in blocks of CACHED weights (times the head width), which fit its cache (docs/design/speed.md).
+# On a CPU, heads of at most NARROW over at least LONG keys are handled one after the other, in blocks of CACHED weights
+# (times the head width), which fit its cache (docs/design/speed.md).
 NARROW, LONG, CACHED = 32, 1024, 2**16
 
 
@@ -43,6 +46,9 @@ class Base(nn.Module):
     keeps_texts_apart = True  # see only the query's own text in a row of several
     heads_removable = False  # have fewer heads, of unchanged width
     block = 0  # queries that `mix` handles at once; 0: all, unless that is too many
+    # The ranges of its fields: other integers may be 0, and floats are finite.
+    positive = ("width", "heads")
+    choices = {}
 
     @property
     def head_size(self):
@@ -65,23 +71,36 @@ class Base(nn.Module):
         return {"query": self.heads * self.head_size, "key": keys, "value": keys, "out": self.width}
 
     def check(self):
-        """Raises an error for fields that do not fit together."""
-        if self.heads < 1 or self.width % self.heads:
+        """Raises ConfigError for fields that are out of range or do not fit together."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int) and not value >= (least := int(field.name in self.positive)):
+                raise self.refuse(f"{field.name}={value} must be at least {least}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise self.refuse(f"{field.name}={value} must be finite")
+        for name, names in self.choices.items():
+            if getattr(self, name) not in names:
+                value = getattr(self, name)
+                raise self.refuse(f"{name}={value!r}: {errors.suggest(repr(value), map(repr, names))}")
+        if not 0 <= self.dropout < 1:
+            raise self.refuse(f"dropout={self.dropout} must be in [0, 1)")
+        if self.width % self.heads and not getattr(self, "head_width", 0):
             raise self.refuse(f"heads={self.heads} must divide width={self.width}")
 
     def refuse(self, why):
-        """An error that names the variant."""
-        return errors.ConfigError(f"attention {type(self).__module__.rpartition('.')[2]!r}: {why}")
+        """An error that names the variant and its config key."""
+        path = self.path if self.scope else ()
+        side = "cross_" if "cross_attention" in path else "decoder_" if path[:1] == ("decoder",) else ""
+        return errors.ConfigError(f"model.{side}attention={type(self).__module__.rpartition('.')[2]!r}: {why}")
 
     def queries(self, x: Float[Array, "b t d"]) -> Float[Array, "b h t k"]:
         """The queries of all heads, scaled by 1/√k."""
         return split(self.query(x), self.heads) * self.head_size**-0.5
 
     def project(self, context: Float[Array, "b s d"]):
-        """Keys and values `[b h s k]` of a context `[b s d]`: the cache of calls that all attend to it.
+        """Keys and values `[b h s k]` of a context: the cache of calls that all attend to it.
 
-        Heads come before positions, so that a decoding step reads each head's keys in one stretch; this was faster
-        than the other order in a comparison on a busy CPU.
+        Heads come before positions, so that a decoding step reads each head's keys in one stretch.
         """
         return {name: split(getattr(self, name)(context), self.key_heads) for name in ("key", "value")}
 
@@ -100,9 +119,7 @@ class Base(nn.Module):
         return self.weigh(q, cache, allowed=seen, dtype="float32")
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """The step between the projections, `[b h t k]`: softmax attention.
-
-        It handles a block of queries at a time where that is faster, or where all weights would be more than `WHOLE`.
+        """Softmax attention between the projections, in blocks of queries where faster or needed: `[b h t k]`.
 
         Args:
             q: queries `[b h t k]`, scaled.
@@ -117,7 +134,7 @@ class Base(nn.Module):
             values = cache.get("value", cache["key"])
             k, v = (jnp.repeat(x, h // self.key_heads, axis=1) for x in (cache["key"], values))
             settings = dict(mask=mask, block=block, apart=apart, key=key, rate=self.dropout, dtype=dtype)
-            return blockwise.attention(q, k, v, **settings)
+            return blockwise.attention(q, k, v=v, **settings)
         allowed = None if mask is None else mask.array(t, s)
         return self.weigh(q, cache, allowed=allowed, dtype=dtype, key=key)
 
@@ -133,7 +150,7 @@ class Base(nn.Module):
     def weigh(self, q, cache, *, allowed, dtype, key=None):
         """Softmax attention, given the mask as an array (or None)."""
         values = cache.get("value", cache["key"])  # efficient.py has no values
-        return core.attend(q, cache["key"], values, mask=allowed, key=key, rate=self.dropout, dtype=dtype)
+        return core.attend(q, cache["key"], v=values, mask=allowed, key=key, rate=self.dropout, dtype=dtype)
 
     def __call__(
         self,
@@ -148,8 +165,6 @@ class Base(nn.Module):
         """Attends from x to the context, or to x itself without one.
 
         Args:
-            x: `[b t d]`.
-            context: `[b s d]`, or None.
             mask: what each query may see; None: everything.
             train: whether dropout acts.
             cache: from `project` (used unchanged) or, with an `index`, from `empty_cache`.
@@ -160,7 +175,6 @@ class Base(nn.Module):
 
         Raises:
             lwt.errors.ConfigError: the variant does not support the call.
-            AssertionError: the segments of the mask do not fit the queries and keys.
         """
         q = self.queries(x)
         if index is not None:

@@ -18,8 +18,8 @@ from lwt.attention.parts import core, masks
 def attention(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
-    v: Float[Array, "b h s v"],
     *,
+    v: Float[Array, "b h s v"],
     mask: masks.Mask | None = None,
     block: int,
     apart: bool = False,
@@ -31,14 +31,10 @@ def attention(
 
     Args:
         q: queries, scaled.
-        k: keys.
-        v: values.
-        mask: what each query may see, or None.
+        mask: what each query may see; None: everything.
         block: most queries handled at once.
         apart: whether heads are handled one after the other.
-        key: random key of dropout on the weights; None: no dropout.
-        rate: dropout rate.
-        dtype: operands of the products.
+        key, rate, dtype: see `core.attend`.
     """
     if apart:
         return _head_by_head(q, k, v, key, mask=mask, block=block, rate=rate, dtype=dtype)
@@ -53,7 +49,8 @@ def _head_by_head(q, k, v, key, **settings):
     def one(item):
         number, *head = item
         own = None if key is None else jax.random.fold_in(key, number)
-        return attention(*(x[:, None] for x in head), key=own, **settings)[:, 0]
+        q, k, v = (x[:, None] for x in head)
+        return attention(q, k, v=v, key=own, **settings)[:, 0]
 
     heads_first = (jnp.moveaxis(x, 1, 0) for x in (q, k, v))
     return jnp.moveaxis(jax.lax.map(one, (jnp.arange(q.shape[1]), *heads_first)), 0, 1)
@@ -68,7 +65,7 @@ def _forward(q, k, v, mask, key, rate, dtype):
     def one(item):
         number, q = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        return core.forward_with_total(q, k, v, mask=allowed, keep=keep, rate=rate, dtype=dtype)
+        return core.forward_with_total(q, k, v=v, mask=allowed, keep=keep, rate=rate, dtype=dtype)
 
     outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
     return _paste(outputs), (q, k, v, mask, key, outputs, totals)
@@ -81,7 +78,7 @@ def _backward(rate, dtype, saved, d_output):
         number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
         given = {"mask": allowed, "keep": keep, "output": output, "total": total, "rate": rate, "dtype": dtype}
-        d_q, d_k, d_v = core.backward(q, k, v, d_output=d_output, **given)
+        d_q, d_k, d_v = core.backward(q, k, v=v, d_output=d_output, **given)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 
     items = jnp.arange(len(q)), q, outputs, totals, _cut(d_output, len(q))

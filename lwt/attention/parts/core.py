@@ -15,8 +15,8 @@ BLOCKED = -1e9  # finite, so that a query that sees nothing gives an average and
 def attend(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
-    v: Float[Array, "b h s v"],
     *,
+    v: Float[Array, "b h s v"],
     mask: Bool[Array, "#b #h #t s"] | None = None,
     key=None,
     rate=0.0,
@@ -29,17 +29,15 @@ def attend(
 
     Args:
         q: queries, scaled.
-        k: keys.
         v: values; may be the keys themselves.
         mask: True where attention is allowed, or None.
         key: random key of dropout on the weights; None: no dropout.
-        rate: dropout rate.
         dtype: "float32" or "bfloat16".
     """
-    return attend_with_total(q, k, v, mask=mask, key=key, rate=rate, dtype=dtype)[0]
+    return attend_with_total(q, k, v=v, mask=mask, key=key, rate=rate, dtype=dtype)[0]
 
 
-def attend_with_total(q, k, v, *, mask=None, key=None, rate=0.0, dtype="float32"):
+def attend_with_total(q, k, *, v, mask=None, key=None, rate=0.0, dtype="float32"):
     """As `attend`, with the logarithms of the sums that normalised the weights: ``([b h t v], [b h t 1])``.
 
     Two results over different keys, each weighted by the exponential of its total, add up to attention over all keys.
@@ -63,7 +61,7 @@ def drop_values(v: Float[Array, "b h s v"], key, *, rate):
     return _drop(v, keep_mask(key, rate, shape=(*v.shape[:3], 1)), rate)
 
 
-def forward_with_total(q, k, v, *, mask, keep, rate, dtype):
+def forward_with_total(q, k, *, v, mask, keep, rate, dtype):
     """``(output [b h t v], total [b h t 1])`` of `attend_with_total`; `mask` and `keep` are arrays or None."""
     scores = _scores(q, k, mask, dtype)
     largest = scores.max(-1, keepdims=True)
@@ -73,7 +71,7 @@ def forward_with_total(q, k, v, *, mask, keep, rate, dtype):
     return output, largest + jnp.log(norm)
 
 
-def backward(q, k, v, *, mask, keep, output, total, d_output, d_total=None, rate, dtype):
+def backward(q, k, *, v, mask, keep, output, total, d_output, d_total=None, rate, dtype):
     """``(d_q, d_k, d_v)`` from the output, the total and their gradients."""
     weights = jnp.exp(_scores(q, k, mask, dtype) - total)
     q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
@@ -89,7 +87,7 @@ def backward(q, k, v, *, mask, keep, output, total, d_output, d_total=None, rate
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _attend_with_total(q, k, v, mask, keep, rate, dtype):
-    return forward_with_total(q, k, v, mask=mask, keep=keep, rate=rate, dtype=dtype)
+    return forward_with_total(q, k, v=v, mask=mask, keep=keep, rate=rate, dtype=dtype)
 
 
 def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):

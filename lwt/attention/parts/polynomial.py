@@ -79,8 +79,8 @@ def _weights(width, degree):
 def attention(
     q: Float[Array, "b h t k"],
     k: Float[Array, "b h s k"],
-    v: Float[Array, "b h s v"],
     *,
+    v: Float[Array, "b h s v"],
     mask: masks.Mask | None = None,
     degree,
     exact_forward=True,
@@ -91,8 +91,6 @@ def attention(
 
     Args:
         q: queries, scaled.
-        k: keys.
-        v: values.
         mask: what each query may see; its `query_segments` must be None.
         degree: g, at least 1.
         exact_forward: whether the output is exact (in blocks of queries, in time O(n²)) or that of P.
@@ -105,7 +103,7 @@ def attention(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7))
 def _attention(q, k, v, mask, degree, exact_forward, block, dtype):
     if exact_forward:
-        return blockwise.attention(q, k, v, mask=mask, block=block, dtype=dtype)
+        return blockwise.attention(q, k, v=v, mask=mask, block=block, dtype=dtype)
     one = functools.partial(_output, degree=degree, causal=_causal(mask), dtype=dtype)
     return _by_heads(one, (q, k, _with_one(v, mask)), degree, block)[0]
 

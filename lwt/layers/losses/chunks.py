@@ -35,11 +35,7 @@ def split(arrays, *, at_most):
 
 
 def chunk_length(t, most):
-    """How many of t positions make a chunk, at most `most`.
-
-    The greatest divisor of t if that is more than half of `most`; otherwise the length of equal chunks, of which the
-    last is padded.
-    """
+    """How many of t positions make a chunk, at most `most`: a divisor of t if it is large enough, else pad the last."""
     most = min(t, most)
     divisor = max((s for s in range(1, most + 1) if t % s == 0), default=1)
     return divisor if 2 * divisor > most else -(-t // -(-t // most))
@@ -138,10 +134,7 @@ def differentiable(sums_and_gradients):
 
 
 def _columns(table):
-    """`[v d]` -> `[g d v/g]`, for `_hidden_gradient`: the long sum over v in parts for different cores.
-
-    Transposed once, not for every chunk.
-    """
+    """`[v d]` -> `[g d v/g]`, for `_hidden_gradient`: the long sum over v in parts for different cores."""
     v, d = table.shape
     groups = GROUPS if v % GROUPS == 0 else 1
     return jax.lax.optimization_barrier(jnp.swapaxes(table.reshape(groups, v // groups, d), 1, 2))

@@ -15,7 +15,7 @@ def divergence(logits, teacher, *, temperature):
     cross-entropy, which differs by a constant).
 
     Args:
-        logits: z, of the student.
+        logits: z.
         teacher: z'; a constant.
         temperature: T.
     """
@@ -31,15 +31,12 @@ def soft_loss(student, teacher, *, weights, temperature=1.0, dtype=jnp.float32, 
     Four products: the logits of both, and the two gradients of the student.
 
     Args:
-        student: ``(hidden [b t d], table [v d], bias [v] or None)``.
+        student: ``(hidden [b t d], table [v d], bias [v] or None)``, the arrays with gradients.
         teacher: the same, of its own width; constants.
         weights: `[b t]`, 0 for padding.
         temperature: T.
         dtype: operands of the products; sums are float32.
         chunk: approximate number of positions per chunk.
-
-    Returns:
-        A scalar, differentiable with respect to the student's arrays.
     """
     (hidden, table, bias), (other, other_table, other_bias) = student, teacher
     weights = jnp.asarray(weights, jnp.float32)

@@ -17,13 +17,13 @@ def problem(*, heads=2, t=5, s=7, k=4):
     return q, keys, values, mask
 
 
-def plain(q, keys, values, *, mask, key=None):
+def plain(q, keys, *, v, mask, key=None):
     """The formula, for JAX to differentiate."""
     weights = jax.nn.softmax(jnp.where(mask, jnp.einsum("bhtk,bhsk->bhts", q, keys), -jnp.inf))
     if key is not None:
         keep = dropout.keep_mask(key, RATE, shape=weights.shape)
         weights = jnp.where(keep, weights / (dropout.kept_of_256(RATE) / 256), 0)
-    return jnp.einsum("bhts,bhsk->bhtk", weights, values)
+    return jnp.einsum("bhts,bhsk->bhtk", weights, v)
 
 
 @pytest.mark.parametrize("k", [3, 4])  # beside 7 keys: both ways to a product over rows
@@ -32,11 +32,11 @@ def test_value_and_gradients_are_those_of_the_formula(seed, k):
     *arrays, mask = problem(k=k)
     key = None if seed is None else jax.random.key(seed)
 
-    def ours(*a):
-        return core.attend(*a, mask=mask, key=key, rate=RATE)
+    def ours(q, k, v):
+        return core.attend(q, k, v=v, mask=mask, key=key, rate=RATE)
 
-    def theirs(*a):
-        return plain(*a, mask=mask, key=key)
+    def theirs(q, k, v):
+        return plain(q, k, v=v, mask=mask, key=key)
 
     np.testing.assert_allclose(ours(*arrays), theirs(*arrays), atol=1e-6)
 
@@ -51,7 +51,7 @@ def test_keys_that_are_values_get_both_gradients():
     q, keys, _, mask = problem()
 
     def squares(x, f):
-        return (f(q, x, x, mask=mask) ** 2).sum()
+        return (f(q, x, v=x, mask=mask) ** 2).sum()
 
     found, expected = (jax.grad(squares)(keys, f) for f in (core.attend, plain))
     np.testing.assert_allclose(found, expected, rtol=5e-6, atol=2e-6)
@@ -62,7 +62,7 @@ def test_bfloat16_operands_are_near_float32_in_both_passes():
     arrays[0] /= 4
 
     def squares(q, k, v, dtype):
-        return (core.attend(q, k, v, mask=mask, dtype=dtype) ** 2).sum()
+        return (core.attend(q, k, v=v, mask=mask, dtype=dtype) ** 2).sum()
 
     gradients = jax.jit(jax.grad(squares, (0, 1, 2)), static_argnums=3)
     for found, expected in zip(*(gradients(*arrays, dtype) for dtype in ("bfloat16", "float32"))):
@@ -72,7 +72,7 @@ def test_bfloat16_operands_are_near_float32_in_both_passes():
 
 def test_no_weights_are_kept_for_the_backward_pass():
     *arrays, mask = problem(t=11, s=13)
-    _, saved = jax.vjp(lambda *a: core.attend(*a, mask=mask), *arrays)
+    _, saved = jax.vjp(lambda q, k, v: core.attend(q, k, v=v, mask=mask), *arrays)
     shapes = [leaf.shape for leaf in jax.tree.leaves(saved)]
     assert shapes and (3, 2, 11, 13) not in shapes
 

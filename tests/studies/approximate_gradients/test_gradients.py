@@ -27,7 +27,7 @@ def test_errors_are_near_the_reference_and_grow_with_the_logits():
 def test_the_exact_gradient_is_that_of_softmax_attention():
     q, k, v, d_output = gradients.draw(0)
     q32, k32, v32, d_output32 = (jnp.asarray(x, jnp.float32) for x in (q, k, v, d_output))
-    expected = jax.vjp(lambda q: core.attend(q, k32, v32), q32)[1](d_output32)
+    expected = jax.vjp(lambda q: core.attend(q, k32, v=v32), q32)[1](d_output32)
     np.testing.assert_allclose(gradients.exact_d_q(q, k, v=v, d_output=d_output), expected[0], atol=2e-5)
 
 
