@@ -3,21 +3,21 @@
     python -m lwt.compress.allocate_ranks --workdir=runs/mt-arithmetic --out=runs/mt-arithmetic-half --budget=0.5
     python -m lwt.compress.allocate_ranks --workdir=runs/snips --base=runs/embbert --budget=20_000 --out=runs/snips-lora
 
-This decomposes the update of a run that started from another, ``W - W0 = P Λ Q``, by SVD (a LoRA of generous rank, or
-any other training), scores every singular direction on some batches, and keeps the best over all weights. The new run
-holds W0 and an adapter of these ranks. The last line of output has its ``reparam`` section, for a new training.
+This decomposes the update of a run that started from another, ``W - W0 = P Λ Q``, by SVD, scores every singular
+direction on some batches, and keeps the best over all weights. The new run holds W0 and an adapter of these ranks. The
+last line of output has its ``reparam`` section, for a new training.
 
 The importance is AdaLoRA's (Zhang et al. 2023, arXiv 2303.10512, section 3.2), for direction i of a weight:
 
     S_i = s(Λ_i) + mean_j s(P_ji) + mean_j s(Q_ij),    s(w) = Ī(w) · Ū(w),    I(w) = |w · ∂L/∂w|
 
-with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA trains P, Λ and Q, keeps P and Q nearly
-orthogonal with a regulariser, and lowers the budget during training. Here the SVD makes P and Q orthogonal, and ranks
-are chosen once, after any training.
+with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA keeps P and Q nearly orthogonal with a
+regulariser and lowers the budget during training. Here the SVD makes them orthogonal, and ranks are chosen once.
 """
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -38,11 +38,7 @@ SCORES = ("adalora", "sensitivity", "energy")
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """``W - W0 = p · values · q``, the columns of `p` and rows of `q` orthonormal.
-
-    Attributes:
-        p: `[in r]`; values: `[r]`, descending; q: `[r out]`; all float32.
-    """
+    """``W - W0 = p [in r] · values [r] · q [r out]``, float32; values descend, `p` and `q` are orthonormal."""
 
     p: jax.Array
     values: jax.Array
@@ -64,7 +60,7 @@ def updates(weights, base, *, pattern=".*", max_rank=64):
     Args:
         weights, base: flat dicts of arrays.
         pattern: regular expression for the names.
-        max_rank: maximum directions of a weight; the largest are kept.
+        max_rank: most directions of a weight.
 
     Raises:
         lwt.errors.ConfigError: no matrix changed.
@@ -86,11 +82,7 @@ def updates(weights, base, *, pattern=".*", max_rank=64):
 def sensitivities(tuned, found, *, batches):
     """For each batch ``{name: (|p · ∂L/∂p| [in r], |values · ∂L/∂values| [r], |q · ∂L/∂q| [r out])}``.
 
-    L is the task's loss, the mean over the tokens or examples of a batch, without dropout.
-
-    Args:
-        found: from `updates`.
-        batches: evaluation batches.
+    L is the task's loss, the mean over the tokens or examples of a batch, without dropout; `found` is from `updates`.
     """
     whole = linear.merge(tuned.weights)
     leaves = {name: (own.p, own.values, own.q) for name, own in found.items()}
@@ -116,9 +108,6 @@ def importance(products, *, which="adalora"):
     Args:
         products: what `sensitivities` yields.
         which: "adalora", or "sensitivity": the mean of ``|values · ∂L/∂values|``.
-
-    Raises:
-        lwt.errors.DataError: there is no batch.
     """
     found = list(products)
     if not found:
@@ -138,12 +127,11 @@ def importance(products, *, which="adalora"):
 
 
 def allocate(scores, costs, *, budget):
-    """``{name: directions kept, ascending}``: the best over all weights that fit the budget.
+    """``{name: directions kept, ascending}``: the best over all weights that fit the budget of parameters.
 
     Args:
         scores: ``{name: [r]}``.
         costs: ``{name: parameters of a direction}``.
-        budget: parameters for all.
     """
     order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
     kept = {}
@@ -159,11 +147,9 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
 
     Args:
         tuned: the run that started from the base.
-        out: a new folder.
         base: flat dict of the base's arrays.
         budget: parameters of the adapter; up to 1: a share of those of all directions.
         which: one of `SCORES`; "energy" is the squared singular value.
-        pattern, max_rank: see `updates`.
         data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
         examples: number of its records to use; 0 for all.
 
@@ -171,6 +157,8 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
         lwt.errors.ConfigError: the budget does not suffice for one direction, or no matrix changed.
     """
     targets.check_choice(which, SCORES, key="--scores")
+    if not 0 < budget < math.inf:
+        raise errors.ConfigError(f"--budget={budget:g} must be above 0 and finite")
     weights = linear.merge(tuned.weights)
     found = updates(weights, base, pattern=pattern, max_rank=max_rank)
     if which == "energy":
@@ -205,7 +193,6 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
 
 
 def main(tuned, values):
-    """Allocates ranks as the flags say."""
     base = experiment.arrays_of(values.base, "best") if values.base else tuned.base()
     if base is None:
         raise errors.ConfigError(f"{values.workdir} did not start from another run; give the run to compare as --base")

@@ -14,9 +14,8 @@ minimise ``||X (W - W')||`` over the layer's inputs X on that many records. With
 section 3.1; ASVD, Yuan et al. 2023, arXiv 2312.05821, uses a diagonal L). They use Cholesky's L; here it is ``Q √Λ`` of
 the eigenvectors, because rounding leaves ``XᵀX`` of inputs with a large mean indefinite.
 
-Either way, ranks follow from the energy Σσ² of the weights. The energy of the outputs would not do: their mean makes
-up most of it and takes one direction. (Loss of the translator of `by_budget` with calibrated factors: 1.692; with ranks
-by the outputs' energy: 1.834.)
+Either way, ranks follow from the energy Σσ² of the weights. That of the outputs would not do: their mean makes up most
+of it and takes one direction.
 """
 
 import dataclasses
@@ -31,7 +30,6 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear, listen
 from lwt.reparam import svd, targets
-from lwt.runs import assembly
 from lwt.training import new_run
 
 DAMPING = 1e-6  # least eigenvalue, relative to the mean of XᵀX's diagonal: constant inputs leave XᵀX singular
@@ -40,10 +38,9 @@ BYTES = 4  # per stored number
 
 @dataclasses.dataclass(frozen=True)
 class Decomposition:
-    """``W = left · values · right``, the columns of `left` orthonormal in the norm that errors are measured in.
+    """``W = left [in k] · values [k] · right [k out]``, float64; values descend, k is the smaller side of W.
 
-    Attributes:
-        left: `[in k]`; values: `[k]`, descending; right: `[k out]`; k is the smaller side of W. All float64.
+    The columns of `left` are orthonormal in the norm that errors are measured in.
     """
 
     left: np.ndarray
@@ -73,12 +70,7 @@ class Decomposition:
 
 
 def decompose(w, moment=None):
-    """The singular value decomposition of a weight.
-
-    Args:
-        w: `[in out]`.
-        moment: ``XᵀX`` `[in in]` of the inputs, or None for the plain one.
-    """
+    """The singular value decomposition of `w` `[in out]`, given the `moment` ``XᵀX`` of its inputs or None."""
     w = np.asarray(w, np.float64)
     if moment is None:
         return Decomposition(*np.linalg.svd(w, full_matrices=False))
@@ -89,12 +81,7 @@ def decompose(w, moment=None):
 
 
 def by_energy(found, share):
-    """``{name: rank}``: the smallest ranks that keep this share of every weight's energy.
-
-    Args:
-        found: ``{name: Decomposition}``.
-        share: in (0, 1].
-    """
+    """``{name: rank}``: the smallest ranks that keep this share, in (0, 1], of every weight's energy."""
     if not 0 < share <= 1:
         raise errors.ConfigError(f"--energy={share:g} must be in (0, 1]")
     ranks = {}
@@ -112,12 +99,8 @@ def by_budget(found, budget):
     with plain squares, 1.807 with these.) Every weight has at least rank 1. Where another direction would make the
     factors as large as the weight, the next step is the whole weight at full rank, for the bytes that are missing.
 
-    Args:
-        found: ``{name: Decomposition}``.
-        budget: bytes for all of these weights.
-
     Raises:
-        lwt.errors.ConfigError: the budget does not suffice for rank 1.
+        lwt.errors.ConfigError: the budget of bytes for all of these weights does not suffice for rank 1.
     """
     ranks = dict.fromkeys(found, 1)
     left = budget - sum(stored_bytes(own, 1) for own in found.values())
@@ -159,24 +142,19 @@ def moments(experiment, names, *, records, data=""):
     Raises:
         lwt.errors.ConfigError: a kernel does not belong to a linear layer.
     """
-    made = assembly.make_data(experiment.config, experiment.workdir, make=False)
-    found = made.evaluation(data or experiment.config.data.validation, limit=records)
 
     def moment(x, real):
         x = jnp.where(real[..., None], x, 0).reshape(-1, x.shape[-1])
         return jnp.dot(x.T, x, precision="highest")
 
-    batches, totals = made.batches(found), {}
-    for _, moments in listen.summaries(
-        experiment.model, experiment.weights, batches=batches, names=names, summary=moment
-    ):
+    batches, totals = experiment.batches(data, limit=records), {}
+    settings = dict(batches=batches, names=names, summary=moment)
+    for _, moments in listen.summaries(experiment.model, experiment.weights, **settings):
         for name, own in moments.items():
             totals[name] = totals.get(name, 0) + own.astype(np.float64)
-    missing = [name for name in names if name not in totals]
-    if missing:
-        raise errors.ConfigError(
-            f"{missing[0]!r} does not belong to a linear layer, so it has no calibration; see --targets"
-        )
+    for name in names:
+        if name not in totals:
+            raise errors.ConfigError(f"{name!r} is not a linear layer, so it has no calibration; see --targets")
     return totals
 
 
@@ -186,8 +164,6 @@ def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYE
     Weights whose factors would not be smaller stay as they are.
 
     Args:
-        experiment: the run to factorise.
-        out: a new folder.
         rank, energy, budget: exactly one of them. A rank for all weights; the share of its energy that each weight
             keeps; or the bytes of the whole model (float32; up to 1: a share of its current bytes).
         names: regular expression for the weights.
@@ -197,8 +173,8 @@ def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYE
     Raises:
         lwt.errors.ConfigError: none or several of rank, energy and budget are given, or no weight would get smaller.
     """
-    if (rank > 0) + (energy > 0) + (budget > 0) != 1 or min(rank, energy, budget) < 0:
-        raise errors.ConfigError("give exactly one of --rank, --energy and --budget, above 0")
+    if (rank > 0) + (energy > 0) + (budget > 0) != 1 or min(rank, energy, budget) < 0 or budget == math.inf:
+        raise errors.ConfigError("give exactly one of --rank, --energy and --budget, above 0 and finite")
     weights = linear.merge(experiment.weights)
     found = {name: decompose(weights[name]) for name in targets.select(weights, names, key="--targets")}
     before = trees.nbytes(weights)
@@ -227,7 +203,6 @@ def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYE
 
 
 def main(experiment, values):
-    """Factorises as the flags say."""
     keys = ("rank", "energy", "budget", "calibrate", "data")
     return factorise(experiment, values.out, names=values.targets, **{key: getattr(values, key) for key in keys})[1]
 
@@ -237,6 +212,6 @@ if __name__ == "__main__":
     flags.DEFINE_float("energy", 0.0, "Share of its energy that every weight keeps.")
     flags.DEFINE_float("budget", 0.0, "Bytes of the whole model in float32; up to 1: a share of its current bytes.")
     flags.DEFINE_string("targets", svd.LAYERS, "Regular expression for the names of the weights.")
-    flags.DEFINE_integer("calibrate", 0, "Records whose activations weight the error; 0: the plain error.")
+    flags.DEFINE_integer("calibrate", 0, "Records whose activations weight the error; 0: the plain one.", lower_bound=0)
     flags.DEFINE_string("data", "", "Data set of the calibration, KIND:NAME@SPLIT; default: the validation set.")
     program.run(main)

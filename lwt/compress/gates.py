@@ -16,18 +16,12 @@ import numpy as np
 from lwt import errors, trees
 from lwt.layers import linear
 
-KINDS = {
-    "heads": ("out", ("query", "key", "value")),
-    "units": ("fc2", ("fc1",)),
-}  # kind: last kernel, and the kernels before it
+KINDS = {"heads": ("out", ("query", "key", "value")), "units": ("fc2", ("fc1",))}  # last kernel, and those before it
 OVER = ("examples", "positions")
 
 
 def prunable(experiment, kind):
-    """The modules of a run's model whose heads or hidden units can be removed: ``{name: sublayers.Sublayer}``.
-
-    Args:
-        kind: "heads" or "units".
+    """The modules of a run's model whose "heads" or "units" can be removed: ``{name: sublayers.Sublayer}``.
 
     Raises:
         lwt.errors.ConfigError: the model has none, or its attention is not softmax attention.
@@ -57,7 +51,6 @@ def scores(experiment, kind, *, batches, over="examples"):
     as ``{module: [heads]}``. L(x) is the task's loss of example x, summed over its tokens, without dropout.
 
     Args:
-        kind: "heads" or "units".
         batches: evaluation batches, one example per row.
         over: "examples" as in the equation; "positions" moves the sum over t outside the absolute value, as in the
             authors' code for BERT.
@@ -122,13 +115,7 @@ def drop_least(scores, share):
 
 
 def masked(weights, keep, *, kind):
-    """The weights with gates of 0 where `keep` is False, in the same shapes.
-
-    Args:
-        weights: flat dict of arrays or nodes.
-        keep: ``{module: [heads] bool}``.
-        kind: "heads" or "units".
-    """
+    """The weights with gates of 0 where `keep` ``{module: [heads] bool}`` is False, in the same shapes."""
     kernels = {}
     for name, kept in keep.items():
         kernel = linear.dense(weights[kernel_of(name, kind)])
@@ -137,16 +124,7 @@ def masked(weights, keep, *, kind):
 
 
 def removed(weights, keep, *, kind):
-    """The smaller model that computes the same function as `masked`.
-
-    Args:
-        weights: flat dict of arrays.
-        keep: ``{module: [heads] bool}``.
-        kind: "heads" or "units".
-
-    Returns:
-        The smaller arrays, and ``{module: heads left}`` for the model's field ``sizes``.
-    """
+    """The smaller arrays that compute the same function as `masked`, and the model's ``sizes``: ``{module: heads}``."""
     last, first = KINDS[kind]
     weights = dict(weights)
     for name, kept in keep.items():

@@ -30,7 +30,6 @@ def rewind(pruned, out, *, early=None):
 
     Args:
         pruned: a run whose reparametrization is `prune.Prune`.
-        out: a new folder.
         early: a run of the same model; None for the weights that `pruned` started from.
 
     Raises:
@@ -63,7 +62,6 @@ def start_of(trained):
 
 
 def main(pruned, values):
-    """Rewinds as the flags say."""
     early = lwt.load(values.early, checkpoint=values.early_checkpoint) if values.early else None
     return rewind(pruned, values.out, early=early)[1]
 

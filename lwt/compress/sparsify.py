@@ -1,4 +1,4 @@
-"""One-shot unstructured pruning: sets the smallest weights of a run to 0 and changes nothing else.
+"""One-shot unstructured pruning: sets the smallest weights of a run to 0.
 
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-s80 --sparsity=0.8 --scope=global
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-2of4 --pattern=2:4
@@ -16,7 +16,7 @@ from absl import flags
 from lwt import errors
 from lwt.compress import program
 from lwt.layers import linear
-from lwt.reparam import prune
+from lwt.reparam import prune, targets
 from lwt.training import new_run
 
 
@@ -24,40 +24,37 @@ def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=
     """Writes the run `out` with zeros; returns it and a dict that describes the change.
 
     Args:
-        experiment: the run to prune.
-        out: a new folder.
         sparsity: the share of the weights to set to 0; or
         pattern: ``(n, m)`` to keep n of every m weights in a row along the inputs.
         scope: of the sparsity, "layer" or "global".
         names: regular expression for the arrays.
 
     Raises:
-        lwt.errors.ConfigError: neither or both of sparsity and pattern are given; or see `prune.Prune`.
+        lwt.errors.ConfigError: neither or both of sparsity and pattern are given, no weight would be left, or see
+            `prune.Prune`.
     """
+    targets.check_share(sparsity, "--sparsity")
     if bool(sparsity) == bool(pattern):
         raise errors.ConfigError("give either --sparsity or --pattern")
     pruning = prune.Prune(sparsity=sparsity, pattern=pattern, scope=scope, targets=names)
     weights = linear.merge(experiment.weights)
-    targets = pruning.select(weights)
-    made = pruning.expand(weights, {}, 0)
-    left, of = (sum(int(count(made[name])) for name in targets) for count in (jnp.count_nonzero, jnp.size))
+    made, chosen = pruning.expand(weights, {}, 0), pruning.select(weights)
+    left, of = (sum(int(count(made[name])) for name in chosen) for count in (jnp.count_nonzero, jnp.size))
+    if not left:
+        raise errors.ConfigError(f"--sparsity={sparsity:g} would set all {of:,} weights to 0; give a smaller share")
     done = {"method": "sparsify", "kept": left, "of": of}
     return new_run.write(experiment, out, weights=made, how=done), done
 
 
 def pattern_of(text):
-    """Parses ``"n:m"`` to ``(n, m)`` and ``""`` to ``()``.
-
-    Raises:
-        lwt.errors.ConfigError: the text is neither.
-    """
-    if text and not re.fullmatch(r"\d+:\d+", text):
-        raise errors.ConfigError(f"--pattern={text} must be N:M, such as 2:4")
-    return tuple(map(int, filter(None, text.split(":"))))
+    """Parses ``"n:m"`` to ``(n, m)`` and ``""`` to ``()``; raises ConfigError for anything else."""
+    pattern = tuple(map(int, text.split(":"))) if re.fullmatch(r"\d+:\d+", text, re.ASCII) else ()
+    if text and not (pattern and 1 <= pattern[0] <= pattern[1]):
+        raise errors.ConfigError(f"--pattern={text} must be N:M, such as 2:4: keep N of every M")
+    return pattern
 
 
 def main(experiment, values):
-    """Prunes as the flags say."""
     pattern = pattern_of(values.pattern)
     settings = dict(sparsity=values.sparsity, pattern=pattern, scope=values.scope, names=values.targets)
     return sparsify(experiment, values.out, **settings)[1]

@@ -29,8 +29,6 @@ def prune(experiment, out, *, heads=0.0, units=0.0, layers=(), modules=".*", sco
     """Writes the run `out` without some heads, units and layers; returns it and a dict that describes the change.
 
     Args:
-        experiment: the run to prune.
-        out: a new folder.
         heads, units: shares to remove, in [0, 1], of those in the chosen modules.
         modules: regular expression for whole names of modules that may lose some, such as "decoder/.*".
         layers: names of layers to remove, such as "encoder/layer_3".
@@ -51,6 +49,9 @@ def prune(experiment, out, *, heads=0.0, units=0.0, layers=(), modules=".*", sco
             raise errors.ConfigError(f"--{kind}={share} must be in [0, 1]")
         found = scores_of(experiment, kind, which=scores, **options)
         keep = gates.drop_least({name: found[name] for name in trees.matching(found, modules, what="--modules")}, share)
+        of, count = sum(map(len, found.values())), sum(int((~kept).sum()) for kept in keep.values())
+        if count in (0, of):
+            raise errors.ConfigError(f"--{kind}={share:g} is a share: it would remove {count:,} of all {of:,} {kind}")
         weights, left = gates.removed(weights, keep, kind=kind)
         sizes |= left
         done[kind] = {"left": sum(left.values()), "before": sum(map(len, keep.values()))}
@@ -67,7 +68,6 @@ def scores_of(experiment, kind, *, which, data="", examples=0, normalise=False, 
     """Scores of heads or units, ``{module: [heads]}``.
 
     Args:
-        kind: "heads" or "units".
         which: "gradient" (`gates.scores`), "magnitude" or "random".
         data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
         examples: number of its records to use; 0 for all.
@@ -82,11 +82,6 @@ def scores_of(experiment, kind, *, which, data="", examples=0, normalise=False, 
 
 def without_layers(weights, layers, *, sizes):
     """``(weights, sizes, model)`` without some layers. The others keep their order; `model` has their new numbers.
-
-    Args:
-        weights: flat dict of arrays.
-        layers: names of the layers to remove.
-        sizes: the config's ``model.sizes``.
 
     Raises:
         lwt.errors.ConfigError: there is no such layer, or a stack would lose all its layers.
@@ -119,7 +114,6 @@ def without_layers(weights, layers, *, sizes):
 
 
 def main(experiment, values):
-    """Prunes as the flags say."""
     keys = ("heads", "units", "layers", "modules", "scores", "data", "examples", "normalise", "seed")
     return prune(experiment, values.out, **{key: getattr(values, key) for key in keys})[1]
 
@@ -131,7 +125,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("modules", ".*", "Regular expression for the modules that may lose heads and units.")
     flags.DEFINE_enum("scores", "gradient", SCORES, "What ranks heads and units.")
     flags.DEFINE_string("data", "", "Data set of the gradients, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("examples", 0, "Number of its records to use; 0: all.")
+    flags.DEFINE_integer("examples", 0, "Number of its records to use; 0: all.", lower_bound=0)
     flags.DEFINE_boolean("normalise", False, "Scale gradient scores to an L2 norm of 1 in every module.")
-    flags.DEFINE_integer("seed", 0, "Seed of random scores.")
+    flags.DEFINE_integer("seed", 0, "Seed of random scores.", lower_bound=0)
     program.run(main)

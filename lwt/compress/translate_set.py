@@ -32,7 +32,6 @@ def write(teacher, folder, *, data="", records=0):
 
     Args:
         teacher: a run that translates, with its decoding settings.
-        folder: of the new set; created if necessary.
         data: ``KIND:NAME@SPLIT``; "" for the run's own training set.
         records: number of records to draw; 0 for all.
 
@@ -97,7 +96,7 @@ def _translate(teacher, records, *, path):
 
 
 def main():
-    """Translates as the flags say, and prints what the set holds."""
+    """Translates, and prints what the set holds."""
     values, begin = flags.FLAGS, time.perf_counter()
     teacher = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding={"beams": values.beams})
     made = write(teacher, values.out, data=values.data, records=values.records)
