@@ -13,12 +13,10 @@ LARGEST = 2**27  # most numbers in the sums of one head
 class Attention(softmax.Attention):
     """Softmax attention with the backward pass of `polynomial.py` and, if `exact_forward` is off, its forward pass.
 
-    Its weights have the names and shapes of softmax attention, so a run trained with softmax can be adapted with this:
-    the gradients of LoRA on the projections follow from dQ, dK and dV by the chain rule (Hu et al. 2024,
-    "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"). Time and memory grow with
-    C(k+g, g)·k², which is small only for narrow heads, such as k = 8 or 16 at g = 2.
-
-    There are no weights to drop, so dropout drops whole values, the same for all queries of a head.
+    Its weights are those of softmax attention, so it can adapt a run trained with softmax: the gradients of LoRA on the
+    projections follow from dQ, dK and dV by the chain rule (Hu et al. 2024, "Computational Limits of Low-Rank
+    Adaptation (LoRA) for Transformer-Based Models"). Time and memory grow with C(k+g, g)·k², which is small only for
+    narrow heads, such as k = 8 or 16 at g = 2. Dropout drops whole values, the same for all queries of a head.
 
     Attributes:
         degree: g of the polynomial, at least 1. An even degree has positive weights for any logits. With an odd one and

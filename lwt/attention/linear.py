@@ -25,19 +25,17 @@ class Attention(base.Base):
     With "random", φ(x)_i = exp(w_i·x − |x|²/2) of q and k over k^¼, whose products have the mean exp(q·k/√k): softmax
     attention with an error that falls with the number of features (FAVOR+; Choromanski et al. 2021, "Rethinking
     attention with performers", lemma 1 and section 2.4). The directions w_i are orthogonal in groups of k. They are a
-    constant that follows from the seed: not weights, the same for all heads and layers, never redrawn. A query's
-    features are divided by their largest, which cancels. A key's are not, since a divisor that depends on the keys seen
-    so far would make a decoding step differ from the whole pass; in return, keys with |k|² above some 200·√k count for
-    nothing. The exponents are float32.
+    constant that follows from the seed, the same for all heads and layers. A query's features are divided by their
+    largest, which cancels. A key's are not, since the divisor would make a decoding step differ from the whole pass; so
+    keys with |k|² above some 200·√k count for nothing.
 
-    Rows of several texts use the array of all pairs ``φ(q_t)·φ(k_s)``, the same function at quadratic cost. So do calls
-    with so few queries or keys that this is cheaper. There are no single weights to drop, so dropout drops a value for
-    all queries of a head at once.
+    Rows of several texts, and calls with few queries or keys, use the array of all pairs ``φ(q_t)·φ(k_s)``: the same
+    function at quadratic cost. Dropout drops a value for all queries of a head at once.
 
     Attributes:
         features: "elu" or "random".
         count: m, the number of random features; 0: k·⌈ln k⌉, at least k.
-        seed: seed of the random directions.
+        seed: of the random directions.
         block: positions that the causal form handles at once.
     """
 
@@ -119,10 +117,7 @@ def directions(count, width, *, seed) -> Float[np.ndarray, "m k"]:
 
 
 def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) -> Float[Array, "... m"]:
-    """``w_i·x − |x|²/2``, the logarithms of the features up to a factor 1/√m that cancels.
-
-    A constant is subtracted where the features could overflow.
-    """
+    """``w_i·x − |x|²/2``, the features' logarithms up to a constant, which keeps them from overflowing and cancels."""
     excess = max(0.0, float((directions**2).sum(-1).max()) / 2 - LARGEST_EXPONENT)
     return x @ directions.T - (x * x).sum(-1, keepdims=True) / 2 - excess
 
@@ -224,9 +219,6 @@ def _inverse(total):
 
 
 def _divide(mixed, total):
-    """``mixed [.. t k] / total [.. t]``, with both scaled first.
-
-    The gradient of a quotient contains the square of the divisor, which could leave the range of float32.
-    """
+    """``mixed [.. t k] / total [.. t]``, both scaled first: the gradient has the square of the divisor."""
     scale = jax.lax.stop_gradient(_inverse(total))
     return mixed * scale[..., None] / jnp.where(scale > 0, total * scale, 1)[..., None]

@@ -30,12 +30,9 @@ class Rows(nn.Module):
 class Attention(base.Base):
     """``softmax(Q (EᵀK)ᵀ / √k) FᵀV``: the scores are `[t r]` (Wang et al. 2020, section 4).
 
-    Padding is set to zero before mixing; none of the r rows is padding. Each row mixes all positions, so there is no
-    causal form, and several texts of a row cannot be kept apart. Every call mixes keys and values again, also those of
-    a cache; in a compiled loop of decoding steps, XLA does it once, before the loop.
-
-    With n of max_length positions in use, the initial EᵀK and FᵀV are √(n/max_length) of their full size: short rows
-    start with flatter weights and smaller outputs. Set max_length to the longest row, and no more.
+    Padding is set to zero before mixing. Each of the r rows mixes all positions, so there is no causal form, and the
+    texts of a row cannot be kept apart. With n of max_length positions in use, the initial EᵀK and FᵀV are
+    √(n/max_length) of their full size, so set max_length to the longest row, and no more.
 
     Attributes:
         max_length: the longest sequence of keys.

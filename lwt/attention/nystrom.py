@@ -13,9 +13,7 @@ class Attention(base.Base):
 
     The landmarks Q̃, K̃ are means over m segments of the real positions, of nearly equal length: position i of n is in
     segment ⌊i m / n⌋ (in the paper m divides n). In a row of at most m positions, each is a landmark; the result is
-    then softmax attention, up to the convergence of the pseudo-inverse. Padding is in no segment.
-
-    Dropout acts on the weights `[t m]` of the landmarks.
+    then softmax attention, up to the convergence of the pseudo-inverse. Dropout acts on the weights of the landmarks.
 
     Attributes:
         landmarks: m.
@@ -86,13 +84,9 @@ def means(x: Float[Array, "b h s k"], members: Bool[Array, "b m s"], *, dtype) -
 def pseudo_inverse(a: Float[Array, "b h m m"], iterations) -> Float[Array, "b h m m"]:
     """The Moore-Penrose inverse by the iteration of Razavi et al. 2014, as in Xiong et al., lemma 1.
 
-    ``Z ← Z (13 I − AZ (15 I − AZ (7 I − AZ))) / 4`` from ``Z = Aᵀ / (‖A‖₁ ‖A‖∞)``, in float32. A step takes a singular
-    value of AZ from a distance e from 1 to (3e³ + e⁴)/4; a small singular value grows by 13/4. Rows and columns of
-    zeros stay zero. The norms are those of each matrix; the authors' default takes the largest of the batch.
-
-    Args:
-        a: weights, with rows that sum to 1 or are zero, so that ``‖A‖∞`` is 1 (or A is zero).
-        iterations: 6 in the paper, which inverts directions with a singular value below √‖A‖₁/34 only in part.
+    ``Z ← Z (13 I − AZ (15 I − AZ (7 I − AZ))) / 4`` from ``Z = Aᵀ / (‖A‖₁ ‖A‖∞)``, with ``‖A‖∞ = 1``, since rows sum to
+    1 or are zero. The 6 iterations of the paper invert directions with a singular value below √‖A‖₁/34 only in part.
+    The norms are those of each matrix; the authors' default takes the largest of the batch.
     """
     identity = jnp.eye(a.shape[-1])[None, None]
     columns = a.sum(2).max(-1)[..., None, None]  # at least 1, unless A = 0

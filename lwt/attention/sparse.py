@@ -22,9 +22,8 @@ class Attention(base.Base):
     outputs of the parts are weighted by the sums that normalised them, which makes it softmax over both. With l near
     √n, cost and memory grow with n·√n (for "fixed" at most c times that).
 
-    Rows of several texts keep the form of the strided pattern. The fixed pattern counts positions from the start of
-    each text, so blocks do not line up; it then uses softmax attention with the pattern as a mask: the same function
-    without the saving. So does decoding, whose cache holds all keys.
+    The fixed pattern counts positions from the start of each text. In rows of several texts it uses softmax attention
+    with the pattern as a mask: the same function without the saving. So does decoding, whose cache holds all keys.
 
     Attributes:
         pattern: "strided" or "fixed".

@@ -8,6 +8,7 @@ Needs the extra ``demo``: ``pip install -e '.[demo]'``. See docs/demo.md.
 
 import importlib.util
 import os
+import signal
 import threading
 
 from absl import flags
@@ -42,16 +43,18 @@ def main():
         raise errors.ConfigError("the page needs Gradio: pip install -e '.[demo]'")
     from lwt.demo import session
 
-    values = flags.FLAGS
+    stop, values = threading.Event(), flags.FLAGS
     adapters = parse_adapters(values.adapter)
     served = session.Session(values.workdir, checkpoint=values.checkpoint, adapters=adapters)
     from lwt.demo import page  # last: it takes seconds, and errors of the workdir come first
 
-    print(f"open {page.launch(served, host=values.host, port=values.port)} (Ctrl-C stops)", flush=True)
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        print()
+    address = page.launch(served, host=values.host, port=values.port)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    print(f"open {address} (Ctrl-C stops)", flush=True)
+    stop.wait()
+    print("stopped", flush=True)
+    os._exit(0)  # threads that still answer a request would delay the end
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 import jax
 
 from lwt import errors
-from lwt.data import text
+from lwt.data import text as cleaning
 from lwt.data.batches import image_examples, labelled_examples, padded, tokenized
 from lwt.runs import assembly
 
 LENGTHS = (32, 64, 128, 256, 512)  # lengths of padded rows, besides the run's longest
+LONGEST = 100_000  # characters of a text
 
 
 def lengths(longest):
@@ -43,6 +44,16 @@ class Inputs:
             return []
         return [tuple(source.split("\t", len(self.fields) - 1)) for source in found]
 
+    def _check_texts(self, given):
+        """Refuses what is not a text, and texts that would take long to clean and to cut into tokens."""
+        if len(given) != len(self.fields) or not all(isinstance(text, str) for text in given):
+            raise errors.DataError(f"The input is not text: type {' and '.join(self.fields).lower()}.")
+        for text in given:
+            if len(text) > LONGEST:
+                raise errors.DataError(f"The text has {len(text):,} characters: shorten it to {LONGEST:,} or less.")
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                raise errors.DataError("The text has half of a surrogate pair, which is no character: remove it.")
+
     def _check(self, tokens, most):
         """Refuses an empty text, and one that the model cannot read to its end."""
         if not tokens:
@@ -50,23 +61,23 @@ class Inputs:
         if tokens > most:
             raise errors.DataError(f"The text has {tokens} tokens, but this model reads at most {most}: shorten it.")
 
+    def _padded(self, examples, lengths):
+        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=lengths))
+
 
 class Pairs(Inputs):
     """Sources of a sequence-to-sequence run."""
 
     def batches(self, given, target=None):
-        """The batch of one source, in a list.
+        """The batch of one source, in a list; raises DataError for a text that is empty or too long.
 
         Args:
-            given: a tuple of one text.
             target: a text for the decoder to read; None to decode.
-
-        Raises:
-            lwt.errors.DataError: the text is empty or too long.
         """
+        self._check_texts(given)
         examples = self.data.from_texts(list(given), None if target is None else [target]).examples
         self._check(int(examples.source.lengths[0]), self.data.max_length - 1)
-        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
+        return self._padded(examples, lengths(self.data.max_length))
 
 
 class Texts(Inputs):
@@ -77,15 +88,12 @@ class Texts(Inputs):
         self.fields = tuple(field.capitalize() for field in self.data.fields)
 
     def batches(self, given):
-        """The batch of one text or pair, in a list.
-
-        Raises:
-            lwt.errors.DataError: a text is empty, or the record is too long.
-        """
+        """The batch of one text or pair, in a list; raises DataError if a text is empty or the record is too long."""
+        self._check_texts(given)
         examples = self._examples([" ".join(side.split()) for side in given])
         counts = [int(side.lengths[0]) for side in examples.sides]
         self._check(min(counts) and sum(counts), self.data.max_length - 1 - len(counts))
-        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=lengths(self.data.max_length)))
+        return self._padded(examples, lengths(self.data.max_length))
 
     def _examples(self, given):
         return self.data.from_texts(["\t".join(given)]).examples
@@ -96,7 +104,7 @@ class Unlabelled(Texts):
 
     def __init__(self, experiment):
         Inputs.__init__(self, experiment)
-        self._cleaner = text.Cleaner(**experiment.config.data.clean)
+        self._cleaner = cleaning.Cleaner(**experiment.config.data.clean)
 
     def _examples(self, given):
         ids = self.data.tokenizer.encode([self._cleaner.clean(side) for side in given])
@@ -114,18 +122,10 @@ class Images(Inputs):
     fields = ("Image",)
 
     def batches(self, given):
-        """The batch of one image, in a list.
-
-        Args:
-            given: a tuple of the path of its file.
-
-        Raises:
-            lwt.errors.DataError: there is no image, or its shape does not match the training's.
-        """
-        if not given[0]:
+        """The batch of the image in a file, in a list; raises DataError if there is none or the run cannot read it."""
+        if len(given) != 1 or not given[0] or not isinstance(given[0], str):
             raise errors.DataError("There is no image: drop one here or choose a file.")
-        examples = self.data.from_texts(list(given)).examples
-        return list(padded.PaddedBatches(examples, rows=self._rows, lengths=image_examples.LENGTHS))
+        return self._padded(self.data.from_texts(list(given)).examples, image_examples.LENGTHS)
 
     def examples(self, count):
         """No examples: many image data sets do not store their records as files."""

@@ -24,12 +24,7 @@ KEYS = 12  # shown per layer
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """The weights of one attention module.
-
-    Attributes:
-        weights: `[h t s]`; rows of softmax attention sum to 1.
-        queries, keys: the tokens at the positions; empty for an image.
-    """
+    """The weights `[h t s]` of one attention module, and the tokens at its positions; no tokens for an image."""
 
     weights: np.ndarray
     queries: tuple
@@ -55,12 +50,9 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Insight:
-    """What a `Reader` found in one input.
+    """What a `Reader` found in one input: ``{module: Attention}`` and ``{layer: [Memory]}``, the strongest first.
 
-    Attributes:
-        attentions: ``{module: Attention}``.
-        memories: ``{layer: [Memory]}``, the strongest first.
-        through: the table that maps values to tokens, in words.
+    `through` names the table that maps values to tokens.
     """
 
     attentions: dict
@@ -85,15 +77,7 @@ class Reader:
         self.layers = tuple(name.removesuffix("/kernel") for name in self._names if name in coefficients)
 
     def __call__(self, experiment, batch):
-        """Reads the first row of a batch.
-
-        Args:
-            experiment: the run of the constructor, or the same `with_weights`.
-            batch: from `inputs`, of numpy arrays.
-
-        Returns:
-            An `Insight`.
-        """
+        """Reads the first row of a batch from `inputs`, with the run of the constructor or the same `with_weights`."""
         weights, coefficients = jax.device_get(self._pass(experiment.weights, batch))
         attentions = {name: self._attention(name, weights[name][0], batch) for name in self.heads}
         table, through = ffn_memories.output_table(experiment) if self.layers else (None, "")
@@ -129,13 +113,7 @@ class Reader:
         return tuple(ffn_memories.piece(self._tokenizer, int(i)) for i in real)
 
     def _memories(self, values, table, name, coefficients, batch):
-        """The keys of a layer with the largest coefficients `[t f]` at the positions of the input.
-
-        Args:
-            values: `[f d]`.
-            table: `[v d]`, maps values to tokens.
-            name: of the layer's kernel.
-        """
+        """The keys of a layer with the largest coefficients `[t f]`; its `values` are `[f d]`, the `table` `[v d]`."""
         side, segments = listen.side(name, batch)
         ids = batch[side][0][batch[segments][0] > 0].tolist()
         coefficients = coefficients[: len(ids)]

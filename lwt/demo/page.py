@@ -1,12 +1,19 @@
 """The page: the input on the left, the answer on the right, and below what happened inside the model."""
 
+import functools
 import html
+import logging
+import urllib.parse
 
 import gradio
+from starlette import middleware, responses
 
 from lwt import errors, trees
 from lwt.demo import pictures, session
 
+LOG = logging.getLogger(__name__)
+LOCAL = ("localhost", "127.0.0.1", "::1")  # names of this machine
+EVERYWHERE = ("", "0.0.0.0", "::")  # hosts that serve the whole network, under names that we cannot know
 ALL = "all heads"
 DECODING = {"greedy": 1, f"beam search, {session.BEAMS} beams": session.BEAMS}
 DO = {"translation": "Translate", "class": "Classify", "number": "Rate", "": "Look inside"}
@@ -63,6 +70,7 @@ class Page:
                 self._memory_tab()
             self._seen = gradio.State(None)
             self._connect()
+        self.blocks.process_api = functools.partial(_in_one_line, self.blocks.process_api)
 
     def run(self, *values):
         """Handles the button: yields the answer first, then what happened inside; or an error message."""
@@ -107,7 +115,9 @@ class Page:
         """Lays out the inputs and the choices of adapter and decoding."""
         fields, names = self._session.inputs.fields, self._session.names
         if self._images:
-            self._given = [gradio.Image(type="filepath", image_mode=None, label=fields[0], height=260)]
+            image = gradio.Image(type="filepath", image_mode=None, label=fields[0], height=260)
+            image.preprocess = _path_of  # Gradio would open the file; the run reads it, and says what is wrong with it
+            self._given = [image]
         else:
             lines = 3 if len(fields) == 1 else 2
             self._given = [
@@ -171,6 +181,40 @@ class Page:
         return f"{answer:.4g}" if self._session.kind == "number" else answer
 
 
+def _path_of(payload):
+    """The path of an uploaded file, or None."""
+    return payload and payload.path
+
+
+async def _in_one_line(process, *args, **kwargs):
+    """Answers a request that Gradio or the page cannot process with one line, without a traceback."""
+    try:
+        return await process(*args, **kwargs)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        LOG.error("refused a request: %s", reason)
+        raise gradio.Error(reason, print_exception=False) from None
+
+
+class LocalNames:
+    """Refuses requests whose Host header is none of `names`: a foreign site may point its name at this machine."""
+
+    def __init__(self, app, names):
+        self._app, self._names = app, names
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] in ("http", "websocket"):
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            try:
+                name = urllib.parse.urlsplit(f"//{host}").hostname
+            except ValueError:
+                name = None
+            if name not in self._names:
+                refusal = f"the Host header must be one of {', '.join(self._names)}; see --host"
+                return await responses.PlainTextResponse(refusal, 400)(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
 def launch(served, *, host, port):
     """Serves the page of a session in background threads; returns its address.
 
@@ -178,11 +222,13 @@ def launch(served, *, host, port):
         lwt.errors.ConfigError: the page cannot be served at this host and port.
     """
     fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # no downloads
+    names = tuple(dict.fromkeys((*LOCAL, host.lower())))
+    guards = [] if host in EVERYWHERE else [middleware.Middleware(LocalNames, names=names)]
     try:
         _, address, _ = Page(served).blocks.launch(
             server_name=host, server_port=port, share=False, quiet=True, prevent_thread_lock=True, css=CSS,
             theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,
-            enable_monitoring=False, ssr_mode=False,
+            enable_monitoring=False, ssr_mode=False, max_file_size="64mb", app_kwargs={"middleware": guards},
         )  # fmt: skip
     except OSError as error:
         raise errors.ConfigError(f"--host={host} --port={port}: cannot serve the page there: {error}") from error

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import colors
 from matplotlib import figure as figures
 
+from lwt.data.images import decoding
 from lwt.report import plots
 
 ACROSS = 4  # heads side by side
@@ -16,15 +17,11 @@ COUNTED = 20  # most tokens for which a large picture shows the weights as numbe
 COLORS = "Blues"
 BLACK, SHADE = colors.ListedColormap(["black"]), 0.85  # covers the parts of an image without attention
 BLANK = "␣"  # shown for a token of white space
+LARGEST = 512  # side of an image, in pixels
 
 
 def attention(found, head=None):
-    """Draws a heatmap of one head, or one per head: a `matplotlib.figure.Figure`.
-
-    Args:
-        found: an `insight.Attention` of tokens.
-        head: its index; None for all.
-    """
+    """Draws a heatmap of one head of an `insight.Attention`, or one per head: a `matplotlib.figure.Figure`."""
     heads = range(len(found.weights)) if head is None else [head]
     queries, keys = ([token or BLANK for token in side] for side in (found.queries, found.keys))
     if len(heads) == 1:
@@ -42,21 +39,12 @@ def attention(found, head=None):
 
 
 def attention_to_image(found, path, *, head=None):
-    """Draws the image once per head, darker where the head attends less.
+    """Draws the image once per head (or for one), darker where the head attends less.
 
     It shows the attention of the class token, or without one the mean over all positions.
-
-    Args:
-        found: an `insight.Attention` of an image.
-        path: of the image's file.
-        head: its index; None for all.
     """
-    import PIL.Image  # imported here: texts do not need it
-    import PIL.ImageOps
-
-    with PIL.Image.open(path) as file:
-        image = file.convert("RGB")
-    image = PIL.ImageOps.fit(image, (min(image.size),) * 2)
+    image = decoding.load(path)
+    image = decoding.fit(image, size=min(*image.shape[:2], LARGEST), channels=3)
     side = math.isqrt(found.weights.shape[-1])
     has_token = side**2 < found.weights.shape[-1]
     maps = found.weights[:, 0, 1:] if has_token else found.weights.mean(axis=1)
@@ -76,12 +64,7 @@ def attention_to_image(found, path, *, head=None):
 
 
 def memories(found, through):
-    """An HTML table of the keys that responded, with all text escaped.
-
-    Args:
-        found: list of `insight.Memory`, the strongest first.
-        through: the table that maps values to tokens, in words.
-    """
+    """An HTML table of the keys that responded, a list of `insight.Memory`, with all text escaped."""
     if not found:
         return "<p>No key of this layer responds to this text.</p>"
     largest = found[0].coefficient
@@ -117,12 +100,7 @@ def _grid(heads, size, draw, *, across):
 
 
 def _heatmap(axes, weights, queries, keys, *, size=9, written=False):
-    """Draws weights `[t s]` as an image.
-
-    Args:
-        queries, keys: names of the tokens for the axes, or None.
-        written: whether the larger weights are shown as numbers.
-    """
+    """Draws weights `[t s]` as an image, with the names of tokens or None, and with the larger weights as numbers."""
     most = max(float(np.max(weights)), 1e-9)
     axes.imshow(weights, cmap=COLORS, vmin=0, vmax=most, aspect="auto")
     for t, s in np.argwhere(weights >= 0.1) if written else ():

@@ -30,7 +30,6 @@ class Session:
             ``adapter``.
 
     Attributes:
-        experiment: the run.
         inputs: makes its batches, from `inputs.of`.
         names: `BASE` and the adapters.
         kind: of an answer: "translation", "class", "number", or "" for a pre-training run.
@@ -77,25 +76,22 @@ class Session:
         return self._reader.layers
 
     def answer(self, given, *, adapter=BASE, beams=1):
-        """The model's answer to an input.
+        """The model's answer to an input: a translation, ``{class: probability}``, or a number.
 
         Args:
             given: a tuple of texts or of the path of an image, one per field of ``inputs.fields``.
             adapter: one of `names`.
             beams: of a translation; 1 is greedy.
 
-        Returns:
-            A translation; ``{class: probability}``; or a number.
-
         Raises:
             lwt.errors.DataError: the input is empty, too long, or not an image.
-            lwt.errors.ConfigError: a pre-training run gives no answers.
+            lwt.errors.ConfigError: a pre-training run gives no answers, or there is no such adapter.
         """
         if not self.kind:
             raise errors.ConfigError(
                 f"{self.experiment.workdir}: task.name={self.experiment.config.task.name!r} gives no answers"
             )
-        batches, weights = self.inputs.batches(given), self._runs[adapter].weights
+        batches, weights = self.inputs.batches(given), self._run(adapter).weights
         if self.kind == "translation":
             data = self.inputs.data
             found = self._evaluator(beams).texts(
@@ -108,18 +104,17 @@ class Session:
         return dict(zip(self.experiment.labels, special.softmax(output).tolist(), strict=True))
 
     def look(self, given, *, adapter=BASE, answer=None):
-        """Looks into the model while it reads an input; returns an `insight.Insight`.
-
-        Args:
-            given, adapter: see `answer`.
-            answer: the result of `answer`; the decoder of a translator reads it.
-        """
+        """Looks into the model while it reads an input, and a translator's `answer`: an `insight.Insight`."""
         more = (answer or "",) if self.kind == "translation" else ()
         (batch,) = self.inputs.batches(given, *more)
-        return self._reader(self._runs[adapter], batch)
+        return self._reader(self._run(adapter), batch)
+
+    def _run(self, adapter):
+        if adapter not in self.names:
+            raise errors.ConfigError(f"adapter {adapter!r}: {errors.suggest(adapter, self.names)}")
+        return self._runs[adapter]
 
     def _evaluator(self, beams):
-        """The evaluator of the task with this number of beams."""
         if beams not in self._evaluators:
             task = self.experiment.task
             if self.kind == "translation":

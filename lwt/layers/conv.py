@@ -43,11 +43,10 @@ def _backward(saved, dy):
 
 @functools.partial(jax.jit, static_argnames="k")
 def _kernel_gradient(x, dy, *, k):
-    """``d[i] = Σ_t dy[t] · x[t - (k-1) + i]``, `[k d]`, by matrix products.
+    """``d[i] = Σ_t dy[t] · x[t - (k-1) + i]``, `[k d]`, by matrix products of pieces of m ≥ k positions.
 
-    Positions are cut into pieces of m ≥ k. The product of a piece of dy with its own and the previous piece of x is
-    `[m 2m]` per channel, summed over pieces and rows; d[i] is the sum of one of its diagonals. Diagonals become columns
-    when rows of 2m are read as rows of 2m + 1.
+    The product of a piece of dy with its own and the previous piece of x is `[m 2m]` per channel; d[i] is the sum of a
+    diagonal. Diagonals become columns when rows of 2m are read as rows of 2m + 1.
     """
     b, t, d = x.shape
     m = max(k, 32)

@@ -80,7 +80,6 @@ class Separable(nn.Module):
         width: channels of the output.
         kernel_size: k, odd.
         use_bias: whether the point-wise part has a bias; it needs none if a norm follows.
-        dtype: operands of the point-wise product.
     """
 
     width: int

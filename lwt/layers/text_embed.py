@@ -50,7 +50,6 @@ class TextEmbed(nn.Module):
         std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
         position_std: that of positions and segments; None for the same.
         use_bias: whether the expanders have biases; the paper's have none.
-        dtype: operands of the expanders' products.
     """
 
     vocabulary: int

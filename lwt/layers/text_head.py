@@ -71,7 +71,6 @@ class TextModel(nn.Module):
         head_dropout: rate on the classifier's input.
         word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
             them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
-        dtype: operands of the products ("float32" or "bfloat16").
     """
 
     vocabulary: int

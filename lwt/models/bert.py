@@ -38,8 +38,7 @@ class Block(nn.Module):
     code of the EA models: unlike in pre-norm, the residual starts from the normalized x.
 
     Attributes:
-        attention: makes the attention module; feed_forward: makes the feed-forward module.
-        norm: "layer" or "rms"; norm_epsilon: its ε; norm_place: "post" or "inline".
+        attention, feed_forward: make the sublayers.
         dropout: rate on both sublayers' outputs.
     """
 

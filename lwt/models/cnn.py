@@ -36,7 +36,6 @@ class CNN(nn.Module):
         outputs: classes.
         image_size: side of an image in pixels; channels: channels of an image.
         widths: channels of the stages; each halves the image. The first has only its convolution of stride 2.
-        dtype: operands of the products ("float32" or "bfloat16").
     """
 
     outputs: int = 8

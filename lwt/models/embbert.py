@@ -26,8 +26,7 @@ PATHS = ("attention", "conv")
 class Difference(nn.Module):
     """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from a learned pair of vectors q, k `[d]` per path.
 
-    Attributes:
-        collapsed: whether to hold the two λ as scalars instead of their vectors; see `collapse`.
+    If `collapsed`, the two λ are scalars instead; see `collapse`.
     """
 
     collapsed: bool = False
@@ -55,10 +54,6 @@ class EfficientEncoder(nn.Module):
     Attributes:
         kernel_size: k; expansion: α; norm: "rms" or "layer".
         use_bias: whether attention, convolution and contraction have biases.
-        conv_start: see `conv.DepthwiseConv`.
-        attention: makes the attention module.
-        collapsed: see `Difference`.
-        dtype: operands of the products.
     """
 
     kernel_size: int = 32
@@ -144,9 +139,6 @@ class Embbert(text_head.TextModel):
 
 def collapse(params):
     """Makes weights for ``Embbert(collapsed=True)``: each block's four vectors become their two λ.
-
-    Args:
-        params: the tree of an `Embbert` with vectors; it stays unchanged.
 
     Raises:
         lwt.errors.ConfigError: the tree has no λ vectors.

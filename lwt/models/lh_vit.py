@@ -128,7 +128,6 @@ class LHViT(nn.Module):
         reduction: see `image_conv.SqueezeExcite`.
         summary: channels of the last point-wise convolution, whose means over the map the head reads.
         dropout: rate on the sublayers of Radar-ViT's blocks.
-        dtype: operands of the products ("float32" or "bfloat16").
     """
 
     outputs: int = 8

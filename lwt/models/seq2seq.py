@@ -23,10 +23,8 @@ class Block(nn.Module):
     ``x + Dropout(Sublayer(LayerNorm(x)))``.
 
     Attributes:
-        attention: makes the self-attention module; see `lwt/attention/`.
-        feed_forward: makes the feed-forward module.
-        cross: makes the module that attends to the encoder; None in the encoder itself.
-        pre_norm: whether the norm precedes each sublayer.
+        attention, feed_forward: make the sublayers.
+        cross: makes the attention to the encoder; None in the encoder itself.
         dropout: rate on every sublayer's output.
     """
 
@@ -111,7 +109,6 @@ class Seq2Seq(nn.Module):
         width: d.
         heads: h.
         hidden: f.
-        encoder_layers, decoder_layers: layers of each stack.
         activation: activation of the feed-forward networks: "relu" in the papers; Marian also has "silu".
         dropout: rate on embeddings and on every sublayer's output.
         attention_dropout: rate on attention weights.
@@ -119,11 +116,9 @@ class Seq2Seq(nn.Module):
         scale_embedding: whether to multiply embeddings by √d (Vaswani, section 3.4).
         packed: whether a row may hold several pairs; attentions that mix the texts of a row need rows of one.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
-        decoder_attention: the same for the decoder's self-attention; None uses `attention`.
-        cross_attention: the same for the decoder's attention to the encoder; None uses `attention`.
+        decoder_attention, cross_attention: the same for both attentions of the decoder; None uses `attention`.
         sizes: heads or hidden units of single modules, such as ``{"encoder/layer_0/self_attention": 3}``; see
             `layers/sublayers.py`. None keeps all.
-        dtype: operands of the products.
     """
 
     vocabulary: int

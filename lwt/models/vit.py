@@ -28,13 +28,7 @@ STEMS = ("patches", "conv")
 
 
 class Block(nn.Module):
-    """``x = x + Dropout(Attention(Norm(x)))``, then ``x = x + Dropout(MLP(Norm(x)))`` (equations 2 and 3).
-
-    Attributes:
-        make_attention: makes the attention module; make_mlp: makes the feed-forward module.
-        norm_epsilon: ε of the norms.
-        dropout: rate on both sublayers' outputs.
-    """
+    """``x = x + Dropout(Attention(Norm(x)))``, then ``x = x + Dropout(MLP(Norm(x)))`` (equations 2 and 3)."""
 
     make_attention: collections.abc.Callable
     make_mlp: collections.abc.Callable
@@ -71,11 +65,9 @@ class ViT(nn.Module):
         pool: input of the head: "token", the state of a class token, or "mean" of the patches' states.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         activation: "gelu", "gelu_tanh", "relu" or "silu".
-        norm_epsilon: ε of all norms.
         dropout: rate on the embeddings, inside the feed-forward networks, and on the sublayers' outputs.
         attention_dropout: rate on the attention weights.
         sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
-        dtype: operands of the products ("float32" or "bfloat16").
     """
 
     outputs: int = 10

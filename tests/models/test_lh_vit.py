@@ -1,14 +1,12 @@
-"""LH-ViT and the plain CNN: shapes and counts, fold and unfold, who attends to whom, the convolutions' references."""
+"""LH-ViT: shapes and counts, fold and unfold, who attends to whom."""
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.layers import image_conv
-from lwt.models import cnn, lh_vit
+from lwt.models import lh_vit
 
 TINY = dict(
     image_size=32, outputs=3, stem=8, widths=(8, 8, 16), width=8, heads=2, hidden=16, layers=1, patch=2, summary=16
@@ -20,7 +18,7 @@ def size(model):
 
 
 def test_exact_counts():
-    assert size(lh_vit.LHViT()) == 231_866 and size(cnn.CNN()) == 587_832
+    assert size(lh_vit.LHViT()) == 231_866
 
     def res_se(c, d):
         taps, points, norms = 9 * (c + d), c * d + d * d, 4 * d
@@ -37,8 +35,8 @@ def test_exact_counts():
     assert extract + enhance + d * 128 + 2 * 128 + 128 * 8 + 8 == 231_866
 
 
-@pytest.mark.parametrize("model", [lh_vit.LHViT(**TINY), cnn.CNN(image_size=32, outputs=3, widths=(8, 16))])
-def test_shapes_heads_and_bfloat16(model, weights_of, run):
+def test_shapes_heads_and_bfloat16(weights_of, run):
+    model = lh_vit.LHViT(**TINY)
     variables = weights_of(model)
     assert {name for name in trees.flatten(variables["params"]) if name.startswith("head")} == {
         "head/kernel", "head/bias",
@@ -78,37 +76,6 @@ def test_attention_joins_equal_places_of_patches_only(weights_of):
     seen = np.abs(jax.jit(jax.grad(output))(x))[0].max(-1) > 0
     rows, columns = np.indices((6, 4))
     np.testing.assert_array_equal(seen, (rows % 2 == 1) & (columns % 2 == 0))
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("shape", [(2, 7, 6, 5), (1, 8, 8, 4)])
-def test_depthwise_convolution_is_xla_s(shape, stride):
-    x, kernel = (jax.random.normal(jax.random.key(i), s) for i, s in enumerate((shape, (3, 3, shape[-1]))))
-
-    def reference(x, kernel):
-        return jax.lax.conv_general_dilated(
-            x, kernel[:, :, None], (stride, stride), ((1, 1), (1, 1)), dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            feature_group_count=x.shape[-1],
-        )  # fmt: skip
-
-    def mine(x, kernel):
-        return image_conv.depthwise(x, kernel, stride=stride)
-
-    y, pull = jax.vjp(mine, x, kernel)
-    wanted, pull_reference = jax.vjp(reference, x, kernel)
-    np.testing.assert_allclose(y, wanted, atol=1e-5)
-    dy = jax.random.normal(jax.random.key(2), y.shape)
-    for gradient, reference_gradient in zip(pull(dy), pull_reference(dy), strict=True):
-        np.testing.assert_allclose(gradient, reference_gradient, atol=1e-4)
-
-
-def test_squeeze_and_excitation_by_hand():
-    model, x = image_conv.SqueezeExcite(reduction=2), jax.random.normal(jax.random.key(0), (2, 3, 3, 4))
-    params = model.init(jax.random.key(1), x)["params"]
-    squeezed = nn.relu(x.mean((1, 2)) @ params["fc1"]["kernel"] + params["fc1"]["bias"])
-    weights = nn.sigmoid(squeezed @ params["fc2"]["kernel"] + params["fc2"]["bias"])
-    assert weights.shape == (2, 4)
-    np.testing.assert_allclose(model.apply({"params": params}, x), x * weights[:, None, None, :], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """Measures whether the approximation of `polynomial.py` holds on a batch.
 
 The figure is the relative error of softmax's weights, ``‖P̃ − P‖ / ‖P‖`` (Frobenius), over some queries: the errors of
-dQ, dK and dV are close to it. Beside it stands the bound that the largest logit B alone gives: the Taylor remainder is
-at most a share ``ε = B^(g+1)/(g+1)! · e^B`` of any ``exp(q·k)``, so normalised weights are off by at most
-``2ε/(1−ε)``.
+dQ, dK and dV are close to it. The largest logit B bounds it: the Taylor remainder is at most a share
+``ε = B^(g+1)/(g+1)! · e^B`` of any ``exp(q·k)``, so normalised weights are off by at most ``2ε/(1−ε)``.
 """
 
 import dataclasses

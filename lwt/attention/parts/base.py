@@ -31,7 +31,6 @@ class Base(nn.Module):
         heads: h; must divide d. The head width is k = d/h.
         dropout: rate on the attention weights.
         use_bias: whether the projections have biases.
-        dtype: operands of the products.
     """
 
     width: int

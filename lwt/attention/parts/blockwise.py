@@ -1,9 +1,7 @@
 """Exact softmax attention without an array `[t s]`: a block of queries at a time, with all keys.
 
-After Rabe and Staats 2021 ("Self-attention does not need O(n²) memory"), with one level of blocks: a block of c queries
-needs `[b h c s]` at once, so memory grows with n and not with n². The backward pass recomputes each block's weights
-from the sums that normalised them, as `core.py` does. If heads are handled one after the other, a block is `[b 1 c s]`,
-which can fit a CPU's cache.
+After Rabe and Staats 2021 ("Self-attention does not need O(n²) memory"), with one level of blocks: memory grows with n
+and not with n². The backward pass recomputes each block's weights from the sums that normalised them.
 """
 
 import functools

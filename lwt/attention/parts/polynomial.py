@@ -2,10 +2,8 @@
 
 The features of degree g are all monomials of degree ≤ g, weighted so that ``φ(q)·φ(k) = Σ_{i≤g} (q·k)^i / i!``; there
 are m = C(k+g, g) of them. The matrix of softmax is then ``P ≈ D⁻¹ φ(Q) φ(K)ᵀ``, of rank m, a good approximation while
-the logits are small: near-linear algorithms for the gradients of LoRA exist below a norm of the inputs and weights, and
-not above (Hu et al. 2024, "Computational Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"; the method
-is that of Alman and Song 2023, "Fast Attention Requires Bounded Entries"). `approximation_check.py` measures whether it
-holds for a batch.
+the logits are small (Alman and Song 2023, "Fast Attention Requires Bounded Entries"; Hu et al. 2024, "Computational
+Limits of Low-Rank Adaptation (LoRA) for Transformer-Based Models"). `approximation_check.py` measures whether it holds.
 
 The gradient is that of softmax attention, with this P instead of softmax's:
 
@@ -16,9 +14,8 @@ a product of row-wise Kronecker products: a row of ``dS K`` is what the query's 
 of ``φ(k_j) ⊗ [v_j, 1] ⊗ k_j``, weighted by its ``[dO, −δ]``. Time is ``O(n m k²)``.
 
 δ is the row sum of ``dO ∘ O`` with the O of the same P, even if the forward pass is exact: the rows of dS then sum to
-zero, as those of softmax do (measured: with the exact O, the error of dQ grows by a tenth to a quarter at logits up to
-6). It is not the gradient of attention with this P, which would be one degree worse: the derivative of a polynomial of
-degree g has degree g−1.
+zero, as those of softmax do. It is not the gradient of attention with this P, which would be one degree worse: the
+derivative of a polynomial of degree g has degree g−1.
 
 Arrays of one head have positions on the last axis, in chunks: `[chunks k c]`.
 """
@@ -58,8 +55,7 @@ def ratio(x, total):
 def features(x: Float[Array, "k n"], degree) -> Float[Array, "m n"]:
     """φ of every column of x: monomials, so that ``φ(q)·φ(k) = truncated_exp(q·k)``.
 
-    Monomials of one degree are sorted by their largest variable: those of degree i whose largest is x_e are x_e times
-    the first C(e+i−1, i−1) monomials of degree i−1.
+    Those of degree i whose largest variable is x_e are x_e times the first C(e+i−1, i−1) monomials of degree i−1.
     """
     level, found = jnp.ones_like(x[:1]), [jnp.ones_like(x[:1])]
     for i in range(1, degree + 1):
@@ -92,10 +88,8 @@ def attention(
     Args:
         q: queries, scaled.
         mask: what each query may see; its `query_segments` must be None.
-        degree: g, at least 1.
         exact_forward: whether the output is exact (in blocks of queries, in time O(n²)) or that of P.
         block: queries that the exact forward handles at once, and positions whose features are held at once.
-        dtype: operands of the products.
     """
     return _attention(q, k, v, mask, degree, exact_forward, block, jnp.dtype(dtype).name)
 
@@ -132,10 +126,7 @@ def _with_one(v, mask):
 
 
 def _by_heads(one, arrays, degree, block):
-    """Maps `one` over the heads of arrays `[b h n k]`, given in chunks; as many heads at once as `AT_ONCE` allows.
-
-    The results have the lengths of the first array, the second, and so on.
-    """
+    """Maps `one` over the heads of arrays `[b h n k]`, in chunks; as many heads at once as `AT_ONCE` allows."""
     b, h, _, k = arrays[0].shape
     pairs = arrays[2].shape[-1] * (k + 1)
     held = count(k, degree) * (2 * pairs + block) + 2 * pairs * block

@@ -67,7 +67,6 @@ def walk(of_chunk, zeros, *, hidden, table, bias, others, want, dtype):
         bias: `[v]`, or None.
         others: further arrays `[m n ...]`; the last holds the weights, 0 for padding.
         want: three booleans: whether hidden, table and bias get gradients.
-        dtype: operands of the products; sums are float32.
 
     Returns:
         ``(sums, (d_hidden [m n d], d_table [v d], d_bias [v]))``, None for a gradient that is not wanted.

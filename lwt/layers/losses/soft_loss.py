@@ -35,7 +35,6 @@ def soft_loss(student, teacher, *, weights, temperature=1.0, dtype=jnp.float32, 
         teacher: the same, of its own width; constants.
         weights: `[b t]`, 0 for padding.
         temperature: T.
-        dtype: operands of the products; sums are float32.
         chunk: approximate number of positions per chunk.
     """
     (hidden, table, bias), (other, other_table, other_bias) = student, teacher

@@ -19,12 +19,10 @@ def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0
         weights: `[b t]`, 0 for padding.
         bias: `[v]`, or None.
         smoothing: ε.
-        dtype: operands of the products; sums are float32.
         chunk: approximate number of positions per chunk.
 
     Returns:
-        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; differentiable in "loss" with respect to `hidden`,
-        `table` and `bias`.
+        ``{"loss", "nll", "correct", "tokens"}``, scalar sums; "loss" has gradients for `hidden`, `table` and `bias`.
     """
     table, weights = jnp.asarray(table), jnp.asarray(weights, jnp.float32)
     bias = None if bias is None else jnp.asarray(bias)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lwt.attention.parts import core
-from lwt.layers import dropout, weight_gradient
+from lwt.layers import dropout
 
 RATE = 0.25
 
@@ -75,13 +75,3 @@ def test_no_weights_are_kept_for_the_backward_pass():
     _, saved = jax.vjp(lambda q, k, v: core.attend(q, k, v=v, mask=mask), *arrays)
     shapes = [leaf.shape for leaf in jax.tree.leaves(saved)]
     assert shapes and (3, 2, 11, 13) not in shapes
-
-
-@pytest.mark.parametrize("shape", [(2, 5), (3, 5, 2, 4)], ids=["matrices", "stacks"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("widths", [(9, 4), (8, 4), (4, 9)])
-def test_product_over_rows(widths, dtype, shape):
-    x, y = (jnp.arange(np.prod((*shape, n)), dtype=dtype).reshape(*shape, n) % 7 for n in widths)
-    found = jax.jit(weight_gradient.product_over_rows)(x, y)
-    assert found.dtype == jnp.float32
-    np.testing.assert_array_equal(found, np.einsum("...ni,...no->...io", *(np.float32(a) for a in (x, y))))

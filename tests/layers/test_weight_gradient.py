@@ -1,0 +1,18 @@
+"""The gradient of a weight is a product over rows, whatever the layout."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lwt.layers import weight_gradient
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (3, 5, 2, 4)], ids=["matrices", "stacks"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("widths", [(9, 4), (8, 4), (4, 9)])
+def test_product_over_rows(widths, dtype, shape):
+    x, y = (jnp.arange(np.prod((*shape, n)), dtype=dtype).reshape(*shape, n) % 7 for n in widths)
+    found = jax.jit(weight_gradient.product_over_rows)(x, y)
+    assert found.dtype == jnp.float32
+    np.testing.assert_array_equal(found, np.einsum("...ni,...no->...io", *(np.float32(a) for a in (x, y))))
