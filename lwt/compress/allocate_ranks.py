@@ -193,6 +193,7 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
 
 
 def main(tuned, values):
+    """Allocates ranks as the flags say."""
     base = experiment.arrays_of(values.base, "best") if values.base else tuned.base()
     if base is None:
         raise errors.ConfigError(f"{values.workdir} did not start from another run; give the run to compare as --base")

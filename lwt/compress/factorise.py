@@ -203,6 +203,7 @@ def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYE
 
 
 def main(experiment, values):
+    """Factorises as the flags say."""
     keys = ("rank", "energy", "budget", "calibrate", "data")
     return factorise(experiment, values.out, names=values.targets, **{key: getattr(values, key) for key in keys})[1]
 

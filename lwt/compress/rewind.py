@@ -62,6 +62,7 @@ def start_of(trained):
 
 
 def main(pruned, values):
+    """Rewinds as the flags say."""
     early = lwt.load(values.early, checkpoint=values.early_checkpoint) if values.early else None
     return rewind(pruned, values.out, early=early)[1]
 

@@ -55,6 +55,7 @@ def pattern_of(text):
 
 
 def main(experiment, values):
+    """Prunes as the flags say."""
     pattern = pattern_of(values.pattern)
     settings = dict(sparsity=values.sparsity, pattern=pattern, scope=values.scope, names=values.targets)
     return sparsify(experiment, values.out, **settings)[1]

@@ -114,6 +114,7 @@ def without_layers(weights, layers, *, sizes):
 
 
 def main(experiment, values):
+    """Prunes as the flags say."""
     keys = ("heads", "units", "layers", "modules", "scores", "data", "examples", "normalise", "seed")
     return prune(experiment, values.out, **{key: getattr(values, key) for key in keys})[1]
 
