@@ -39,10 +39,10 @@ def require_choices(model, **choices):
             raise errors.ConfigError(f"model.{key}={value!r}: {errors.suggest(value, names)}")
 
 
-def require_multiple(model, key, divisor):
+def require_multiple(model, key, *, of):
     """Raises ConfigError if one field is not a multiple of another."""
-    if getattr(model, key) % getattr(model, divisor):
-        raise refuse(model, key, must=f"a multiple of model.{divisor}={getattr(model, divisor)}")
+    if getattr(model, key) % getattr(model, of):
+        raise refuse(model, key, must=f"a multiple of model.{of}={getattr(model, of)}")
 
 
 def require_images(model, image):

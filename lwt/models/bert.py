@@ -136,7 +136,7 @@ class Bert(text_head.TextModel):
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_scales(self, "norm_epsilon", "embedding_std")
         validate.require_choices(self, embedding=EMBEDDINGS, activation=mlp.ACTIVATIONS, norm_place=PLACES)
-        validate.require_multiple(self, "width", "heads")
+        validate.require_multiple(self, "width", of="heads")
         if self.pooler and self.pool != "first":
             raise validate.refuse(self, "pool", must="'first' with model.pooler, which reads position 0")
 

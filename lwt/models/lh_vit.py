@@ -176,7 +176,7 @@ class LHViT(nn.Module):
         if self.image_size % (self.patch << HALVINGS):
             fits = f"a multiple of {1 << HALVINGS}·model.patch, {self.patch << HALVINGS}"
             raise validate.refuse(self, "image_size", must=f"{fits}: the coarsest map is cut into patches")
-        validate.require_multiple(self, "width", "heads")
+        validate.require_multiple(self, "width", of="heads")
 
     def pyramid(self, image):
         """The maps `[b h w width]` at a quarter, an eighth and a sixteenth of the image's side, finest first."""

@@ -134,8 +134,8 @@ class ViT(nn.Module):
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
         validate.require_scales(self, "norm_epsilon")
-        validate.require_multiple(self, "image_size", "patch")
-        validate.require_multiple(self, "width", "heads")
+        validate.require_multiple(self, "image_size", of="patch")
+        validate.require_multiple(self, "width", of="heads")
         if self.positions == "sinusoidal" and self.width % 4:
             raise validate.refuse(self, "width", must="a multiple of 4 for sinusoidal positions")
         power = self.patch > 1 and self.patch & (self.patch - 1) == 0
