@@ -71,17 +71,18 @@ def of(model, attentions, *, networks):
         lwt.errors.ConfigError: ``model.sizes`` names an unknown module or an attention whose heads cannot be removed,
             or gives a size above the full one.
     """
-    sizes = model.sizes or {}
-    made = {
-        name: Sublayer(maker, model.width, model.heads, sizes.get(name), True) for name, maker in attentions.items()
-    }
-    made |= {name: Sublayer(mlp.MLP, model.width, model.hidden, sizes.get(name), False) for name in networks}
+    sizes, full = model.sizes or {}, dict.fromkeys(attentions, model.heads) | dict.fromkeys(networks, model.hidden)
     for name, size in sizes.items():
-        if name not in made:
-            raise errors.ConfigError(f"model.sizes: there is no module {name!r}; {errors.suggest(name, made)}")
+        if name not in full:
+            raise errors.ConfigError(f"model.sizes: there is no module {name!r}; {errors.suggest(name, full)}")
         integral = isinstance(size, numbers.Integral) and not isinstance(size, bool)
-        if not integral or not 0 <= size <= made[name].full:
-            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it must be from 0 to {made[name].full}")
+        if not integral or not 0 <= size <= full[name]:
+            raise errors.ConfigError(f"model.sizes: {name} is {size!r}; it must be from 0 to {full[name]}")
+    made = {
+        name: Sublayer(attentions.get(name, mlp.MLP), model.width, count, sizes.get(name), name in attentions)
+        for name, count in full.items()
+    }
+    for name in sizes:
         if not made[name].prunable:
             raise errors.ConfigError(
                 f"model.sizes: {name} is not a softmax attention with equally many key and query heads; only those can "
