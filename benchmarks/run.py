@@ -153,7 +153,8 @@ def page(rows):
     """
     parts = [
         "# Speed and memory beside PyTorch and CTranslate2\n",
-        "Made by `python -m benchmarks.run`; see `benchmarks/README.md`.",
+        "    python -m benchmarks.run\n",
+        "See `benchmarks/README.md`; the command of each table is above it.",
     ]
     for what, unit in UNITS.items():
         own = [row for row in rows if row["config"] == f"benchmarks/{what}"]
@@ -206,7 +207,7 @@ def write(folder, new):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--what", choices=sorted(DEFAULTS), required=True)
+    parser.add_argument("--what", choices=sorted(DEFAULTS), help="the work to measure; required without --report_only")
     parser.add_argument("--variants", default="", help="regular expression; default: the usual variants")
     parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
     parser.add_argument("--rounds", type=int, default=5)
@@ -217,7 +218,15 @@ def main():
     parser.add_argument("--cache", default=common.CACHE)
     parser.add_argument("--batches", type=int, default=16)
     parser.add_argument("--out", default="", help="folder of results.json and its page")
+    parser.add_argument(
+        "--report_only", action="store_true", help="only rewrite the page of --out from its results.json"
+    )
     flags, more = parser.parse_known_args()
+    if flags.report_only:
+        write(flags.out, [])
+        return
+    if not flags.what:
+        parser.error("the following arguments are required: --what")
     if flags.list:
         print("\n".join(commands(flags.what, pattern=".")))
         return

@@ -6,8 +6,10 @@ import pathlib
 import shlex
 import sys
 
+from absl import flags
+
 from lwt import files
-from lwt.report import results
+from lwt.report import plots, results
 
 LISTED = 6  # missing runs that a page names
 
@@ -60,17 +62,36 @@ class Page:
         self.add(f"![{label}]({name if beside == '.' else f'{beside}/{name}'})")
         return self.path(name)
 
+    def curves(self, name, caption, *, runs, **look):
+        """Shows learning curves of ``{title: folder of a run}``; `look` as `plots.learning_curves` takes it.
+
+        Where a record lacks a run's ``metrics.jsonl``, the picture stays as it is, or is left out if there is none.
+        """
+        if all(os.path.exists(os.path.join(folder, "metrics.jsonl")) for folder in runs.values()):
+            plots.learning_curves(runs, self.picture(name, caption), **look)
+        elif (self.out / name).exists():
+            self.picture(name, caption)
+
     def write(self):
         """Writes the text and returns the names of all files of the page."""
         files.write_text(self._text, "\n\n".join(self._paragraphs) + "\n")
         return self.files
 
 
-def command_line():
+def define_report_only():
+    """Declares --report_only of programs that measure and write a page."""
+    flags.DEFINE_boolean("report_only", False, "Measure nothing; write the page again from the files beside it.")
+
+
+def command_line(made=""):
     """The command that started this program, as one would type it in the folder it was started in.
 
-    Without ``--report_only``: what it reported was measured by the same command without it.
+    Args:
+        made: folder of a page that is made again: the command is that of its rows, if it has any.
     """
+    path = pathlib.Path(made, "results.json")
+    if made and path.exists() and (rows := results.load(path)):
+        return rows[0]["command"]
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     program = ["python", "-m", spec.name.removesuffix(".__main__")] if spec else ["python", sys.argv[0]]

@@ -2,7 +2,8 @@
 
 A line is ``{"name", "config", "records", "metrics", "hardware"}``: the run's ``config.json``, the JSON files that a
 study wrote about it (by their path in the run's folder) and, where a page needs them, the rows of ``metrics.jsonl`` and
-the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update` adds finished runs to the file.
+the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update` adds finished runs to the file. A page
+about one measurement has one line, ``page``, whose record is all that the page says (`of_page`).
 """
 
 import json
@@ -14,6 +15,7 @@ from lwt.runs import checkpoint, run_config
 NAME = "records.jsonl"
 CONFIG, METRICS, HARDWARE = run_config.NAME, "metrics.jsonl", "hardware.txt"
 KEYS = ("name", "config", "records", "metrics", "hardware")
+PAGE, FACTS = "page", "facts.json"
 
 
 def load(path):
@@ -111,6 +113,27 @@ def update(path, workdir, *, found, record, metrics=()):
             lines[name], changed = line | of_folder(folder, [record], metrics=name in metrics), True
     if changed:
         write(path, lines)
+
+
+def of_page(out, measure, *, run="", report_only=False):
+    """What a page is made of: the dict of `measure()`, kept in its folder `out`; with `report_only` the one kept there.
+
+    Args:
+        out: folder of the page.
+        measure: ``() -> dict`` of JSON values.
+        run: folder of the run whose ``metrics.jsonl`` is kept, too; "" for none.
+
+    Raises:
+        lwt.errors.DataError: `report_only`, and nothing is kept.
+    """
+    path = pathlib.Path(out, NAME)
+    if not report_only:
+        line = of_folder(run, [], metrics=True) if run else {}
+        write(path, {PAGE: line | {"name": PAGE, "records": {FACTS: measure()}}})
+    try:
+        return load(path)[PAGE]["records"][FACTS]
+    except KeyError as error:
+        raise errors.DataError(f"{path} has no line {PAGE!r} with {FACTS}; run without --report_only") from error
 
 
 def _check(line, where):

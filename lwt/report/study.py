@@ -261,7 +261,8 @@ def main(chosen, run, *, write, record, expected=None, curves=None):
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
             records.update(path, values.workdir, found=found, record=record, metrics=metrics)
         out = values.out or os.path.join(values.workdir, "report")
-        written = write(out, found, missing=missing, command_line=pages.command_line())
+        made = pages.command_line(out if values.report_only else "")
+        written = write(out, found, missing=missing, command_line=made)
         print(f"wrote {out}/{', '.join(written)}")
     if failures:
         sys.exit(1)

@@ -121,7 +121,7 @@ def numbers(text, *, flag):
 def main():
     """The program: measures the parts asked for, then writes the page."""
     values = flags.FLAGS
-    parts = values.parts.split(",") if values.parts else []
+    parts = values.parts.split(",") if not values.report_only else []
     for part in parts:
         if part not in PARTS:
             raise errors.ConfigError(f"--parts={values.parts}: {errors.suggest(part, PARTS)}")
@@ -161,7 +161,7 @@ def main():
 
 if __name__ == "__main__":
     flags.DEFINE_string("out", None, "Folder of the page.")
-    flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost; if empty, only the page is written.")
+    flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost.")
     flags.DEFINE_integer("seeds", 5, "Draws of every error.", lower_bound=1)
     flags.DEFINE_integer(
         "points", 10, "How many largest logits between 0.1 and 12, beside the three of the table.", lower_bound=2
@@ -171,4 +171,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("degrees", "1,2,3", "Degrees to measure the cost of.")
     flags.DEFINE_integer("largest_square", 4096, "The longest length for softmax that keeps its whole array.")
     flags.DEFINE_integer("repeats", 3, "Timed runs of each measurement.", lower_bound=1)
+    pages.define_report_only()
     command_line.run(main, required=["out"])

@@ -6,7 +6,7 @@ import os
 import statistics
 
 from lwt.inspect import cost
-from lwt.report import pages, plots, results
+from lwt.report import pages, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
 from studies.embbert import paper, sizes_plot
@@ -50,8 +50,8 @@ def write(out, records, *, workdir, missing, command_line):
     if drawn := curves(records):
         report.add("## Pre-training")
         titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
-        path = report.picture(CURVES, "loss of the pre-training")
-        plots.learning_curves(titles, path, label="masked words and next sentence (nats)")
+        label = "masked words and next sentence (nats)"
+        report.curves(CURVES, "loss of the pre-training", runs=titles, label=label)
     report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data)), DATA)
     return report.write()
 

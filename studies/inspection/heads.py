@@ -6,6 +6,8 @@
 Scores are taken on the validation set, figures on the test set; see `lwt/inspect/head_importance.py`.
 """
 
+import dataclasses
+import functools
 import statistics
 import time
 
@@ -17,7 +19,7 @@ from lwt import errors
 from lwt.compress import gates
 from lwt.inspect import head_importance
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, results
+from lwt.report import pages, plots, records, results
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
 HOW_TO_READ = """\
@@ -28,22 +30,23 @@ heads out for real.
 """
 
 
-def write(out, points, *, scores, ranking, ablated, about):
+def write(out, *, points, scores, ranking, ablated, **about):
     """Writes README.md, results.json, scores.csv, pruning_curve.csv, scores.png and pruning_curve.png; returns names.
 
     Args:
         out: the folder.
-        points: `head_importance.Point` objects.
+        points: dicts of the fields of `head_importance.Point`.
         scores: ``{module: [heads]}``.
         ranking: the scores that ranked the heads, likewise.
-        ablated: ``{(module, head): (ablated, alone)}``, or empty.
-        about: what was measured, and how; see `main`.
+        ablated: ``{module: [(ablated, alone) of every head]}``, or empty.
+        about: what was measured, and how; see `measured`.
     """
+    points = [head_importance.Point(**own) for own in points]
     page = pages.Page(out, "Attention heads", command_line=about["command"])
     label = LABELS.get(about["metric"], about["metric"])
     page.rows(rows_of(points, about))
     lines = [
-        [name, i, value, ranking[name][i], *ablated.get((name, i), ("", ""))]
+        [name, i, value, ranking[name][i], *(ablated[name][i] if ablated else ("", ""))]
         for name, values in scores.items()
         for i, value in enumerate(values)
     ]
@@ -94,10 +97,9 @@ def ablation_table(ablated, label, *, whole):
     """A row for each module: the head whose removal costs most, and the one that does best alone."""
     better = min if "loss" in label else max
     body = []
-    for name in dict.fromkeys(name for name, _ in ablated):
-        own = {head: figures for (module, head), figures in ablated.items() if module == name}
-        dearest = max(own, key=lambda head: abs(whole - own[head][0]))
-        alone = better(own, key=lambda head: own[head][1])
+    for name, own in ablated.items():
+        dearest = max(range(len(own)), key=lambda head: abs(whole - own[head][0]))
+        alone = better(range(len(own)), key=lambda head: own[head][1])
         body.append(
             [name, str(len(own)), f"{own[dearest][0] - whole:+.3f} (head {dearest})",
              f"{own[alone][1] - whole:+.3f} (head {alone})"]
@@ -152,9 +154,9 @@ def draw_curve(path, points, *, label):
     return drawn
 
 
-def main():
-    """The program: measures, and writes the page."""
-    values, begin = flags.FLAGS, time.perf_counter()
+def measured(values):
+    """What the page says, as `write` takes it; `values` are the flags."""
+    begin = time.perf_counter()
     try:
         shares = [float(share) for share in values.shares]
     except ValueError as error:
@@ -169,7 +171,11 @@ def main():
     measure = head_importance.Measure(experiment, **given, total=total)
     ablated = head_importance.ablations(measure, scores) if values.ablate else {}
     points = head_importance.curve(experiment, measure, scores=ranking, shares=shares, seeds=values.seeds)
-    about = {
+    return {
+        "points": [dataclasses.asdict(point) for point in points],
+        "scores": {name: own.tolist() for name, own in scores.items()},
+        "ranking": {name: own.tolist() for name, own in ranking.items()},
+        "ablated": {name: [ablated[name, i] for i in range(len(own))] for name, own in scores.items() if ablated},
         "config": values.workdir,
         "data": values.data or "the run's test set",
         "records": measure.records,
@@ -181,8 +187,14 @@ def main():
         "seconds": round(time.perf_counter() - begin, 1),
         "command": pages.command_line(),
     }
-    files = write(values.out, points, scores=scores, ranking=ranking, ablated=ablated, about=about)
-    command_line.report({"out": values.out, "files": files, "metric": measure.metric, "whole": measure.whole})
+
+
+def main():
+    """The program: measures, and writes the page."""
+    values = flags.FLAGS
+    facts = records.of_page(values.out, functools.partial(measured, values), report_only=values.report_only)
+    files = write(values.out, **facts)
+    command_line.report({"out": values.out, "files": files, "metric": facts["metric"], "whole": facts["whole"]})
 
 
 if __name__ == "__main__":
@@ -196,4 +208,5 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("ablate", True, "Also measure without each head, and with it alone: two evaluations a head.")
     flags.DEFINE_list("shares", [f"{i / 10}" for i in range(1, 11)], "Shares of the heads that the curve prunes.")
     flags.DEFINE_integer("seeds", 3, "Number of random orders.")
+    pages.define_report_only()
     command_line.run(main, required=["workdir", "out"])

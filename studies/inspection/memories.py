@@ -6,6 +6,7 @@
 What memories are, and how they are read: `lwt/inspect/ffn_memories.py`.
 """
 
+import functools
 import time
 
 import numpy as np
@@ -14,7 +15,7 @@ from absl import flags
 import lwt
 from lwt.inspect import ffn_memories
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, results
+from lwt.report import pages, plots, records, results
 from studies.inspection import memory_page
 
 CONFIDENT = 0.1  # the share of keys whose values are surest
@@ -84,19 +85,30 @@ def commonest(ids, real):
     return float(np.mean(shares))
 
 
-def write(out, layers, *, texts, tokenizer, facts):
+def facts_of(layers, *, texts, tokenizer):
+    """What the page says of the layers: ``{"found": {layer: figures}, "shown": [data of the file to browse]}``.
+
+    Args:
+        layers: `ffn_memories.Layer` of every layer.
+        texts: from `memory_triggers.contexts`.
+        tokenizer: of the run.
+    """
+    return {
+        "found": {layer.name.removesuffix("/kernel"): statistics(layer) for layer in layers},
+        "shown": [_page_layer(layer, texts, tokenizer) for layer in layers],
+        "vocabulary": layers[0].vocabulary,
+    }
+
+
+def write(out, facts):
     """Writes README.md, results.json, memories.csv, memories.png and memories.html; returns their names.
 
     Args:
         out: folder.
-        layers: `ffn_memories.Layer` of every layer.
-        texts: from `memory_triggers.contexts`.
-        tokenizer: of the run.
-        facts: from `ffn_memories.study`, with workdir, command, hardware and seconds.
+        facts: from `facts_of` and `ffn_memories.study`, with workdir, command, hardware and seconds.
     """
-    title = f"Memories of {facts['workdir']}"
+    title, found = f"Memories of {facts['workdir']}", facts["found"]
     page = pages.Page(out, title, command_line=facts["command"])
-    found = {layer.name.removesuffix("/kernel"): statistics(layer) for layer in layers}
     keys = ("hardware", "seconds", "command")
     fixed = {"config": facts["workdir"], "seed": None, "split": facts["data"], "paper": None}
     fixed |= {key: facts[key] for key in keys}
@@ -109,14 +121,13 @@ def write(out, layers, *, texts, tokenizer, facts):
     page.rows(rows)
     page.csv("memories.csv", (["layer", *FIGURES], [[name, *own.values()] for name, own in found.items()]))
     draw(page.path("memories.png"), found)
-    shown = [_page_layer(layer, texts, tokenizer) for layer in layers]
-    page.path("memories.html").write_text(memory_page.page(title, shown), encoding="utf-8")
-    kinds = dict.fromkeys(f"`{layer.name.split('/')[0]}`: {layer.predicts}" for layer in layers)
-    if len({layer.predicts for layer in layers}) == 1:
-        kinds = [layers[0].predicts]
+    page.path("memories.html").write_text(memory_page.page(title, facts["shown"]), encoding="utf-8")
+    kinds = dict.fromkeys(f"`{layer['name'].split('/')[0]}`: {layer['predicts']}" for layer in facts["shown"])
+    if len({layer["predicts"] for layer in facts["shown"]}) == 1:
+        kinds = [facts["shown"][0]["predicts"]]
     page.add(
         f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of\n"
-        f"`{facts['data']}`. Values: through the {facts['table']}, {layers[0].vocabulary:,} tokens; they are\n"
+        f"`{facts['data']}`. Values: through the {facts['table']}, {facts['vocabulary']:,} tokens; they are\n"
         f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.",
         HOW_TO_READ.format(shown=ffn_memories.SHOWN),
         table(found),
@@ -166,7 +177,9 @@ def _page_layer(layer, texts, tokenizer):
     for (name, key, place), (before, here, after) in texts.items():
         if name != layer.name:
             continue
-        own = keys.setdefault(key, {"values": list(zip(tokens(layer.tokens[key]), layer.shares[key])), "triggers": []})
+        own = keys.setdefault(
+            key, {"values": list(zip(tokens(layer.tokens[key]), layer.shares[key].tolist())), "triggers": []}
+        )
         rest = [] if layer.predicts == "the next token" else after
         answer = ffn_memories.piece(tokenizer, int(layer.triggers["answer"][key, place]))
         text = (*tokenizer.decode([before]), ffn_memories.piece(tokenizer, here), *tokenizer.decode([rest]))
@@ -174,16 +187,23 @@ def _page_layer(layer, texts, tokenizer):
     return {"name": layer.name.removesuffix("/kernel"), "predicts": layer.predicts, "keys": dict(sorted(keys.items()))}
 
 
-def main():
-    """The program."""
-    values, begin = flags.FLAGS, time.perf_counter()
+def measured(values):
+    """What the page says, as `write` takes it; `values` are the flags."""
+    begin = time.perf_counter()
     experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
     given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
     found, texts, facts = ffn_memories.study(experiment, **given)
     facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}
     facts["seconds"] = round(time.perf_counter() - begin, 1)
-    files = write(values.out, found, texts=texts, tokenizer=experiment.tokenizer, facts=facts)
-    command_line.report({"out": values.out, "files": files, **facts})
+    return facts | facts_of(found, texts=texts, tokenizer=experiment.tokenizer)
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    facts = records.of_page(values.out, functools.partial(measured, values), report_only=values.report_only)
+    said = {key: value for key, value in facts.items() if key not in ("found", "shown")}
+    command_line.report({"out": values.out, "files": write(values.out, facts), **said})
 
 
 if __name__ == "__main__":
@@ -194,4 +214,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.")
     flags.DEFINE_integer("sampled", 32, "Number of keys of a layer whose triggers are read again without a token.")
     flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
+    pages.define_report_only()
     command_line.run(main, required=["workdir"])

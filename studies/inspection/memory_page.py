@@ -41,7 +41,7 @@ def page(title, layers):
         title: of the page.
         layers: dicts of a layer's "name", what its values are compared with ("predicts"), and "keys", dicts by number:
             "values", a list of ``(token, probability)``, and "triggers", of ``(coefficient, (text before, token, text
-            behind), answer)``.
+            behind), answer)``. After JSON, numbers are texts and tuples are lists.
     """
     body = "\n".join(_layer(layer) for layer in layers)
     name = html.escape(title)

@@ -8,6 +8,7 @@ and spectra.png. For a run with ``init_from``, the updates are its merged weight
 """
 
 import collections
+import functools
 import statistics
 import time
 
@@ -17,7 +18,7 @@ from absl import flags
 import lwt
 from lwt.inspect import spectra
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, results
+from lwt.report import pages, plots, records, results
 
 HOW_TO_READ = """\
 Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
@@ -32,16 +33,36 @@ def kind(name):
     return "/".join(parts)
 
 
-def write(out, singular, *, workdir, command_line, seconds, machine):
+def facts_of(singular):
+    """What the page says of ``{"weights" or "updates": {name: singular values}}``, as `write` takes it."""
+    found = {of: {name: spectra.figures(values) for name, values in own.items()} for of, own in singular.items()}
+    return {
+        "singular": {of: {name: values.tolist() for name, values in own.items()} for of, own in singular.items()},
+        "found": found,
+        "means": {of: means_of(by_name) for of, by_name in found.items()},
+    }
+
+
+def means_of(by_name):
+    """``{kind of weight: {"matrices": their number, figure: mean over those that have it, or None}}``."""
+    groups, found = collections.defaultdict(list), {}
+    for name, own in by_name.items():
+        groups[kind(name)].append(own)
+    for name, rows in groups.items():
+        cells = {key: [row[key] for row in rows if row[key] is not None] for key in spectra.FIGURES}
+        found[name] = {"matrices": len(rows)} | {key: statistics.fmean(c) if c else None for key, c in cells.items()}
+    return found
+
+
+def write(out, *, singular, found, means, workdir, command_line, seconds, machine):
     """Writes the page; returns the names of its files.
 
     Args:
         out: folder.
-        singular: ``{"weights" or "updates": {name: singular values}}``.
+        singular, found, means: from `facts_of`.
         workdir: the run's folder, for the page.
     """
     page = pages.Page(out, "Spectra", command_line=command_line)
-    found = {of: {name: spectra.figures(values) for name, values in own.items()} for of, own in singular.items()}
     fixed = {"config": str(workdir), "seed": None, "split": "", "paper": None, "hardware": machine}
     rows = [
         {**fixed, "overrides": {"of": of, "weight": name}, "metric": metric, "value": own[metric]}
@@ -59,8 +80,8 @@ def write(out, singular, *, workdir, command_line, seconds, machine):
     ]
     page.csv("singular_values.csv", (["of", "name", "singular values, largest first"], lines))
     page.add(HOW_TO_READ)
-    for of, by_name in found.items():
-        page.add(f"## {of.capitalize()} of `{workdir}`", _table(by_name))
+    for of, by_kind in means.items():
+        page.add(f"## {of.capitalize()} of `{workdir}`", _table(by_kind))
     draw(page.picture("spectra.png", "energy over rank"), singular)
     return page.write()
 
@@ -81,16 +102,11 @@ def draw(path, singular):
             axes.legend(fontsize=6)
 
 
-def _table(by_name):
-    groups = collections.defaultdict(list)
-    for name, own in by_name.items():
-        groups[kind(name)].append(own)
+def _table(by_kind):
     body = []
-    for name, rows in groups.items():
-        cells = [[row[key] for row in rows if row[key] is not None] for key in spectra.FIGURES]
-        digits = spectra.FIGURES.values()
-        shown = [f"{statistics.fmean(c):.{d}f}" if c else "–" for c, d in zip(cells, digits, strict=True)]
-        body.append([name, str(len(rows)), *shown])
+    for name, own in by_kind.items():
+        shown = ["–" if own[key] is None else f"{own[key]:.{digits}f}" for key, digits in spectra.FIGURES.items()]
+        body.append([name, str(own["matrices"]), *shown])
     return results.markdown(["weight", "matrices", *(key.replace("_", " ") for key in spectra.FIGURES)], body)
 
 
@@ -103,21 +119,29 @@ def _lines(found):
     ]
 
 
-def main():
-    """The program."""
-    values, begin = flags.FLAGS, time.perf_counter()
+def measured(values):
+    """What the page says, as `write` takes it; `values` are the flags."""
+    begin = time.perf_counter()
     experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
     singular = {"weights": spectra.of_weights(experiment.weights, values.weights)}
     if experiment.config.init_from:
         updates = spectra.of_updates(experiment.weights, experiment.base(), pattern=values.weights)
         singular |= {"updates": updates} if updates else {}
     about = {"workdir": values.workdir, "command_line": pages.command_line(), "machine": hardware.describe()}
-    files = write(values.out, singular, seconds=round(time.perf_counter() - begin, 2), **about)
-    command_line.report({"out": values.out, "files": files, **{of: len(found) for of, found in singular.items()}})
+    return facts_of(singular) | about | {"seconds": round(time.perf_counter() - begin, 2)}
+
+
+def main():
+    """The program."""
+    values = flags.FLAGS
+    facts = records.of_page(values.out, functools.partial(measured, values), report_only=values.report_only)
+    counts = {of: len(own) for of, own in facts["singular"].items()}
+    command_line.report({"out": values.out, "files": write(values.out, **facts), **counts})
 
 
 if __name__ == "__main__":
     command_line.define_run()
     flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
     flags.DEFINE_string("weights", spectra.KERNELS, "Regular expression for the names of the weights.")
+    pages.define_report_only()
     command_line.run(main, required=["workdir"])

@@ -108,11 +108,13 @@ def measure(entry, folder):
     adapter = {
         name: w for name, w in trees.subtree(experiment.stored()[0], "adapter").items() if name.endswith(("/a", "/b"))
     }
+    ranks = {name.removesuffix("/a"): w.shape[1] for name, w in adapter.items() if name.endswith("/a")}
     return {
         "metric": metric,
         "quality": quality,
         "parameters": trees.count(adapter),
-        "ranks": {name.removesuffix("/a"): w.shape[1] for name, w in adapter.items() if name.endswith("/a")},
+        "ranks": ranks,
+        "spread": {"smallest": min(ranks.values()), "largest": max(ranks.values()), "weights": len(ranks)},
         "figures": experiment.report(),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
@@ -151,10 +153,11 @@ def write(out, records, *, missing, command_line):
     for (how, rank), own in groups.items():
         series.setdefault(TITLES[how], {})[rank] = [factor * record["quality"] for record in own]
         parameters.setdefault(TITLES[how], {})[rank] = own[0]["parameters"]
-        ranks = own[0]["ranks"].values()
-        spread = f"{min(ranks)} to {max(ranks)}, of {len(ranks)} weights" if how != UNIFORM else f"{rank}"
+        shown = (
+            "{smallest} to {largest}, of {weights} weights".format(**own[0]["spread"]) if how != UNIFORM else f"{rank}"
+        )
         quality = results.Cell.of([record["quality"] for record in own], scale=factor)
-        body.append([str(rank), TITLES[how], f"{own[0]['parameters']:,}", spread, quality.text(2)])
+        body.append([str(rank), TITLES[how], f"{own[0]['parameters']:,}", shown, quality.text(2)])
     given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(

@@ -90,7 +90,7 @@ class Point(study.Entry):
     chain: list
 
 
-def entries(base, *, epochs, ramp, seeds=1, smoke=False):
+def entries(base, *, epochs, ramp, seeds=1, smoke=False, train=True):
     """The points of the study, seed by seed.
 
     Args:
@@ -98,17 +98,18 @@ def entries(base, *, epochs, ramp, seeds=1, smoke=False):
         epochs: epochs of training after a cut; ramp: steps over which gradual pruning raises the sparsity.
         seeds: number of training seeds.
         smoke: train two steps each.
+        train: whether they will be trained; if not, students have no sizes, and the run need not exist.
 
     Raises:
         lwt.errors.ConfigError: the run does not exist.
     """
-    sizes, points = run_config.read(base).model, []
+    sizes, points = run_config.read(base).model if train else None, []
     for seed in range(seeds):
         for name, method in METHODS.items():
             for strength in method.strengths:
                 training = dict(method.training, seed=seed)
                 if method.argument == "width":
-                    training |= dict(teacher=base, **narrower(sizes, strength))
+                    training |= dict(teacher=base, **(narrower(sizes, strength) if sizes else {}))
                 elif method.cut:
                     training |= dict(epochs=epochs)
                 else:
@@ -264,7 +265,8 @@ def main():
     """The program."""
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
-    chosen = study.choose(entries(values.base, **given), only=values.only, index=values.index)
+    found = entries(values.base, **given, train=not values.report_only)
+    chosen = study.choose(found, only=values.only, index=values.index)
     study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write=write, record=RECORD)
 
 

@@ -22,9 +22,9 @@ from studies.lighter import fronts
 
 def write(out, points, *, machine, command_line):
     """Writes the page OUT.md, and its pictures into the folder `out`; returns the names of the pictures."""
-    page = pages.Page(out, "Quality against bytes and time", text=f"{out}.md")
+    page = pages.Page(out, "Quality against bytes and time", text=f"{out}.md", command_line=command_line)
     page.add(
-        f"Made by `{command_line}`. Times are those of {machine}: medians of rounds in which all models of a task take "
+        f"Times are those of {machine}: medians of rounds in which all models of a task take "
         f"turns, of a record alone and in batches of {measuring.ROWS}, all as long as the longest of these; "
         "translations are greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, "
         "or of the weights in float32. ▪ marks what no other model beats in quality for as many bytes, or as much "
@@ -57,6 +57,6 @@ if __name__ == "__main__":
     flags.DEFINE_list("runs", ["runs/**"], "Folders of runs, with * and **, separated by commas.")
     flags.DEFINE_string("only", "", "Regular expression for the folders to measure.")
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
-    flags.DEFINE_boolean("report_only", False, "Measure nothing; write the page again from its results.json.")
+    pages.define_report_only()
     flags.DEFINE_string("out", "docs/results/pareto", "The page, OUT.md, and folder of its pictures.")
     command_line.run(main, required=[])

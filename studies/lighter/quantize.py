@@ -23,7 +23,7 @@ from lwt.inspect import measuring
 from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize
-from lwt.report import pages, study
+from lwt.report import pages, results, study
 from lwt.runs import integer_file as artefact
 from studies.lighter import fronts
 
@@ -155,18 +155,26 @@ def table(measured):
 
 def main():
     """The program: evaluates, times, and writes the page."""
-    values, begin = flags.FLAGS, time.perf_counter()
-    names = choose(values.only)
+    values = flags.FLAGS
+    names, path = choose(values.only), os.path.join(values.out, "results.json")
+    if not values.report_only:
+        results.write(path, measured(values, names))
+    rows = results.load(path)
+    about = {key: getattr(values, key) for key in ("calibrate", "rounds", "records")}
+    about |= {"machine": rows[0]["hardware"], "command_line": rows[0]["command"]}
+    files = write_page(values.out, fronts.points_of(rows), rows=rows, **about)
+    command_line.report({"out": values.out, "formats": names, "files": files})
+
+
+def measured(values, names):
+    """Evaluates and times the formats `names`; returns the rows of ``results.json``. `values` are the flags."""
+    begin = time.perf_counter()
     stored = lwt.load(values.workdir, checkpoint=values.checkpoint)
     experiment = stored.with_weights(linear.merge(stored.weights), name="float32", step=stored.step)
     evaluated = evaluate(experiment, names, records=values.records, calibrated=values.calibrate)
-    measured = points(experiment, evaluated, rounds=values.rounds)
-    about = {key: getattr(values, key) for key in ("calibrate", "rounds", "records")}
-    machine, line = hardware.describe(), pages.command_line()
+    found = points(experiment, evaluated, rounds=values.rounds)
     seconds = round(time.perf_counter() - begin, 1)
-    rows = fronts.rows(measured, machine=machine, seconds=seconds, command_line=line)
-    files = write_page(values.out, measured, command_line=line, rows=rows, machine=machine, **about)
-    command_line.report({"out": values.out, "formats": names, "files": files})
+    return fronts.rows(found, machine=hardware.describe(), seconds=seconds, command_line=pages.command_line())
 
 
 if __name__ == "__main__":
@@ -176,4 +184,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("records", 0, "Number of test records; 0: all.", lower_bound=0)
     flags.DEFINE_integer("calibrate", calibrate.RECORDS, "Number of validation records for static ranges; 0: all.")
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
+    pages.define_report_only()
     command_line.run(main, required=["workdir"])

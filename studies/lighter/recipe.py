@@ -28,7 +28,7 @@ from lwt.inspect import measuring
 from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
-from lwt.report import pages, plots, results, study
+from lwt.report import pages, plots, records, results, study
 from lwt.runs import checkpoint, config_file
 from lwt.runs import experiment as experiments
 
@@ -235,7 +235,14 @@ def draw(path, stages):
 
 
 def write(out, stages, *, config, kind, command_line, machine):
-    """Writes README.md, results.json and recipe.png into the folder `out`; returns their names."""
+    """Writes README.md, results.json and recipe.png into the folder `out`; returns their names.
+
+    Args:
+        out: folder of the page.
+        stages: from `measure`.
+        config, kind: the config file with the recipe, and which of its recipes ran.
+        machine: that measured.
+    """
     page = pages.Page(out, f"The recipe for {kind}", command_line=command_line)
     page.rows(rows_of(stages, config=config, kind=kind, command_line=command_line, machine=machine))
     page.add(
@@ -250,12 +257,18 @@ def write(out, stages, *, config, kind, command_line, machine):
 def main():
     """The program."""
     values = flags.FLAGS
-    chain = stages(values.config, values.recipe, adapt=values.adapt)
-    done = run(chain, values.teacher, values.workdir, path=values.config, more=values.arguments)
-    rows = measure(done, rounds=values.rounds)
-    about = dict(config=values.config, kind=values.recipe, machine=hardware.describe())
-    names = write(values.out, rows, command_line=pages.command_line(), **about)
-    command_line.report({"page": os.path.join(values.out, names[0]), "stages": [row["name"] for row in rows]})
+
+    def measured():
+        chain = stages(values.config, values.recipe, adapt=values.adapt)
+        done = run(chain, values.teacher, values.workdir, path=values.config, more=values.arguments)
+        about = dict(config=values.config, kind=values.recipe, machine=hardware.describe())
+        return about | {"stages": measure(done, rounds=values.rounds), "command_line": pages.command_line()}
+
+    facts = records.of_page(values.out, measured, report_only=values.report_only)
+    names = write(values.out, **facts)
+    command_line.report(
+        {"page": os.path.join(values.out, names[0]), "stages": [own["name"] for own in facts["stages"]]}
+    )
 
 
 if __name__ == "__main__":
@@ -267,4 +280,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("arguments", "", "Further config arguments of every training stage, such as 'seed=1'.")
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
     flags.DEFINE_string("out", "docs/results/recipe", "Folder of the page.")
+    pages.define_report_only()
     command_line.run(main, required=["teacher", "workdir"])

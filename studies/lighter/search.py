@@ -34,7 +34,7 @@ from lwt.export import quantize
 from lwt.inspect import measuring
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam import quantize as rounding
-from lwt.report import pages, results, study
+from lwt.report import pages, records, results, study
 from studies.lighter import architectures, fronts
 
 LOG = logging.getLogger(__name__)
@@ -141,34 +141,35 @@ def final(survivors, folder_of, *, rounds):
     return measuring.measure(points, rounds=rounds)
 
 
-def write(out, lines, points, *, settings, seconds):
+def write(out, *, lines, points, settings, machine, seconds, command_line):
     """Writes README.md, results.json, candidates.csv and pictures into the folder `out`; returns their names.
 
     Args:
+        out: folder of the page.
         lines: a dict for each candidate, all with the same keys.
-        points: from `final`.
+        points: dicts of the fields of `final`'s points.
         settings: a sentence on the budget.
+        machine: that measured.
+        seconds: that the search took.
     """
-    machine, made = hardware.describe(), pages.command_line()
-    page = pages.Page(out, "Search for an architecture")
-    page.rows(fronts.rows(points, machine=machine, seconds=seconds, command_line=made))
-    page.csv("candidates.csv", (list(lines[0]), [list(line.values()) for line in lines]))
-    page.add(
-        f"Made by `{made}` in {seconds / 60:.0f} minutes on {machine}. {settings} How: `studies/lighter/search.py`."
-    )
-    fronts.add(page, points)
+    points, (first, *_) = [measuring.Point(**own) for own in points], lines
+    page = pages.Page(out, "Search for an architecture", command_line=command_line)
+    page.rows(fronts.rows(points, machine=machine, seconds=seconds, command_line=command_line))
+    page.csv("candidates.csv", (list(first), [list(line.values()) for line in lines]))
     body = [[str(value) if value != "" else "–" for value in line.values()] for line in lines]
+    page.add(f"{seconds / 60:.0f} minutes on {machine}. {settings} How: `studies/lighter/search.py`.")
+    fronts.add(page, points)
     page.add(
         "## All candidates",
         "Milliseconds of one text with random weights, quality on the validation set after the last run that a "
         "candidate had; bytes of the weights in their format.",
-        results.markdown(list(lines[0]), body),
+        results.markdown(list(first), body),
     )
     return page.write()
 
 
 def search(values):
-    """Runs the search; returns the names of the files of its page.
+    """Runs the search; returns what its page says, as `write` takes it.
 
     Args:
         values: the flags.
@@ -223,7 +224,14 @@ def search(values):
     ]
     asked = f"Asked for: at most {values.max_bytes:,} bytes and {values.max_milliseconds:g} ms (0: any), "
     asked += f"{len(small)} candidates; {len(size) - len(small)} others that were drawn are larger."
-    return write(values.out, lines, points, settings=asked, seconds=round(time.perf_counter() - begin, 1))
+    return {
+        "lines": lines,
+        "points": [dataclasses.asdict(point) for point in points],
+        "settings": asked,
+        "machine": hardware.describe(),
+        "seconds": round(time.perf_counter() - begin, 1),
+        "command_line": pages.command_line(),
+    }
 
 
 def _rounded(value):
@@ -247,7 +255,9 @@ def parse(items):
 
 def main():
     """The program."""
-    command_line.report({"out": flags.FLAGS.out, "files": search(flags.FLAGS)})
+    values = flags.FLAGS
+    facts = records.of_page(values.out, functools.partial(search, values), report_only=values.report_only)
+    command_line.report({"out": values.out, "files": write(values.out, **facts)})
 
 
 if __name__ == "__main__":
@@ -264,4 +274,5 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("smoke", False, "Use tiny data, to check that everything runs.")
     flags.DEFINE_string("workdir", None, "Folder of the runs.")
     flags.DEFINE_string("out", None, "Folder of the page.")
+    pages.define_report_only()
     command_line.run(main, required=["task", "workdir", "out"])

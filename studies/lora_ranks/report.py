@@ -6,8 +6,7 @@ Source of the figures beside ours: "Implementing Transformers", Table 1.
 import os
 
 from lwt.inspect import spectra
-from lwt.report import pages, plots, results, study
-from lwt.runs import checkpoint, run_config
+from lwt.report import pages, plots, results
 
 METRICS = {
     "exact_match": "all tasks",
@@ -38,16 +37,15 @@ the paper's Table 1. Seconds of training include its evaluations.
 """
 
 
-def rows_of(records, *, workdir, command_line):
+def rows_of(records, *, command_line):
     """Rows for ``results.json``: accuracies over all tasks and by task, and the trainable weights, of every run.
 
     Args:
         records: ``{name: record of the run}``.
-        workdir: of the runs; their ``metrics.jsonl`` has the seconds of training that older records lack.
         command_line: what makes the page.
     """
     rows = []
-    for name, record in records.items():
+    for record in records.values():
         arguments, figures = dict(record["arguments"]), record["figures"]
         fixed = {
             "config": record["config"].partition(":")[0],
@@ -55,7 +53,7 @@ def rows_of(records, *, workdir, command_line):
             "overrides": arguments,
             "split": record["split"],
             "hardware": record["hardware"],
-            "seconds": record["seconds"] if "seconds" in record else study.seconds(os.path.join(workdir, name)),
+            "seconds": record["seconds"],
             "command": command_line,
         }
         values = {metric: figures[metric] for metric in METRICS if metric in figures}
@@ -145,21 +143,20 @@ def _elbow_text(points):
     return f"Elbow: {found}; rank {enough(points)} is the smallest within 1 point of the best."
 
 
-def write(out, records, *, workdir, base, missing, command_line):
+def write(out, records, *, workdir, missing, command_line):
     """Writes README.md, results.json, table.csv, accuracy.png and loss.png into the folder `out`; returns their names.
 
     Args:
         out: folder of the page.
         records: ``{name: record of the run}``, in the order of the page.
         workdir: of the runs; it has their learning curves.
-        base: workdir of the run that all start from.
         missing: names of runs that were asked for and have no record.
         command_line: what makes the page.
     """
     report = pages.Page(out, "LoRA's rank on a trained translator", command_line=command_line)
-    by_title = groups(report.rows(rows_of(records, workdir=workdir, command_line=command_line)))
+    by_title = groups(report.rows(rows_of(records, command_line=command_line)))
     report.csv("table.csv", csv_table(by_title))
-    report.add(f"{describe_base(base)}\n{_settings(records.values())}")
+    report.add(f"{describe_base(next(iter(records.values()))['base'])}\n{_settings(records.values())}")
     report.add(pages.bullets([*findings(by_title), *pages.missing(missing)]), HOW_TO_READ)
     for title, rows in by_title.items():
         report.add(f"## {title}", table(rows))
@@ -171,7 +168,7 @@ def write(out, records, *, workdir, base, missing, command_line):
     report.add(f"Validation loss ({title}, seed {seed}):")
     labels = {f"rank {own['rank']}" if "rank" in own else title: name for name, own in drawn.items()}
     folders = {label: os.path.join(workdir, name) for label, name in labels.items()}
-    plots.learning_curves(folders, report.picture("loss.png", "validation loss"))
+    report.curves("loss.png", "validation loss", runs=folders)
     return report.write()
 
 
@@ -183,16 +180,13 @@ def curves(records):
     return {name: runs[name] for name in alike}
 
 
-def describe_base(workdir):
-    """A sentence that says what the base was trained on and how good it is, from its own files."""
-    if not os.path.exists(os.path.join(workdir, "config.json")):
-        return f"Base: `{workdir}`."
-    config = run_config.read(workdir)
-    saved = checkpoint.of_run(workdir, config)
-    step = saved.best_step() or saved.last_step()
-    figures = saved.metrics(step) if step else {}
-    shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items() if isinstance(value, float))
-    return f"Base: `{workdir}`, trained on `{config.data.train}`, checkpoint {step} of {config.steps} steps ({shown})."
+def describe_base(base):
+    """A sentence that says what the base was trained on and how good it is; `base` is from `study.measure_base`."""
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in base["figures"].items())
+    return (
+        f"Base: `{base['workdir']}`, trained on `{base['data']}`, checkpoint {base['checkpoint']} of {base['steps']} "
+        f"steps ({shown})."
+    )
 
 
 def _settings(records):

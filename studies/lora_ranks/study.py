@@ -18,7 +18,7 @@ from lwt import errors
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import study
-from lwt.runs import config_file, experiment, run_config
+from lwt.runs import checkpoint, config_file, experiment, run_config
 from studies.lora_ranks import report as rank_report
 
 RECORD = os.path.join("eval", "rank_study.json")
@@ -68,7 +68,18 @@ def measure(entry, folder):
         "parameters": cost.parameters(trained.config, vocabulary=trained.tokenizer.vocabulary),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
+        "base": measure_base(trained.config.init_from),
     }
+
+
+def measure_base(workdir):
+    """What the page says of the run that all start from: its data, its length, and the figures of its best step."""
+    config = run_config.read(workdir)
+    saved = checkpoint.of_run(workdir, config)
+    step = saved.best_step() or saved.last_step()
+    figures = {name: value for name, value in saved.metrics(step).items() if isinstance(value, float)} if step else {}
+    about = {"data": config.data.train, "steps": config.steps, "checkpoint": step}
+    return about | {"workdir": workdir, "figures": figures}
 
 
 def main():
@@ -84,7 +95,7 @@ def main():
         return {entry.name: records[entry.name] for entry in found if entry.name in records}
 
     def write(out, records, **more):
-        return rank_report.write(out, ordered(records), workdir=values.workdir, base=values.base, **more)
+        return rank_report.write(out, ordered(records), workdir=values.workdir, **more)
 
     def curves(records):
         return rank_report.curves(ordered(records))

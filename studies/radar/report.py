@@ -1,9 +1,9 @@
-"""The page of the radar study, made from the runs' records and from the data."""
+"""The page of the radar study, made from the runs' records."""
 
 from lwt.data import sources
 from lwt.data.radar import maps
 from lwt.report import pages, results
-from studies.radar import linear_classifier, plots
+from studies.radar import plots
 
 SETS = {  # what the maps are, the picture's source, and the axes of a map
     "radar_har": (
@@ -17,11 +17,12 @@ SETS = {  # what the maps are, the picture's source, and the axes of a map
         dict(xlabel="columns", ylabel="rows"),
     ),
 }
+LINEAR = "linear"  # the model that is not trained by steps
 EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy on test records that no choice was made by: mean ± standard deviation over the seeds. Of the recording all
 folds of a seed are one figure: every event is tested once, by a network that has not seen it. The linear classifier is
-`studies.radar.linear_classifier`, computed with this page.
+`studies.radar.linear_classifier`.
 """
 
 
@@ -49,7 +50,8 @@ def write(out, records, *, missing, command_line):
         missing: names of runs that were asked for and have no record.
         command_line: what makes the page.
     """
-    found = complete(runs_of(records))
+    linear = {own["arguments"]["data"]: own for own in records.values() if own["arguments"]["model"] == LINEAR}
+    found = complete(runs_of({name: own for name, own in records.items() if own["arguments"]["model"] != LINEAR}))
     report = pages.Page(out, "Radar maps: LH-ViT beside other networks", command_line=command_line)
     report.rows(row for runs in found.values() for row in rows_of(runs, command_line=command_line))
     report.add(pages.bullets(pages.missing(missing)), HOW_TO_READ)
@@ -57,12 +59,11 @@ def write(out, records, *, missing, command_line):
         own = {model: runs for (of, model), runs in found.items() if of == data}
         if not own:
             continue
-        report.add(f"## {title}", setting(own), table(own, linear_classifier.of_images(name)))
-        source, path = (
-            sources.load(name, split=EXAMPLES[data]),
-            report.picture(f"maps_{data}.png", "one map of each class"),
-        )
-        plots.maps(plots.examples(source), path, title=source.name, **axes)
+        report.add(f"## {title}", setting(own), table(own, linear.get(data)))
+        path = report.picture(f"maps_{data}.png", "one map of each class")
+        if not path.exists():  # of the data, not of the runs: drawn once
+            source = sources.load(name, split=EXAMPLES[data])
+            plots.maps(plots.examples(source), path, title=source.name, **axes)
         for model, runs in own.items():
             path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
             draw(runs, path, title=f"{model}, all seeds")
@@ -109,14 +110,16 @@ def setting(own):
 
 
 def table(own, linear):
-    """The Markdown table of a set of data; `linear` from `linear_classifier.of_images`."""
+    """The Markdown table of a set of data; `linear` is the record of its linear classifier, or None."""
     body = []
     for model, seeds in own.items():
         quality = results.Cell.of([accuracy(runs) for runs in seeds.values()], scale=100).text(2)
         first = next(iter(seeds.values()))
         body.append([model, f"{first[0]['parameters']:,}", quality, f"{sum(len(r['answers']) for r in first):,}"])
-    body.append(["linear classifier", "–", f"{100 * linear['accuracy']:.2f}", f"{linear['test']:,}"])
-    body.append(["the most frequent class", "–", f"{100 * linear['majority']:.2f}", f"{linear['test']:,}"])
+    if linear:
+        figures = linear["figures"]
+        for name, key in (("linear classifier", "accuracy"), ("the most frequent class", "majority")):
+            body.append([name, "–", f"{100 * figures[key]:.2f}", f"{figures['test']:,}"])
     return results.markdown(["model", "parameters", "accuracy (%)", "test records"], body)
 
 

@@ -9,7 +9,7 @@ A run is `configs/lh_vit.py` with a model, data, a fold of the recording, and a 
 fold. The five folds of a seed make one figure, because each event is in exactly one of them.
 
 How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
-record, whatever the flags. It needs the data, for the linear classifier and for the pictures.
+record, whatever the flags. Pictures of maps are drawn from the data if the page's folder lacks them.
 """
 
 import csv
@@ -23,6 +23,7 @@ from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import plots, study
 from lwt.runs import config_file, experiment
+from studies.radar import linear_classifier
 from studies.radar import report as radar_report
 
 CONFIG = "configs/lh_vit.py"
@@ -30,7 +31,7 @@ RECORD = os.path.join("eval", "radar_study.json")
 
 
 def entries(*, seeds=1, smoke=False):
-    """The runs of the study, seed by seed.
+    """The runs of the study, seed by seed, and a linear classifier of each set of data.
 
     Args:
         seeds: runs of every setting.
@@ -45,11 +46,20 @@ def entries(*, seeds=1, smoke=False):
                     own = dict(model=model, data=data) | ({} if fold is None else dict(fold=fold)) | dict(seed=seed)
                     name = "-".join([data, model, *(f"{key}{own[key]}" for key in ("fold", "seed") if key in own)])
                     found.append(study.Entry(name, own, study.spec_of(CONFIG, own, more="smoke=true" if smoke else "")))
-    return found
+    linear = radar_report.LINEAR
+    return found + [study.Entry(f"{data}-{linear}", dict(data=data, model=linear), "") for data in config.DATA]
 
 
 def run(entry, workdir):
     """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+    if entry.arguments["model"] == radar_report.LINEAR:
+        folder = os.path.join(workdir, entry.name)
+        found = study.read_record(folder, RECORD)
+        if not found:
+            figures = linear_classifier.of_images(radar_report.SETS[entry.arguments["data"]][1])
+            found = {"arguments": entry.arguments, "figures": figures}
+            study.write_record(folder, found, record=RECORD)
+        return found
     return study.run(entry, workdir, measure=measure, record=RECORD)
 
 

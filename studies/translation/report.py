@@ -7,52 +7,56 @@
 Writes README.md, results.json, loss.png and bleu.png.
 """
 
+import functools
 import json
 import os
 import pathlib
+import tempfile
 import time
 
 from absl import flags
 
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, results
+from lwt.report import pages, records, results
 from lwt.runs import eval_files, experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
+SHOWN = (*METRICS, "sentences", "checkpoint", "bleu_signature")  # figures of an evaluation that the page holds
+HEADER = ["test set", "decoding", "BLEU", "chrF", "mean sentence BLEU (0-1)", "loss (nats a token)", "sentences"]
 
 
-def evaluate(workdir, config, names, *, beams):
-    """Evaluates every set with every number of beams: ``(rows of results.json, {(set, decoding): figures})``."""
-    rows, evaluated = [], {}
-    trained = last_row(workdir)
+def measure(workdir, config, names, *, beams, made):
+    """What the page says: an evaluation of every set with every number of beams, and how the run was trained.
+
+    Args:
+        workdir: of the run.
+        config: that it was trained with, as given to ``train.py``.
+        names: of the test sets.
+        beams: numbers of beams.
+        made: the command that measures.
+    """
+    evaluations = []
     for width in beams:
         translator = experiment.load(workdir, decoding={"beams": width})
-        decoding = translator.task.decoding()
         for name in names:
             begin = time.perf_counter()
             figures = translator.report(data=name)
-            evaluated[name, decoding] = figures
-            rows += [
-                {
-                    "config": config,
-                    "overrides": {"decoding": decoding, "checkpoint": translator.step},
-                    "seed": translator.config.seed,
-                    "split": name,
-                    "metric": metric,
-                    "value": figures[metric],
-                    "paper": None,
-                    "hardware": hardware.of_run(workdir),
-                    "seconds": round(time.perf_counter() - begin, 1),
-                    "command": pages.command_line(),
-                }
-                for metric in METRICS
-            ]
-    rows.append(
-        rows[0]
-        | {"overrides": {}, "split": "train", "metric": "training seconds", "value": trained["time"]}
-        | {"seconds": trained["time"], "command": f"python train.py --config={config} --workdir={workdir}"}
-    )
-    return rows, evaluated
+            evaluations.append(
+                {key: figures[key] for key in SHOWN}
+                | {"data": name, "decoding": translator.task.decoding()}
+                | {"seconds": round(time.perf_counter() - begin, 1)}
+            )
+    extremes = pathlib.Path(workdir, "eval", extremes_name(names[0], beams[0])).read_text(encoding="utf-8")
+    return {
+        "workdir": workdir,
+        "config": config,
+        "seed": translator.config.seed,
+        "hardware": hardware.of_run(workdir),
+        "training_seconds": last_row(workdir)["time"],
+        "evaluations": evaluations,
+        "extremes": extremes,
+        "command": made,
+    }
 
 
 def last_row(workdir):
@@ -61,63 +65,74 @@ def last_row(workdir):
         return json.loads(file.readlines()[-1])
 
 
-def page(workdir, config, rows, evaluated, *, beams):
-    """The Markdown page."""
-    scores = [row for row in rows if row["metric"] in METRICS]
-    table = results.markdown(
-        ["test set", "decoding", "BLEU", "chrF", "mean sentence BLEU (0-1)", "loss (nats a token)", "sentences"],
-        [
-            [name, decoding, f"{f['bleu']:.2f}", f"{f['chrf']:.2f}", f"{f['sentence_bleu']:.4f}", f"{f['loss']:.3f}",
-             f"{f['sentences']:,}"]
-            for (name, decoding), f in evaluated.items()
-        ],
-    )  # fmt: skip
-    first_name, first = next((name, figures) for (name, _), figures in evaluated.items())
-    minutes = rows[-1]["value"] / 60
-    lines = [
-        f"# Translation: `{config}`",
-        "",
-        f"Trained in {minutes:.0f} minutes on {rows[-1]['hardware']} (evaluations included), seed {rows[0]['seed']}:",
-        "",
-        f"    {rows[-1]['command']}",
-        "",
-        f"Evaluated at step {first['checkpoint']} (the best on the validation set), scores without regard to case:",
-        "",
-        f"    {scores[0]['command']}",
-        "",
-        table,
-        f"sacreBLEU signature: `{first['bleu_signature']}`. Rows for programs: [results.json](results.json).",
-        "",
-        "The training loss is that of training: with dropout, and label smoothing if there is any.",
-        "",
-        "![loss](loss.png)",
-        "![BLEU on the validation set](bleu.png)",
-        "",
-        f"## Best and worst translations of {first_name}",
-        "",
-        (pathlib.Path(workdir) / "eval" / extremes_name(first_name, beams[0])).read_text(),
-    ]
-    return "\n".join(lines)
-
-
 def extremes_name(name, width):
     """The name of the file of best and worst outputs that an evaluation of a set wrote."""
     return eval_files.stem(name, {"beams": width}) + ".md"
+
+
+def training(facts):
+    """The command that trained the run."""
+    return f"python train.py --config={facts['config']} --workdir={facts['workdir']}"
+
+
+def rows_of(facts):
+    """Rows for ``results.json``: the `METRICS` of every evaluation, and the seconds of training."""
+    fixed = {"config": facts["config"], "seed": facts["seed"], "paper": None, "hardware": facts["hardware"]}
+    rows = []
+    for own in facts["evaluations"]:
+        about = {"overrides": {"decoding": own["decoding"], "checkpoint": own["checkpoint"]}, "split": own["data"]}
+        about |= {"seconds": own["seconds"], "command": facts["command"]}
+        rows += [fixed | about | {"metric": metric, "value": own[metric]} for metric in METRICS]
+    seconds = facts["training_seconds"]
+    about = {"overrides": {}, "split": "train", "seconds": seconds, "command": training(facts)}
+    return [*rows, fixed | about | {"metric": "training seconds", "value": seconds}]
+
+
+def write(out, facts, *, folder):
+    """Writes README.md, results.json, loss.png and bleu.png into the folder `out`; returns their names.
+
+    Args:
+        out: folder of the page.
+        facts: from `measure`.
+        folder: with the run's ``metrics.jsonl``.
+    """
+    first = facts["evaluations"][0]
+    page = pages.Page(out, f"Translation: `{facts['config']}`", command_line=facts["command"])
+    page.rows(rows_of(facts))
+    body = [
+        [own["data"], own["decoding"], f"{own['bleu']:.2f}", f"{own['chrf']:.2f}", f"{own['sentence_bleu']:.4f}",
+         f"{own['loss']:.3f}", f"{own['sentences']:,}"]
+        for own in facts["evaluations"]
+    ]  # fmt: skip
+    page.add(
+        f"Trained in {facts['training_seconds'] / 60:.0f} minutes on {facts['hardware']} (evaluations included), seed "
+        f"{facts['seed']}:",
+        f"    {training(facts)}",
+        f"Evaluated at step {first['checkpoint']} (the best on the validation set), scores without regard to case.",
+        results.markdown(HEADER, body),
+        f"sacreBLEU signature: `{first['bleu_signature']}`. Rows for programs: [results.json](results.json).",
+        "The training loss is that of training: with dropout, and label smoothing if there is any.",
+    )
+    runs = {os.path.basename(os.path.normpath(facts["workdir"])): folder}
+    page.curves("loss.png", "loss", runs=runs, title="Loss")
+    label = "BLEU on the validation set, greedy"
+    page.curves("bleu.png", "BLEU on the validation set", runs=runs, figure="bleu", label=label, title="BLEU")
+    page.add(f"## Best and worst translations of {first['data']}", facts["extremes"])
+    return page.write()
 
 
 def main():
     """Evaluates, and writes the page."""
     values = flags.FLAGS
     beams = [int(width) for width in values.beams]
-    rows, evaluated = evaluate(values.workdir, values.config, values.data, beams=beams)
-    out = pathlib.Path(values.out)
-    results.write(out / "results.json", rows)
-    name = os.path.basename(os.path.normpath(values.workdir))
-    plots.learning_curves({name: values.workdir}, out / "loss.png", title="Loss")
-    label = "BLEU on the validation set, greedy"
-    plots.learning_curves({name: values.workdir}, out / "bleu.png", figure="bleu", label=label, title="BLEU")
-    (out / "README.md").write_text(page(values.workdir, values.config, rows, evaluated, beams=beams))
-    print(f"wrote {out}/README.md, results.json, loss.png, bleu.png")
+    measured = functools.partial(
+        measure, values.workdir, values.config, values.data, beams=beams, made=pages.command_line()
+    )
+    facts = records.of_page(values.out, measured, run=values.workdir, report_only=values.report_only)
+    with tempfile.TemporaryDirectory() as folder:
+        records.unpack(os.path.join(values.out, records.NAME), folder)
+        names = write(values.out, facts, folder=os.path.join(folder, records.PAGE))
+    print(f"wrote {values.out}/{', '.join(names)}")
 
 
 if __name__ == "__main__":
@@ -126,4 +141,5 @@ if __name__ == "__main__":
     flags.DEFINE_list("data", None, "Test sets, KIND:NAME@SPLIT, separated by commas.")
     flags.DEFINE_list("beams", ["1", "4"], "Numbers of beams, separated by commas; 1 is greedy decoding.")
     flags.DEFINE_string("out", None, "Folder of the page.")
+    pages.define_report_only()
     command_line.run(main, required=["workdir", "config", "data", "out"])

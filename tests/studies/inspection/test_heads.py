@@ -1,6 +1,7 @@
 """The page of attention heads."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -22,13 +23,14 @@ def test_the_page(tmp_path):
         for i in range(2)
         for name in ("self_attention", "cross_attention")
     }
-    ablated = {(name, head): (29.0 - head, 3.0 + head) for name in scores for head in range(2)}
+    ablated = {name: [(29.0 - head, 3.0 + head) for head in range(2)] for name in scores}
     points = [
         head_importance.Point("importance", 0, share, round(8 * (1 - share)), 30 * (1 - share))
         for share in (0.0, 0.5, 1.0)
     ]
     points += [head_importance.Point("random", seed, 0.5, 4, 10.0 + seed) for seed in range(2)]
-    files = heads.write(tmp_path, points, scores=scores, ranking=gates.normalised(scores), ablated=ablated, about=ABOUT)
+    found = dict(points=[dataclasses.asdict(point) for point in points], ablated=ablated)
+    files = heads.write(tmp_path, **found, scores=scores, ranking=gates.normalised(scores), **ABOUT)
     assert files == ["README.md", "pruning_curve.csv", "pruning_curve.png", "results.json", "scores.csv", "scores.png"]
     rows = list(csv.DictReader((tmp_path / "scores.csv").open()))
     assert len(rows) == 8 and [float(row["without"]) for row in rows[:2]] == [29, 28]

@@ -66,7 +66,7 @@ def test_the_page(tmp_path):
     facts = dict(
         workdir="runs/x", command="c", hardware="h", seconds=1.0, data="d", records=4, top=4, table="output embedding"
     )
-    files = memories.write(tmp_path, layers, texts=texts, tokenizer=tokenizer, facts=facts)
+    files = memories.write(tmp_path, facts | memories.facts_of(layers, texts=texts, tokenizer=tokenizer))
     assert sorted(files) == sorted(path.name for path in tmp_path.iterdir())
     found = Reader((tmp_path / "memories.html").read_text())
     assert found.open == [] and "<6>" in found.marked

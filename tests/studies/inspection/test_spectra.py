@@ -15,7 +15,8 @@ def test_the_page(tmp_path):
     found = {"weights": spectra.of_weights(weights), "updates": {"encoder/layer_1/mlp/fc1/kernel": np.array([2.0, 0])}}
     assert spectra_page.kind("encoder/layer_1/mlp/fc1/kernel") == "encoder/mlp/fc1"
     about = {"workdir": "runs/x", "command_line": "c", "seconds": 1.0, "machine": "m"}
-    assert sorted(spectra_page.write(tmp_path, found, **about)) == sorted(path.name for path in tmp_path.iterdir())
+    names = spectra_page.write(tmp_path, **spectra_page.facts_of(found), **about)
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
     page = (tmp_path / "README.md").read_text()
     assert "| encoder/mlp/fc1 | 2 | 5.000 | 4.000 |" in page and "| encoder/mlp/fc1 | 1 | 2.000 | 2.000 |" in page
     lines = list(csv.DictReader((tmp_path / "spectra.csv").open()))

@@ -27,7 +27,9 @@ def record_of(arguments, accuracy):
         "split": "generated:arithmetic@test",
         "figures": figures,
         "parameters": {"trainable": 9216 * arguments.get("rank", 896)},
+        "seconds": 200.0,
         "hardware": "nothing",
+        "base": {"workdir": "runs/none", "data": "folder:a", "steps": 9, "checkpoint": 7, "figures": {"loss": 1.5}},
     }
 
 
@@ -57,7 +59,7 @@ def page(tmp_path):
     about = dict(missing=["rank64-lora-one-seed0"], command_line="python -m study --seeds=3")
     records = fake_study(tmp_path / "ranks")
     ordered = {name: records[name] for name in sorted(records, key=lambda name: "full" in name or "alpha" in name)}
-    report.write(tmp_path / "out", ordered, workdir=str(tmp_path / "ranks"), base="runs/none", **about)
+    report.write(tmp_path / "out", ordered, workdir=str(tmp_path / "ranks"), **about)
     return tmp_path / "out"
 
 
@@ -81,6 +83,7 @@ def test_the_sweep_of_the_config():
 def test_the_page_tells_the_figures(page):
     text = (page / "README.md").read_text()
     assert "python -m study --seeds=3" in text
+    assert "Base: `runs/none`, trained on `folder:a`, checkpoint 7 of 9 steps (loss 1.5)." in text
     assert "| 16 | 147,456 / 144k | 91.0 ± 1.0 / 88 |" in text
     assert "| 4 | 36,864 / 36k | 11.0 ± 1.0 / 0.2 |" in text
     assert "| – | 8,257,536 | 98.0 ± 1.0 |" in text

@@ -33,14 +33,17 @@ def workdir(tmp_path, monkeypatch):
     return folder
 
 
-def test_rows_and_page(workdir):
-    rows, pages = translation_report.evaluate(str(workdir), "configs/x.py", ["folder:a@test"], beams=[1, 4])
-    for row in rows:
-        results.check(row)
+def test_rows_and_page(workdir, tmp_path):
+    facts = translation_report.measure(
+        str(workdir), "configs/x.py", ["folder:a@test"], beams=[1, 4], made="python -m r"
+    )
+    names = translation_report.write(tmp_path / "out", facts, folder=workdir)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names} > {"loss.png", "bleu.png"}
+    rows = results.load(tmp_path / "out/results.json")
     bleu = {row["overrides"]["decoding"]: row["value"] for row in rows if row["metric"] == "bleu"}
     assert bleu == {"1 beams": 31.0, "4 beams": 34.0}
     assert rows[-1]["metric"] == "training seconds" and rows[-1]["value"] == 120.0
-    text = translation_report.page(str(workdir), "configs/x.py", rows, pages, beams=[1, 4])
+    text = (tmp_path / "out/README.md").read_text()
     assert "Trained in 2 minutes" in text and "seed 7" in text
     assert "| folder:a@test | 4 beams | 34.00 | 50.00 | 0.2500 | 1.500 | 1,000 |" in text
     assert "### Best translations of folder:a@test" in text
