@@ -17,8 +17,7 @@ __version__ = "0.1.0"
 def load(workdir, *, checkpoint="best"):
     """Opens a run or a bundle as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
-    It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``. The weights are arrays; a
-    run that quantizes or factorises its weights has nodes that hold integers or factors.
+    It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``.
 
     Args:
         workdir: the folder given to ``train.py --workdir``, or one that a method or ``lwt.export.bundle`` wrote.

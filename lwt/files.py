@@ -16,9 +16,6 @@ def replacing(path):
 
     A reader sees the old file or the new one, never a part of either. When the block fails, the old file stays and the
     temporary one is removed. Missing folders are made.
-
-    Args:
-        path: the file to write.
     """
     temporary = _temporary(path)
     try:
@@ -32,11 +29,7 @@ def replacing(path):
 def replacing_folder(path):
     """Yields a new, empty folder beside `path`, which takes the place of `path` when the block ends.
 
-    A reader finds the old folder or the new one, never a part of either. When the block fails, the old folder stays
-    and the new one is removed. Missing folders above `path` are made.
-
-    Args:
-        path: the folder to write.
+    See `replacing`.
     """
     new, old = _temporary(path), _temporary(path)
     new.mkdir()

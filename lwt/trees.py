@@ -1,40 +1,26 @@
 """Trees of weights as flat dicts ``{"encoder/layer_0/mlp/fc1/kernel": array}``, and back.
 
-Rules (first match wins), the split of trained from frozen weights, checkpoints and tables use these flat names. Only
-mappings are branches: an array is a leaf, and so is a structured weight such as ``linear.LowRank``.
+Rules, the split of trained from frozen weights, checkpoints and tables use these flat names. Only dicts are branches;
+a structured weight such as ``linear.LowRank`` is a leaf, as an array is.
 """
 
-import collections.abc
 import re
 
+import flax.traverse_util
 import jax
 import numpy as np
 
 from lwt import errors
 
 
-def flatten(tree, *, prefix=""):
-    """Flattens nested mappings to ``{"a/b/c": leaf}``, in the tree's own order."""
-    flat = {}
-    for key, value in tree.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, collections.abc.Mapping):
-            flat.update(flatten(value, prefix=name + "/"))
-        else:
-            flat[name] = value
-    return flat
+def flatten(tree):
+    """Flattens nested dicts to ``{"a/b/c": leaf}``, in the tree's own order."""
+    return flax.traverse_util.flatten_dict(tree, sep="/")
 
 
 def unflatten(flat):
     """Inverts `flatten`."""
-    tree = {}
-    for name, value in flat.items():
-        *parents, last = name.split("/")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[last] = value
-    return tree
+    return flax.traverse_util.unflatten_dict(flat, sep="/")
 
 
 def subtree(flat, prefix):
@@ -49,11 +35,7 @@ def with_prefix(flat, prefix):
 
 
 def first_match(name, rules, *, what="rule"):
-    """The value of the first ``(regex, value)`` whose regex matches the whole of `name`.
-
-    Raises:
-        lwt.errors.ConfigError: no rule matches (rules must cover every leaf), or a rule is not a regular expression.
-    """
+    """The value of the first ``(regex, value)`` whose regex matches the whole of `name`; one of them has to."""
     for pattern, value in rules:
         try:
             if re.fullmatch(pattern, name):
@@ -64,11 +46,7 @@ def first_match(name, rules, *, what="rule"):
 
 
 def matching(names, pattern, *, what="pattern"):
-    """The names that `pattern` matches in full.
-
-    Raises:
-        lwt.errors.ConfigError: `pattern` is not a regular expression, or matches nothing.
-    """
+    """The names that `pattern` matches in full; it has to match one."""
     names = list(names)
     try:
         found = [name for name in names if re.fullmatch(pattern, name)]
@@ -93,9 +71,7 @@ def count(tree):
 
 def nbytes(tree):
     """The bytes of all arrays of a tree."""
-    return sum(
-        int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
-    )
+    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(tree) if hasattr(x, "dtype"))
 
 
 def differences(wanted, found):

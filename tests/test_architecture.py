@@ -241,7 +241,7 @@ def test_functions_are_not_lambdas_with_a_name():
 def mirror(name):
     """The test of a module: ``tests/reparam/test_lora.py`` of ``lwt.reparam.lora``."""
     *room, module = name.removeprefix("lwt.").split(".")
-    if FILES[name].stem == "__init__":
+    if FILES[name].stem == "__init__" and name != "lwt":
         room.append(module)
     return ROOT.joinpath("tests", *room, f"test_{module.strip('_')}.py")
 

@@ -9,7 +9,7 @@
 weights are those of `lwt.export.quantize`, in the run's own quantization if it has one; ``--block=0``, one scale per
 output, answers faster if kernels have many inputs.
 
-The figures are those that ``eval.py`` left beside the run for the same checkpoint, so evaluate first. For a bundle of
+The figures are those that ``eval.py`` left in the run for the same checkpoint, so evaluate first. For a bundle of
 integers, first run ``lwt.export.quantize`` and ``eval.py --weights``.
 """
 
@@ -121,7 +121,7 @@ def _config(source):
 
 
 def _figures(source, integers=None):
-    """The figures of ``eval.py``, a list of dicts: for the checkpoint, or for a file with the same `integers`."""
+    """The figures of ``eval.py`` for the checkpoint, or for a file with the same `integers`; a list of dicts."""
     same = {None}
     if integers:
         paths = pathlib.Path(source.workdir, "export").glob("*.safetensors")

@@ -18,9 +18,7 @@ FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 def new(path, *, marker=""):
     """Yields an empty folder that appears at `path`, with all its files, when the block ends, or not at all.
 
-    Args:
-        path: of the folder.
-        marker: name of a file; a folder that has it is an older export and is replaced.
+    A folder with a file `marker` is an older export and is replaced.
 
     Raises:
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
@@ -43,11 +41,7 @@ def write_arrays(path, arrays):
 
 
 def read_arrays(path):
-    """The arrays of a .safetensors file by name, converted to float32.
-
-    Raises:
-        lwt.errors.CheckpointError: the file is missing or damaged.
-    """
+    """The arrays of a .safetensors file by name, converted to float32."""
     try:
         return {name: np.asarray(array, np.float32) for name, array in safetensors.flax.load_file(path).items()}
     except OSError as error:
@@ -57,11 +51,7 @@ def read_arrays(path):
 
 
 def read_json(path):
-    """The object (a dict) of a JSON file.
-
-    Raises:
-        lwt.errors.CheckpointError: the file is missing or damaged.
-    """
+    """The object (a dict) of a JSON file."""
     try:
         value = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except OSError as error:

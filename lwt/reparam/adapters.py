@@ -1,7 +1,7 @@
 """Adapters on disk: a folder with ``adapter.safetensors`` (the leaves) and ``adapter.json`` (their meaning).
 
-An adapter records its reparametrization's config, its step and its base. `low_rank` brings several adapters of one base
-to one form: switching between them changes arrays only and compiles nothing.
+`low_rank` brings several adapters of one base to one form: switching between them changes arrays only and compiles
+nothing.
 """
 
 import dataclasses
@@ -59,23 +59,18 @@ def fingerprint(base):
 
 
 def save(folder, adapter, *, reparam_config, base_fingerprint, step):
-    """Writes the leaves `adapter` and their meaning, each file atomically.
+    """Writes the leaves `adapter`, constants included, and their meaning, each file atomically.
 
     Args:
         folder: created if needed.
-        adapter: flat dict of arrays, constants included.
+        adapter: flat dict of arrays.
         reparam_config: JSON-serializable dict for `compose.build`.
         base_fingerprint: `fingerprint` of the base.
         step: optimizer steps so far.
     """
-    folder, step = pathlib.Path(folder), int(step)
+    folder = pathlib.Path(folder)
     data = safetensors.flax.save({name: jnp.asarray(leaf) for name, leaf in adapter.items()})
-    info = {
-        "reparam": reparam_config,
-        "step": step,
-        "base": base_fingerprint,
-        "sha256": files.sha256(data),
-    }
+    info = {"reparam": reparam_config, "step": int(step), "base": base_fingerprint, "sha256": files.sha256(data)}
     reparam = compose.build(reparam_config)
     if hasattr(reparam, "ramp_at"):
         info["u"] = jax.tree.map(float, reparam.ramp_at(step))
@@ -91,12 +86,8 @@ def load(folder, *, expected=None, base_fingerprint=None):
         expected: flat dict of arrays (or shapes, from `jax.eval_shape` of ``init``) that the leaves must match.
         base_fingerprint: fingerprint that the adapter's base must have.
 
-    Returns:
-        An `Adapter`.
-
     Raises:
-        lwt.errors.CheckpointError: a file is missing or damaged, names or shapes differ (the message lists them), or
-            the base differs.
+        lwt.errors.CheckpointError: a file is missing or damaged, or names, shapes or the base differ.
     """
     folder = pathlib.Path(folder)
     try:
@@ -123,21 +114,14 @@ def load(folder, *, expected=None, base_fingerprint=None):
 
 
 def pad_rank(leaves, rank):
-    """Pads an adapter's rank axes with zeros to `rank`; the product ``a @ b`` stays the same.
-
-    Raises:
-        lwt.errors.ConfigError: a leaf has a larger rank.
-    """
+    """Pads an adapter's rank axes with zeros to `rank`, at least their own; the product ``a @ b`` stays the same."""
     padded = {}
     for name, leaf in leaves.items():
-        kind = name.rsplit("/", 1)[-1]
-        axis = {"a": 1, "a0": 1, "b": 0, "b0": 0}.get(kind)
+        axis = {"a": 1, "a0": 1, "b": 0, "b0": 0}.get(name.rsplit("/", 1)[-1])
         if axis is not None:
             missing = rank - leaf.shape[axis]
             if missing < 0:
-                raise errors.ConfigError(
-                    f"rank {rank} is below that of {name}, {leaf.shape[axis]}; pad to at least that"
-                )
+                raise errors.ConfigError(f"rank {rank} is below that of {name}, {leaf.shape[axis]}")
             leaf = jnp.pad(leaf, [(0, missing if i == axis else 0) for i in range(2)])
         padded[name] = leaf
     return padded
@@ -152,7 +136,7 @@ def low_rank(adapter, base, *, rank=None):
     Args:
         adapter: an `Adapter`.
         base: flat dict of its base's weights.
-        rank: pad to this rank; None is the largest among the targets.
+        rank: pad to this rank; None: the largest among the targets.
 
     Raises:
         lwt.errors.ConfigError: the change is not of low rank (DoRA rescales whole columns), or `rank` is too small.
@@ -183,10 +167,10 @@ def weighted_merge(adapters, weights, *, base, rank=None):
         adapters: `Adapter` objects of one base; their reparametrizations, ranks and targets may differ.
         weights: one number per adapter.
         base: flat dict of the base's weights.
-        rank: pad to this rank.
+        rank: see `low_rank`.
 
     Raises:
-        lwt.errors.ConfigError: the numbers of adapters and weights differ; or see `low_rank`.
+        lwt.errors.ConfigError: see `low_rank`.
         lwt.errors.CheckpointError: the adapters belong to different bases.
     """
     if not adapters or len(adapters) != len(weights):
@@ -203,11 +187,7 @@ def weighted_merge(adapters, weights, *, base, rank=None):
 
 
 def merge(base, weights):
-    """Turns every structured node of `weights` (from ``expand``) into one float32 array; `base` stays unchanged.
-
-    Raises:
-        lwt.errors.CheckpointError: their names or shapes differ from those of `base`.
-    """
+    """Turns every structured node of `weights`, which fit `base`, into one float32 array; `base` stays unchanged."""
     difference = trees.differences(base, weights)
     if difference:
         raise errors.CheckpointError(f"the weights do not fit their base: {difference}")

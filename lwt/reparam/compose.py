@@ -10,15 +10,9 @@ from lwt.layers import linear
 
 @dataclasses.dataclass(frozen=True)
 class Compose:
-    """Applies several reparametrizations in order: each adapts the weights that the previous one returned.
+    """Applies one or more reparametrizations in order: each adapts the weights that the previous one returned.
 
     The leaves of part i, from file NAME, have the prefix ``i_NAME/``.
-
-    Attributes:
-        parts: reparametrizations, at least one.
-
-    Raises:
-        lwt.errors.ConfigError: there are no parts.
     """
 
     parts: tuple = ()
@@ -43,11 +37,7 @@ class Compose:
         return adapter
 
     def stored(self, base):
-        """The weights that the first part stores; the others adapt what it returns.
-
-        Raises:
-            lwt.errors.ConfigError: another part replaces stored weights.
-        """
+        """The weights that the first part stores; the others must not replace stored weights."""
         for prefix, part in self._named()[1:]:
             if hasattr(part, "stored"):
                 raise errors.ConfigError(f"reparam.parts: {prefix} replaces stored weights, so it has to be the first")
@@ -64,7 +54,7 @@ class Compose:
         """The labels of all parts."""
         labels = {}
         for prefix, part in self._named():
-            labels.update(trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix))
+            labels |= trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix)
         return labels
 
     def ramp_at(self, step):
@@ -83,12 +73,7 @@ def stored(reparam, base):
 def build(section, *, key="reparam"):
     """Builds ``LoRA(rank=8, ...)`` from ``{"name": "lora", "rank": 8, ...}`` (a dict or ConfigDict).
 
-    Args:
-        section: the file's name and the arguments of its class. ``"compose"`` takes ``parts``, a tuple of sections.
-        key: config key of the section, for error messages.
-
-    Raises:
-        lwt.errors.ConfigError: a name or argument is unknown, or a value has the wrong type or is outside its range.
+    ``"compose"`` takes ``parts``, a tuple of sections. Errors name the config key of the section, `key`.
     """
     cls, given = registry.REPARAMS.resolve(section, key=key)
     if cls is Compose and "parts" in given:

@@ -24,8 +24,8 @@ class LoRA:
     (Büyükakyüz 2024, arXiv 2406.01775) from the leading r columns of its QR decomposition. Both papers subtract the
     product from the stored weight. Here the stored base is NEVER changed: the starting factors stay in the adapter as
     constants `a0` and `b0`, and the weight is ``W - s · a0 @ b0 + s · a @ b``, multiplied as one low-rank sum of rank
-    2r. Step 0 is the identity (to float32 rounding), the adapter fits the original base, and training moves as in the
-    papers. Deviation: dropout acts on the constant part too, so step 0 is the identity in training as well.
+    2r. Step 0 is the identity (to float32 rounding), and training moves as in the papers. Deviation: dropout acts on
+    the constant part too, so step 0 is the identity in training as well.
 
     Attributes:
         rank: r.
@@ -33,14 +33,10 @@ class LoRA:
         scaling: s is ``"alpha/r"`` α/r, ``"rslora"`` α/√r (Kalajdzievski 2023, arXiv 2312.03732), or ``"one"`` 1
             at any rank (then α has no effect).
         dropout: rate on the input of `a`; embeddings have none.
-        targets: regular expression for whole names of weights, or alternatives such as ("query", "value"), see
-            `targets.matching`; the matrices among them are adapted.
+        targets: which matrices to adapt, such as ("query", "value"), see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
         start: "lora", "pissa" or "olora".
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` when a pattern matches no weight.
     """
 
     rank: int = 16
@@ -55,15 +51,7 @@ class LoRA:
     identity_at_start = True
 
     def __post_init__(self):
-        targets.check_rank(self.rank)
-        targets.check_alpha(self.alpha)
-        targets.check_choice(self.scaling, targets.SCALINGS, key="reparam.scaling")
-        targets.check_choice(self.start, STARTS, key="reparam.start")
-        targets.check_dropout(self.dropout)
-        for key, check in (("rank_pattern", targets.check_rank), ("alpha_pattern", targets.check_alpha)):
-            rules = targets.checked_rules(getattr(self, key), check, key=f"reparam.{key}")
-            object.__setattr__(self, key, rules)  # lists from JSON become tuples, so that the dataclass can be hashed
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
+        targets.check(self, scaling=targets.SCALINGS, start=STARTS)
 
     def init(self, key, base):
         """The leaves ``NAME/a`` and ``NAME/b`` (and ``NAME/a0``, ``NAME/b0``) for every target NAME of `base`."""

@@ -19,9 +19,9 @@ GRADIENTS = ("masked", "straight_through")
 class Prune:
     """``W -> mask ∘ W``, where the mask removes the weights of smallest magnitude.
 
-    Every compiled step computes the mask from the stored weights and the step, so nothing is stored. The base stays
-    dense and trains (``optimizer.trainable = ("base/.*",)``). Between the steps `begin` = t0 and `end` = t0 + nΔt the
-    sparsity rises, every Δt steps, by the cubic schedule of Zhu and Gupta (2017, arXiv 1710.01878, equation 1)
+    Every step computes the mask from the stored weights and the step, so nothing is stored. The base stays dense and
+    trains (``optimizer.trainable = ("base/.*",)``). Between the steps `begin` = t0 and `end` = t0 + nΔt the sparsity
+    rises, every Δt steps, by the cubic schedule of Zhu and Gupta (2017, arXiv 1710.01878, equation 1)
 
         s_t = s_f + (s_i - s_f) (1 - (t - t0) / (nΔt))³
 
@@ -31,27 +31,19 @@ class Prune:
     ``mask="zeros"`` stores the mask instead, as untrained leaves ``NAME/mask``: weights that are 0 in the run this one
     starts from stay 0. Fine-tuning after pruning and lottery tickets (`lwt/compress/rewind.py`) use it.
 
-    The best checkpoint of a run may precede the end of the schedule; the last one has the full sparsity.
-
     Attributes:
         sparsity: s_f, the final share of zeros among the targets' weights.
         initial: s_i, the share at the first step of the schedule.
         begin, end: first and last step of the schedule; every: Δt.
         scope: "layer": that share of each target; "global": of all together, by one threshold (Han et al. 2015 set one
-            per layer; a single one compares magnitudes of layers with different scales).
+            per layer).
         pattern: ``(n, m)`` keeps the n largest of any m consecutive weights along the input axis, from the step `begin`
             on (2:4, Mishra et al. 2021, arXiv 2104.08378), and ignores sparsity and schedule; ``()`` for none.
-        gradient: "masked": that of ``mask ∘ W``: a weight at zero stays fixed and returns only when others shrink below
-            it, so the remaining weights learn to do without it. "straight_through": as without a mask: weights at zero
-            keep learning and may return, which N:M patterns from an early step need (Zhou et al. 2021, arXiv
-            2102.04010, without their extra decay).
+        gradient: "masked": that of ``mask ∘ W``: a weight at zero stays fixed. "straight_through": as without a mask:
+            weights at zero keep learning and may return, which N:M patterns from an early step need (Zhou et al. 2021,
+            arXiv 2102.04010, without their extra decay).
         mask: "magnitude" or "zeros".
-        targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; the matrices
-            among them are pruned. The default excludes embedding tables.
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches no matrix,
-            or the pattern's m does not divide its inputs.
+        targets: which matrices to prune, see `targets.matching`; the default excludes embedding tables.
     """
 
     sparsity: float = 0.5
@@ -66,12 +58,7 @@ class Prune:
     targets: str | tuple[str, ...] = r".*kernel"
 
     def __post_init__(self):
-        for key, choices in (("scope", SCOPES), ("gradient", GRADIENTS), ("mask", MASKS)):
-            targets.check_choice(getattr(self, key), choices, key=f"reparam.{key}")
-        for key in ("begin", "end", "every"):
-            targets.check_steps(getattr(self, key), f"reparam.{key}")
-        for key in ("sparsity", "initial"):
-            targets.check_share(getattr(self, key), f"reparam.{key}")
+        targets.check(self, scope=SCOPES, gradient=GRADIENTS, mask=MASKS)
         if self.every < 1 or (self.end and self.end <= self.begin):
             raise errors.ConfigError(
                 f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule should end after it "
@@ -79,7 +66,6 @@ class Prune:
             )
         pattern = tuple(self.pattern)
         object.__setattr__(self, "pattern", pattern)  # a list from JSON becomes a tuple
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
         whole = all(isinstance(value, numbers.Integral) for value in pattern)
         if pattern and not (len(pattern) == 2 and whole and 1 <= pattern[0] <= pattern[1]):
             raise errors.ConfigError(f"reparam.pattern is {pattern!r}; it has to be (n, m), n of every m, or ()")
@@ -133,11 +119,7 @@ class Prune:
         return {name: size > limit for name, size in sizes.items()}
 
     def select(self, base):
-        """The names of the targets.
-
-        Raises:
-            lwt.errors.ConfigError: there are none, or a target's inputs are not a multiple of the pattern's m.
-        """
+        """The names of the targets; their inputs have to be a multiple of the pattern's m."""
         names = targets.select(base, self.targets)
         for name in names if self.pattern else ():
             if base[name].shape[0] % self.pattern[1]:
@@ -153,14 +135,10 @@ class Prune:
 
 
 def threshold(sizes, share):
-    """The magnitude that ``round(share · n)`` of the n numbers do not exceed; -inf for none of them.
+    """The magnitude that ``round(share · n)`` of the n numbers in a list of arrays do not exceed; -inf for none.
 
     Bisects the range of bit patterns, which sort like the numbers, in 31 counting passes: sorting millions of numbers
     would take longer than the training step around it.
-
-    Args:
-        sizes: a list of non-negative float32 arrays.
-        share: in [0, 1), may be traced.
     """
     bits = [jax.lax.bitcast_convert_type(size.astype(jnp.float32), jnp.int32) for size in sizes]
     count = jnp.round(share * sum(b.size for b in bits)).astype(jnp.int32)

@@ -13,11 +13,10 @@ ACTIVATIONS = ("", "dynamic", "static")
 class Quantize:
     """``W -> round(W / scale) · scale`` with one scale per block of weights; see `layers/quantized_weight.py`.
 
-    The map is a function of the base alone, so nothing is stored. The weights are `quantized_weight.Quantized` nodes,
-    multiplied from their integers. With ``aware=True`` the base's float weights train
-    (``optimizer.trainable = ("base/.*",)``): in training steps the model sees the rounded weights as arrays whose
-    gradient passes straight through to the base; in evaluation it sees the nodes. In a chain (`compose.Compose`) an
-    adapter after it tunes a frozen quantized base; one before it is rounded in.
+    The weights are `quantized_weight.Quantized` nodes, multiplied from their integers; nothing is stored. With
+    ``aware=True`` the base's float weights train (``optimizer.trainable = ("base/.*",)``): in training steps the model
+    sees rounded arrays whose gradient passes straight through to the base. In a chain (`compose.Compose`) an adapter
+    after it tunes a frozen quantized base; one before it is rounded in.
 
     EmbBERT-Q (section 3.1.3) as printed is ``format="fp8", outliers=0.08, threshold=6.0``; its code rounds only the
     kernels of the linear layers, row-wise: ``block=0`` and ``targets`` without tables and convolutions.
@@ -34,12 +33,7 @@ class Quantize:
             ``block=0`` and no outliers. "static": inputs are rounded to calibrated ranges; these ranges are the
             adapter, leaves ``NAME/limit``, and exist only in files (`lwt/export/quantize.py`). Weights without a range,
             and tables, take floats.
-        targets: regular expression for whole names, or a list of alternatives, see `targets.matching`; kernels and
-            tables (not vectors) among them are rounded.
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` and `expand` when `targets` matches neither a
-            kernel nor a table.
+        targets: which kernels and tables to round, see `targets.matching`.
     """
 
     format: str = "int8"
@@ -53,17 +47,12 @@ class Quantize:
     identity_at_start = False
 
     def __post_init__(self):
-        targets.check_choice(self.format, quantized_weight.FORMATS, key="reparam.format")
-        targets.check_number(self.block, "reparam.block", what="a number of weights, or 0: row-wise", integer=True)
-        targets.check_share(self.outliers, "reparam.outliers")
-        targets.check_number(self.threshold, "reparam.threshold", what="a number, 0 or more")
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
+        targets.check(self, format=quantized_weight.FORMATS, activations=ACTIVATIONS)
         if self.threshold and not self.outliers:
             raise errors.ConfigError(
                 f"reparam.threshold is {self.threshold!r}, but reparam.outliers is 0: set it to the largest share "
                 "of weights that may stay in float16, such as 0.08"
             )
-        targets.check_choice(self.activations, ACTIVATIONS, key="reparam.activations")
         if self.activations and (self.format == "fp8" or self.block or self.outliers):
             raise errors.ConfigError(
                 f"reparam.activations is {self.activations!r}: integer products need one scale per output, so "
@@ -72,11 +61,7 @@ class Quantize:
             )
 
     def init(self, key, base):
-        """An adapter without leaves.
-
-        Raises:
-            lwt.errors.ConfigError: the activations are static; their ranges come from a trained model.
-        """
+        """An adapter without leaves; static activations are refused, since their ranges come from a trained model."""
         del key
         if self.activations == "static":
             raise errors.ConfigError(
@@ -119,11 +104,7 @@ class Quantize:
         return dict.fromkeys(adapter, "constant")
 
     def select(self, base):
-        """The names of the targets.
-
-        Raises:
-            lwt.errors.ConfigError: there are none.
-        """
+        """The names of the targets, at least one."""
         names = targets.matching(base, self.targets)
         found = [name for name in names if len(base[name].shape) > 1]
         if not found:

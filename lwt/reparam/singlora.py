@@ -14,10 +14,9 @@ class SingLoRA:
     """``W + u · s · A[:in] @ A[:out].T`` with A `[max(in, out) r]` and u = min(step/ramp, 1) (Bensaïd et al. 2025,
     arXiv 2507.05566).
 
-    No second matrix can drift away from the scale of A. For a square target the update is symmetric and positive
-    semidefinite. A is Kaiming-uniform with fan-in max(in, out), so that entries shrink with the width.
-    (PyTorch's initialiser on an array `[n, r]` takes r as the fan-in and starts √(n/r) times larger.) The ramp starts
-    the model as the base; at step 0 the gradient of A is zero too. A saved adapter therefore records its step.
+    For a square target the update is symmetric and positive semidefinite. A is Kaiming-uniform with fan-in max(in, out)
+    (PyTorch's initialiser on an array `[n, r]` takes r as the fan-in and starts √(n/r) times larger). The ramp starts
+    the model as the base; at step 0 the gradient of A is zero too.
 
     Attributes:
         rank: r.
@@ -25,11 +24,7 @@ class SingLoRA:
         scaling: s is ``"alpha/r"`` (the paper's), ``"rslora"`` α/√r, or ``"one"`` 1 at any rank.
         ramp: optimizer steps T until the update has its full scale; 0 for no ramp (then step 0 is not the identity).
         dropout: rate on the input of A.
-        targets: regular expression for whole names of weights, or alternatives such as ("query", "value"), see
-            `targets.matching`; the matrices among them are adapted.
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` when `targets` matches no matrix.
+        targets: which matrices to adapt, such as ("query", "value"), see `targets.matching`.
     """
 
     rank: int = 16
@@ -40,12 +35,7 @@ class SingLoRA:
     targets: str | tuple[str, ...] = targets.ATTENTION
 
     def __post_init__(self):
-        targets.check_rank(self.rank)
-        targets.check_alpha(self.alpha)
-        targets.check_choice(self.scaling, targets.SCALINGS, key="reparam.scaling")
-        targets.check_steps(self.ramp, "reparam.ramp")
-        targets.check_dropout(self.dropout)
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
+        targets.check(self, scaling=targets.SCALINGS)
 
     @property
     def identity_at_start(self):
@@ -61,7 +51,8 @@ class SingLoRA:
 
     def expand(self, base, adapter, step, *, key=None):
         """The adapted weights: `base` with a `linear.LowRank` at every target; `step` may be traced."""
-        scale = jnp.asarray(self.scale() * self.ramp_at(step), jnp.float32)
+        factor = targets.scale(self.scaling, alpha=self.alpha, rank=self.rank)
+        scale = jnp.asarray(factor * self.ramp_at(step), jnp.float32)
         weights = dict(base)
         for i, name in enumerate(targets.select(base, self.targets)):
             n_in, n_out = base[name].shape
@@ -73,10 +64,6 @@ class SingLoRA:
     def labels(self, adapter):
         """``{leaf: "a"}`` (``"embedding_a"`` for tables)."""
         return {leaf: targets.label(leaf) for leaf in adapter}
-
-    def scale(self):
-        """The factor s."""
-        return targets.scale(self.scaling, alpha=self.alpha, rank=self.rank)
 
     def ramp_at(self, step):
         """u(step), in [0, 1]."""

@@ -12,20 +12,14 @@ LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and dec
 class SVD:
     """``W -> a @ b`` with `a` `[in r]`, `b` `[r out]`, from the r largest singular values of W; both are trained.
 
-    No matrix of rank r is closer to W (Eckart and Young 1936). Unlike an adapter, it neither stores nor uses W itself,
-    see `stored`: r·(in + out) numbers replace in·out. At full rank the map is the identity, but larger.
-
-    The config holds the ranks, so all shapes follow from it. The command ``lwt.compress.factorise`` chooses them by
-    energy or by a budget and writes them into `rank_pattern`.
+    No matrix of rank r is closer to W (Eckart and Young 1936). Unlike an adapter, it neither stores nor uses W itself:
+    r·(in + out) numbers replace in·out. The command ``lwt.compress.factorise`` chooses the ranks by energy or by a
+    budget and writes them into `rank_pattern`.
 
     Attributes:
         rank: r; a weight with fewer inputs or outputs keeps its full rank.
-        targets: regular expression for whole names of weights, or a list of alternatives, see `targets.matching`; the
-            matrices among them are factorised.
+        targets: which matrices to factorise, see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first that matches a target's name replaces `rank`.
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` when a pattern matches no weight.
     """
 
     rank: int = 8
@@ -35,10 +29,7 @@ class SVD:
     identity_at_start = False
 
     def __post_init__(self):
-        targets.check_rank(self.rank)
-        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, key="reparam.rank_pattern")
-        object.__setattr__(self, "rank_pattern", rules)  # lists from JSON become tuples
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
+        targets.check(self)
 
     def init(self, key, base):
         """The leaves ``NAME/a`` and ``NAME/b`` for every target NAME of the model `base`; `key` is unused."""
@@ -59,8 +50,8 @@ class SVD:
     def expand(self, base, adapter, step, *, key=None):
         """The model's weights: the stored ones, and a `linear.Factors` at every target."""
         del step, key
-        names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
-        return {**base, **{name: linear.Factors(adapter[f"{name}/a"], adapter[f"{name}/b"]) for name in names}}
+        made = {n: linear.Factors(adapter[f"{n}/a"], adapter[f"{n}/b"]) for n in targets.factorised(adapter)}
+        return {**base, **made}
 
     def labels(self, adapter):
         """``{leaf: label}``; all are trained."""

@@ -3,6 +3,7 @@
 The leaves of an adapter are named after the weight they change: ``NAME/a``, ``NAME/b``, ...
 """
 
+import dataclasses
 import math
 import numbers
 import re
@@ -16,14 +17,22 @@ from lwt import errors, trees
 ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implementing Transformers", section 4.2
 LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant", "magnitude": "vector"}
 SCALINGS = ("alpha/r", "rslora", "one")
+_COUNT = {"what": "an integer of 1 or more", "least": 1, "integer": True}
+_POSITIVE = {"what": "a number above 0", "least": math.ulp(0.0)}
+_SHARE = {"what": "a share in [0, 1)", "below": 1}
+_STEPS = {"what": "a number of steps, 0 or more", "integer": True}
+RANGES = {  # of the fields of methods, as `check_number` takes them
+    **{"rank": _COUNT, "chunks": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
+    **{"begin": _STEPS, "end": _STEPS, "every": _STEPS, "ramp": _STEPS},
+    **{"sparsity": _SHARE, "initial": _SHARE, "outliers": _SHARE},
+    "dropout": {"what": "a dropout rate in [0, 1)", "below": 1},
+    "block": {"what": "a number of weights, or 0: row-wise", "integer": True},
+    "threshold": {"what": "a number, 0 or more"},
+}
 
 
 def checked_patterns(value, key="reparam.targets"):
-    """Checks regular expressions from a config: a string stays one, a list becomes a tuple.
-
-    Raises:
-        lwt.errors.ConfigError: `value` is neither, or a string is not a regular expression.
-    """
+    """Checks regular expressions from a config: a string stays one, a list becomes a tuple."""
     patterns = (value,) if isinstance(value, str) else value
     if not isinstance(patterns, (tuple, list)) or not all(isinstance(pattern, str) for pattern in patterns):
         raise errors.ConfigError(f"{key} is {value!r}; it has to be a regular expression or a list of them")
@@ -97,6 +106,11 @@ def by_pattern(name, rules, *, default):
     return next((value for pattern, value in rules if re.fullmatch(pattern, name)), default)
 
 
+def factorised(adapter):
+    """The names NAME of the leaves ``NAME/a``, in their order."""
+    return [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
+
+
 def scale(scaling, *, alpha, rank):
     """The factor s of a low-rank product: "alpha/r" α/r, "rslora" α/√r, "one" 1."""
     return {"alpha/r": alpha / rank, "rslora": alpha / math.sqrt(rank), "one": 1.0}[scaling]
@@ -118,7 +132,7 @@ def balanced(decomposition, kept):
 
     Args:
         decomposition: left vectors `[in k]`, values `[k]` and right vectors `[k out]`, from NumPy or JAX.
-        kept: the directions to keep, a slice or indices.
+        kept: a slice or indices.
     """
     left, values, right = decomposition
     root = (jnp if isinstance(values, jax.Array) else np).sqrt(values[kept])
@@ -131,36 +145,34 @@ def ranked(ranks):
     return {"targets": "|".join(names.values()), "rank_pattern": [[names[name], rank] for name, rank in ranks.items()]}
 
 
+def check(reparam, **choices):
+    """Checks the fields of a method from a config; lists become tuples, so that the dataclass can be hashed.
+
+    Args:
+        reparam: a frozen dataclass. Fields named as in `RANGES` have to be in range; ``targets`` and ``fused`` are
+            patterns; ``rank_pattern`` and ``alpha_pattern`` are rules ``((regex, value), ...)``.
+        choices: field -> the values it can have.
+
+    Raises:
+        lwt.errors.ConfigError: a value is outside its range; names the key.
+    """
+    for field in dataclasses.fields(reparam):
+        name, value, key = field.name, getattr(reparam, field.name), f"reparam.{field.name}"
+        if name in choices:
+            check_choice(value, choices[name], key=key)
+        elif name in RANGES:
+            check_number(value, key, **RANGES[name])
+        elif name in ("targets", "fused"):
+            object.__setattr__(reparam, name, checked_patterns(value, key))
+        elif name in ("rank_pattern", "alpha_pattern"):
+            object.__setattr__(reparam, name, _checked_rules(value, RANGES[name.removesuffix("_pattern")], key))
+
+
 def check_number(value, key, *, what, least=0.0, below=math.inf, integer=False):
     """Raises ConfigError unless ``least <= value < below``; `what` describes a valid value."""
     kind = numbers.Integral if integer else numbers.Real
     if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < below:
         raise errors.ConfigError(f"{key} is {value!r}; it has to be {what}")
-
-
-def check_rank(value, key="reparam.rank"):
-    """Raises ConfigError unless `value` is an integer of 1 or more."""
-    check_number(value, key, what="an integer of 1 or more", least=1, integer=True)
-
-
-def check_alpha(value, key="reparam.alpha"):
-    """Raises ConfigError unless `value` is a finite number above 0."""
-    check_number(value, key, what="a number above 0", least=math.ulp(0.0))
-
-
-def check_dropout(value, key="reparam.dropout"):
-    """Raises ConfigError unless `value` is in [0, 1)."""
-    check_number(value, key, what="a dropout rate in [0, 1)", below=1)
-
-
-def check_share(value, key):
-    """Raises ConfigError unless `value` is in [0, 1)."""
-    check_number(value, key, what="a share in [0, 1)", below=1)
-
-
-def check_steps(value, key):
-    """Raises ConfigError unless `value` is an integer of 0 or more."""
-    check_number(value, key, what="a number of steps, 0 or more", integer=True)
 
 
 def check_choice(value, choices, *, key):
@@ -169,19 +181,19 @@ def check_choice(value, choices, *, key):
         raise errors.ConfigError(f"{key} is {value!r}; {errors.suggest(value, choices)}")
 
 
-def checked_rules(rules, check, *, key):
-    """Returns `rules` as a tuple of ``(regex, value)``; ``check(value, key)`` checks every value."""
+def check_used(rules, names, *, key):
+    """Raises ConfigError if a pattern matches no target and so has no effect."""
+    for pattern, _ in rules:
+        trees.matching(names, pattern, what=key)
+
+
+def _checked_rules(rules, valid, key):
+    """`rules` as a tuple of ``(regex, value)``, all of them checked."""
     try:
         pairs = tuple((str(pattern), value) for pattern, value in rules)
     except (TypeError, ValueError) as error:
         raise errors.ConfigError(f"{key} is {rules!r}; it has to be a tuple of (regex, value)") from error
     for pattern, value in pairs:
         checked_patterns(pattern, key)
-        check(value, f"{key}[{pattern!r}]")
+        check_number(value, f"{key}[{pattern!r}]", **valid)
     return pairs
-
-
-def check_used(rules, names, *, key):
-    """Raises ConfigError if a pattern matches no target and so has no effect."""
-    for pattern, _ in rules:
-        trees.matching(names, pattern, what=key)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import re
 
 import jax
@@ -36,9 +37,8 @@ class Increment:
 class Vertical:
     """Chunks of one full base layer and layers of increments ("Vertical LoRA", section 3.2).
 
-    A stack is a row of layers ``STACK_0/..., STACK_1/...``: a ViT has one, an encoder-decoder two. Each is cut into
-    `chunks` of equal length. The first layer of a chunk holds arrays; the others add products ``a @ b``, with `a`
-    `[in r]` and `b` `[r out]`, to
+    A stack is a row of layers ``STACK_0/..., STACK_1/...``, cut into `chunks` of equal length. The first layer of a
+    chunk holds arrays; the others add products ``a @ b``, with `a` `[in r]` and `b` `[r out]`, to
 
     "recursive"  the previous layer: ``W_l = W_{l-1} + s · a_l b_l`` (equation 13; its sum is equation 14)
     "base"       the chunk's first layer: ``W_l = stop_gradient(W_0) + s · a_l b_l``, as in the authors' code
@@ -46,11 +46,8 @@ class Vertical:
                  equations 3 and 4 with K = 1); it is stored under the first layer's name
 
     Each layer has its own biases, norms and other weights outside the targets. Weights that increments replace are not
-    stored, see `stored`.
-
-    Where the gradient flows on to the weights below, a layer's weight is formed as an array: for the usual batches that
-    costs less than two thin products with all activations. Where it stops, the weight is a `linear.LowRank`, which
-    forms no gradient of the `[in out]` weight.
+    stored. Where the gradient flows on to the weights below, a layer's weight is formed as an array, which costs less
+    than two thin products with all activations. Where it stops, the weight is a `linear.LowRank`.
 
     Attributes:
         chunks: k, of every stack; must divide its number of layers.
@@ -60,16 +57,12 @@ class Vertical:
             "base" stops it.
         start: "kaiming" for both factors, as in the code (Kaiming-uniform with slope √5); "zero" for `b`, so that all
             layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of the full
-            model that the run starts from, see `misfits`.
+            model that the run starts from, each given those below (Eckart and Young 1936).
         scale: s.
-        targets: regular expression for whole names of weights in layers, or a list of alternatives, see
-            `targets.matching`; the matrices among them get increments.
+        targets: which matrices of layers get increments, see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a pair's name replaces `rank`.
         fused: regular expression for attentions whose query, key and value share one `a`, like one kernel with all
             three outputs (they read the same input); "" for none.
-
-    Raises:
-        lwt.errors.ConfigError: a value is outside its range; from `init` when chunks, targets and layers do not fit.
     """
 
     chunks: int = 1
@@ -85,15 +78,7 @@ class Vertical:
     identity_at_start = False
 
     def __post_init__(self):
-        targets.check_rank(self.chunks, "reparam.chunks")
-        targets.check_rank(self.rank)
-        targets.check_choice(self.mode, MODES, key="reparam.mode")
-        targets.check_choice(self.start, STARTS, key="reparam.start")
-        targets.check_alpha(self.scale, "reparam.scale")
-        rules = targets.checked_rules(self.rank_pattern, targets.check_rank, key="reparam.rank_pattern")
-        object.__setattr__(self, "rank_pattern", rules)  # lists from JSON become tuples
-        object.__setattr__(self, "targets", targets.checked_patterns(self.targets))
-        object.__setattr__(self, "fused", targets.checked_patterns(self.fused, "reparam.fused"))
+        targets.check(self, mode=MODES, start=STARTS)
 
     def init(self, key, base):
         """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the full model."""
@@ -103,13 +88,13 @@ class Vertical:
             return self._fitted(plan, base)
         adapter = {}
         for i, increment in enumerate(plan):
-            (n_in, n_out), rank = _shape(base, increment.onto), self.rank_of(increment.name)
+            (n_in, n_out), rank = _shape(base, increment.onto), self._rank(increment.name)
             key_a, key_b = jax.random.split(jax.random.fold_in(key, i))
             b = jnp.zeros((rank, n_out))
             if self.start == "kaiming":
                 b = targets.kaiming_uniform(key_b, (rank, n_out), fan_in=n_out)
-            adapter |= {f"{increment.name}/a": targets.kaiming_uniform(key_a, (n_in, rank), fan_in=n_in)}
-            adapter |= {f"{increment.name}/b": b}
+            a = targets.kaiming_uniform(key_a, (n_in, rank), fan_in=n_in)
+            adapter |= {f"{increment.name}/a": a, f"{increment.name}/b": b}
         return adapter
 
     def stored(self, base):
@@ -120,7 +105,7 @@ class Vertical:
     def expand(self, base, adapter, step, *, key=None):
         """The weights of the full model, from the stored ones and the increments."""
         del step, key
-        names = [leaf.removesuffix("/a") for leaf in adapter if leaf.endswith("/a")]
+        names = targets.factorised(adapter)
         weights = dict(base)
         for i in self.plan([*base, *(name for pair in names for name in self._members(pair))]):
             a, b = adapter[f"{i.name}/a"], adapter[f"{i.name}/b"]
@@ -132,20 +117,6 @@ class Vertical:
     def labels(self, adapter):
         """``{leaf: "a" or "b"}``."""
         return {leaf: targets.label(leaf) for leaf in adapter}
-
-    def rank_of(self, name):
-        """The rank of the increment `name`."""
-        return targets.by_pattern(name, self.rank_pattern, default=self.rank)
-
-    def misfits(self, base, adapter):
-        """The relative errors ``{name: |W - W'| / |W|}`` (Frobenius) of the increments against the full model `base`.
-
-        With ``start="svd"`` this is the conversion error. Each increment is the best of its rank for its own layer,
-        given those below (Eckart and Young 1936).
-        """
-        made = linear.merge(self.expand(self.stored(base), adapter, 0))
-        norm = jnp.linalg.norm
-        return {n: float(norm(base[n] - made[n]) / norm(base[n])) for i in self.plan(base) for n in i.weights}
 
     def plan(self, names):
         """The increments of the full model whose weights have these `names`, lower layers first.
@@ -185,6 +156,9 @@ class Vertical:
                     plan.append((layer, Increment(pair, self._members(pair), onto)))
         return [increment for _, increment in sorted(plan, key=lambda item: item[0])]
 
+    def _rank(self, name):
+        return targets.by_pattern(name, self.rank_pattern, default=self.rank)
+
     def _length(self, stack, layers):
         """The number of layers in a chunk."""
         if len(layers) % self.chunks or layers != set(range(len(layers))):
@@ -217,11 +191,7 @@ class Vertical:
 
     def _cuts(self, weights, onto):
         """Where the outputs of a group's weights end, without the last."""
-        ends, total = [], 0
-        for name in onto[:-1]:
-            total += weights[name].shape[1]
-            ends.append(total)
-        return ends
+        return list(itertools.accumulate(weights[name].shape[1] for name in onto[:-1]))
 
     def _fitted(self, plan, base):
         """Fits the increments by truncated SVD, each to the residual that the layers below leave."""
@@ -229,7 +199,7 @@ class Vertical:
         for i in plan:
             below = base if self.mode != "recursive" else made
             left = jnp.concatenate([base[n] - below[o] for n, o in zip(i.weights, i.onto, strict=True)], axis=1)
-            rank = self.rank_of(i.name)
+            rank = self._rank(i.name)
             if rank > min(left.shape):
                 raise errors.ConfigError(
                     f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start='svd' takes at most "
@@ -243,11 +213,7 @@ class Vertical:
 
 
 def _shape(base, names):
-    """The shape ``[in, out]`` of weights side by side.
-
-    Raises:
-        lwt.errors.ConfigError: a weight is not a matrix, or their inputs differ.
-    """
+    """The shape ``[in, out]`` of weights side by side; refuses what is not a matrix, and different inputs."""
     shapes = [tuple(base[name].shape) for name in names]
     if any(len(shape) != 2 or shape[0] != shapes[0][0] for shape in shapes):
         given = ", ".join(f"{name} {shape}" for name, shape in zip(names, shapes, strict=True))

@@ -4,6 +4,8 @@ Each function makes one part and needs only those before it. `lwt/runs/experimen
 `lwt/training/build.py` to train one.
 """
 
+import functools
+
 import jax
 
 from lwt import errors, registry, trees
@@ -11,7 +13,6 @@ from lwt.reparam import compose
 
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
 ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
-ATTENTION_GIVEN_BY_SOME = {"use_bias"}  # ... or those models that have such a field
 PROJECTION = "projection"  # prefix of leaves that are trained with a teacher and are not part of the model
 
 
@@ -21,25 +22,17 @@ def make_data(config, workdir, *, make=True):
     Args:
         workdir: keeps the tokenizer, the splits and the labels.
         make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
-
-    Raises:
-        lwt.errors.ConfigError: ``data.kind`` is unknown.
     """
     kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")
     return kind(config.data, workdir, base=config.init_from, seed=config.seed, make=make)
 
 
 def make_model(config, vocabulary, *, outputs=0):
-    """The linen module of ``config.model``.
-
-    Args:
-        vocabulary: rows of its table of tokens.
-        outputs: outputs of its classifier, where the data determine them; 0: the model's default.
-    """
+    """The linen module of ``config.model``, with `vocabulary` tokens and `outputs` classes (0: the model's default)."""
     section, more = config.model.to_dict(), {"outputs": outputs} if outputs else {}
     own = registry.fields(registry.MODELS.find(section["name"], key="model.name"))
     for key in ATTENTIONS & section.keys():
-        taken = {*ATTENTION_GIVEN, *(ATTENTION_GIVEN_BY_SOME & own.keys())}
+        taken = ATTENTION_GIVEN | ({"use_bias"} & own.keys())  # which some models give too
         section[key] = registry.ATTENTIONS.partial(section[key], key=f"model.{key}", taken=taken)
     more["packed"] = config.data.packed
     return registry.MODELS.make(section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
@@ -52,11 +45,7 @@ def attention_names(section):
 
 
 def task_section(section):
-    """The section of the task that a run is evaluated and used by: the one inside ``distill``, else the section itself.
-
-    Raises:
-        lwt.errors.ConfigError: ``distill`` wraps no task.
-    """
+    """The section of the task that a run is evaluated and used by: the one inside ``distill``, or itself."""
     if section["name"] != "distill":
         return section
     if "task" not in section:
@@ -87,10 +76,7 @@ def initial_params(config, model, *, reparam, base=None):
         lwt.errors.CheckpointError: the base's weights do not fit the model.
     """
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
-
-    def fresh():
-        return init_weights(model, key)
-
+    fresh = functools.partial(init_weights, model, key)
     if base is None:
         base = jax.jit(fresh)()
     else:

@@ -38,11 +38,7 @@ def describe(folder, **about):
 
 
 def read_info(folder):
-    """What `describe` wrote, after the checksum of every file was compared.
-
-    Raises:
-        lwt.errors.CheckpointError: names the file that is missing or damaged.
-    """
+    """What `describe` wrote, after the checksum of every file was compared."""
     folder = pathlib.Path(folder)
     try:
         info = json.loads((folder / INFO).read_text(encoding="utf-8"))
@@ -64,11 +60,7 @@ def read_info(folder):
 
 
 def write_weights(path, weights, *, precision):
-    """Writes a flat dict of arrays to a `pathlib.Path`, as floats of a `precision` of `FLOATS`.
-
-    Raises:
-        lwt.errors.NotFinite: a weight is not a number, or too large for float16.
-    """
+    """Writes a flat dict of arrays to a `pathlib.Path`, as finite floats of a `precision` of `FLOATS`."""
     arrays = {name: jnp.asarray(w).astype(precision) for name, w in weights.items()}
     for name, array in arrays.items():
         if not jnp.isfinite(array).all():
@@ -77,11 +69,7 @@ def write_weights(path, weights, *, precision):
 
 
 def read_weights(folder):
-    """The weights of a bundle of floats, a flat dict of float32 arrays.
-
-    Raises:
-        lwt.errors.CheckpointError: the file is damaged.
-    """
+    """The weights of a bundle of floats, a flat dict of float32 arrays."""
     path = pathlib.Path(folder, WEIGHTS)
     try:
         return {name: jnp.asarray(array, jnp.float32) for name, array in safetensors.flax.load_file(path).items()}

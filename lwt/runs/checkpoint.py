@@ -5,14 +5,11 @@
     FOLDER/500/MANIFEST.json   evaluation figures, shape and type of every array, size and sha256 of every file
 
 A step is written under a temporary name, then its manifest is written, then the folder is renamed: a folder with a
-number for its name and a manifest inside is complete. (Orbax alone restores a flipped byte silently, and takes an empty
-folder for the newest step.) Orbax's CheckpointManager is not used: it deletes old steps before the manifest of the new
-one could be written, and refuses to overwrite a damaged step.
+number for its name and a manifest inside is complete. docs/design/checkpoints.md says why Orbax alone is not enough.
 """
 
 import contextlib
 import functools
-import logging
 import pathlib
 import shutil
 
@@ -21,10 +18,9 @@ import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from lwt import errors, trees
-from lwt.runs import manifest
+from lwt import errors
+from lwt.runs import manifest, saved_steps
 
-LOG = logging.getLogger(__name__)
 FOLDER = "checkpoints"  # of a workdir
 TIMEOUT = 600  # seconds that a process waits for the others at the end of a save
 
@@ -37,7 +33,7 @@ def of_run(workdir, config=None, **options):
 
 
 def save_initial(workdir, config, trainable, *, identity):
-    """Writes the checkpoint of step 0 of a run that starts with the leaves `trainable` and is not trained (yet)."""
+    """Writes the checkpoint of step 0 of an untrained run that starts with the leaves `trainable`."""
     with of_run(workdir, config) as checkpoints:
         checkpoints.save(0, {"trainable": trainable}, data_state={"identity": identity}, wait=True)
 
@@ -63,7 +59,8 @@ class Checkpoints:
         if mode not in ("min", "max"):
             raise errors.ConfigError(f"select_mode={mode!r}: it should be 'min' or 'max'")
         self.folder = pathlib.Path(folder).absolute()
-        self._keep_last, self._select, self._mode = keep_last, select, mode
+        self._keep_last, self._select = keep_last, select
+        self._saved = saved_steps.SavedSteps(self.folder, select, mode=mode)
         self._saving = None  # (step, what its manifest will say) while a save is under way
         self._known = set()  # steps that this object wrote, or restored and so verified
 
@@ -81,9 +78,9 @@ class Checkpoints:
 
         Args:
             step: the number of optimizer steps taken.
-            state: a tree of arrays; their names are those of `named`.
+            state: a tree of arrays.
             data_state: the position in the data, as JSON.
-            metrics: evaluation figures at this step; None if it was not evaluated, so that it cannot be the best.
+            metrics: evaluation figures at this step; None: it was not evaluated and cannot be the best.
             wait: block until the checkpoint is on disk.
 
         Raises:
@@ -105,7 +102,7 @@ class Checkpoints:
             )
             with self._failures_of_saving():
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._orbax.save(self._path(step), args=items, force=True)
+                self._orbax.save(self._saved.path(step), args=items, force=True)
         if wait:
             self.wait()
 
@@ -136,7 +133,7 @@ class Checkpoints:
 
     def steps(self):
         """The steps whose save finished, ascending; their checksums are compared only when they are restored."""
-        return [step for step in self._numbers() if (self._path(step) / manifest.NAME).is_file()]
+        return self._saved.complete()
 
     def last_step(self):
         """The newest step whose save finished, or None."""
@@ -144,50 +141,49 @@ class Checkpoints:
 
     def best_step(self):
         """The step with the best selected figure (the earliest of equals), or None if no step has one."""
-        return self._best(self._manifests())
+        return next(iter(self._saved.best_first()), None)
 
     def metrics(self, step):
         """The evaluation figures saved with `step`; empty if there were none, None for one that was not finite."""
-        return manifest.read(self._path(step))["metrics"]
+        return manifest.read(self._saved.path(step))["metrics"]
 
     def restore(self, step="last", like=None, *, check=None):
         """Reads a checkpoint, after comparing the checksum of every file.
 
         Args:
-            step: ``"last"`` (if it is damaged, the one before it, with a warning), ``"best"`` (the last, if no step was
-                evaluated), or a number.
+            step: ``"last"``, ``"best"`` (the last, if no step was evaluated), or a number. If the last or best step is
+                damaged, the next one is restored, with a warning in the log.
             like: the tree to restore, of arrays or `jax.ShapeDtypeStruct` with shardings; None for a flat dict of
                 everything saved, on one device.
             check: called with the data state before the arrays are read; it raises if they belong to another run.
 
         Returns:
-            ``(state, data_state, step)``; `state` has the structure of `like`.
+            ``(state, data_state, step)``.
 
         Raises:
-            lwt.errors.CheckpointError: there is no such checkpoint, it is damaged (the message names the file), or its
-                names, shapes or types differ from those of `like`.
+            lwt.errors.CheckpointError: there is no such checkpoint, or it is damaged or of another model.
         """
         self.wait()
-        step, contents = self._find(step)
-        path = self._path(step)
+        step, contents = self._saved.find(step)
+        path = self._saved.path(step)
         with _as_checkpoint_error(f"{path}: not restored"):
             data_state = self._orbax.restore(path, args=ocp.args.Composite(data=ocp.args.JsonRestore())).data
         if check is not None:
             check(data_state)
-        found = manifest.shapes(contents)
-        wanted = found if like is None else named(like)
-        _compare(path, wanted, found)
+        wanted = manifest.shapes(contents) if like is None else named(like)
+        manifest.compare(path, contents, wanted=wanted)
         device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         targets = {
             name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None) or device)
             for name, leaf in wanted.items()
         }
-        items = ocp.args.Composite(
-            state=ocp.args.StandardRestore({name: leaf for name, leaf in targets.items() if leaf.size})
-        )
+        items = ocp.args.StandardRestore({name: leaf for name, leaf in targets.items() if leaf.size})
         with _as_checkpoint_error(f"{path}: not restored"):
-            read = self._orbax.restore(path, args=items)
-        flat = {name: read.state[name] if leaf.size else _empty(leaf) for name, leaf in targets.items()}
+            read = self._orbax.restore(path, args=ocp.args.Composite(state=items)).state
+        flat = {
+            name: read[name] if leaf.size else jax.device_put(jnp.zeros(leaf.shape, leaf.dtype), leaf.sharding)
+            for name, leaf in targets.items()
+        }
         self._known.add(step)
         if like is not None:
             flat = jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in wanted])
@@ -202,13 +198,13 @@ class Checkpoints:
         """Writes the manifest: Orbax calls this on process 0, in its thread, before it renames the written folder."""
         step, contents = self._saving
         temporary = [path for path in self.folder.glob(f"{step}.*") if _is_temporary(path)]
-        manifest.write(temporary[0] if temporary else self._path(step), contents)
+        manifest.write(temporary[0] if temporary else self._saved.path(step), contents)
 
     @contextlib.contextmanager
     def _failures_of_saving(self):
         step, _ = self._saving
         try:
-            with _as_checkpoint_error(f"{self._path(step)}: not written"):
+            with _as_checkpoint_error(f"{self._saved.path(step)}: not written"):
                 yield
         except errors.CheckpointError:
             self._saving = None
@@ -216,77 +212,21 @@ class Checkpoints:
 
     def _prune(self, step):
         """Removes leftovers of broken saves, and steps neither among the last few up to `step` nor the best."""
-        manifests = {s: contents for s, contents in self._manifests().items() if s <= step}
-        kept = {*sorted(manifests)[-self._keep_last :], self._best(manifests)}
+        readable = sorted(self._saved.manifests(until=step))
+        kept = {*readable[-self._keep_last :], *self._saved.best_first(until=step)[:1]}
         for path in self.folder.iterdir():
             if _is_temporary(path) or (path.name.isdecimal() and int(path.name) not in kept):
                 (path / manifest.NAME).unlink(missing_ok=True)  # first, so that half a folder never counts as complete
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _best(self, manifests):
-        figures = {step: manifests[step]["metrics"].get(self._select) for step in sorted(manifests)}
-        figures = {step: figure for step, figure in figures.items() if figure is not None}
-        choose = min if self._mode == "min" else max
-        return choose(figures, key=figures.get, default=None)
-
-    def _path(self, step):
-        return self.folder / str(step)
-
-    def _numbers(self):
-        """All steps that have a folder, complete or not."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
-
-    def _manifests(self):
-        found = {}
-        for step in self._numbers():
-            with contextlib.suppress(errors.CheckpointError):
-                found[step] = manifest.read(self._path(step))
-        return found
-
-    def _find(self, step):
-        """``"last"``, ``"best"`` or a number -> ``(step, manifest)`` of a step whose every byte was verified."""
-        if step == "best":
-            best = self.best_step()
-            step = "last" if best is None else best
-        if step == "last":
-            return self._find_last()
-        if not str(step).isdecimal():
-            raise errors.CheckpointError(f"checkpoint {step!r}: it should be 'best', 'last' or the number of a step")
-        if int(step) not in self._numbers():
-            steps = ", ".join(map(str, self.steps())) or "none"
-            raise errors.CheckpointError(f"{self.folder}: no checkpoint of step {step}; saved steps: {steps}")
-        return int(step), manifest.verify(self._path(int(step)))
-
-    def _find_last(self):
-        damage = []
-        for step in reversed(self._numbers()):
-            try:
-                contents = manifest.verify(self._path(step))
-            except errors.CheckpointError as error:
-                damage.append(str(error))
-                continue
-            for text in damage:
-                LOG.warning("%s; going back to step %d", text, step)
-            return step, contents
-        if damage:
-            raise errors.CheckpointError(
-                f"no checkpoint can be restored: {'; '.join(damage)}; restore the files, or remove {self.folder}"
-            )
-        raise errors.CheckpointError(f"{self.folder}: there is no checkpoint")
-
 
 def check_identity(saved, *, identity, where):
-    """Refuses a checkpoint that was written with another tokenizer, base or teacher.
+    """Raises CheckpointError for a checkpoint that was written with another tokenizer, base or teacher.
 
     Args:
         saved: the checkpoint's data state.
         identity: name -> fingerprint, as found now.
         where: the folder to name.
-
-    Raises:
-        lwt.errors.CheckpointError: says which one differs.
     """
     for name, value in identity.items():
         before = saved.get("identity", {}).get(name)
@@ -298,26 +238,11 @@ def check_identity(saved, *, identity, where):
 
 
 def named(tree):
-    """Any tree of arrays as a flat dict ``{"params/base/embed/embedding": leaf}``, in the order of its leaves.
-
-    Raises:
-        ValueError: two leaves would share a name.
-    """
+    """Any tree of arrays as a flat dict ``{"params/base/embed/embedding": leaf}``, in the order of its leaves."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     flat = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
-    if len(flat) < len(leaves):
-        raise ValueError("two leaves of the tree share a name")
+    assert len(flat) == len(leaves), "two leaves share a name"
     return flat
-
-
-def _compare(path, wanted, found):
-    """Refuses any difference in names, shapes or types."""
-    difference = trees.differences(wanted, found)
-    if not difference:
-        casts = [f"{n}: {found[n].dtype} instead of {x.dtype}" for n, x in wanted.items() if found[n].dtype != x.dtype]
-        difference = f"other types: {', '.join(casts[:6])}" if casts else ""
-    if difference:
-        raise errors.CheckpointError(f"{path} belongs to another model; {difference}")
 
 
 @contextlib.contextmanager
@@ -327,10 +252,6 @@ def _as_checkpoint_error(what):
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise errors.CheckpointError(f"{what}: {reason}") from error
-
-
-def _empty(leaf):
-    return jax.device_put(jnp.zeros(leaf.shape, leaf.dtype), leaf.sharding)
 
 
 def _is_temporary(path):

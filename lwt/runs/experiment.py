@@ -1,11 +1,10 @@
-"""THE door: opens whatever holds a trained model, and gives it back as an `Experiment` to use.
+"""Opens whatever holds a trained model, as an `Experiment` to use.
 
-It opens every form that lies on disk:
 
-    a run            the folder given to ``train.py --workdir``
-    an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
-    a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
-    a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
+a run            the folder given to ``train.py --workdir``
+an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
+a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
+a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
 """
 
 import copy
@@ -38,9 +37,6 @@ def load(workdir, *, checkpoint="best", decoding=None, precision=""):
         checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
         decoding: settings of the task that replace the config's, such as ``{"beams": 4}``.
         precision: of the operands of products; "": the config's.
-
-    Raises:
-        lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
     """
     return Experiment(workdir, checkpoint=checkpoint, decoding=decoding, precision=precision)
 
@@ -60,8 +56,7 @@ class Experiment:
         task: the task, with the decoding settings.
         tokenizer: the run's own; None for images.
         weights: flat dict of float32 arrays, adapters merged. A run that quantizes or factorises its weights has nodes
-            that hold the integers or factors (and an adapter on top of these) and are multiplied from them;
-            `linear.merge` makes arrays of all.
+            that hold the integers or factors; `linear.merge` makes arrays of all.
         data: the run's data, see `assembly.make_data`.
         labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
@@ -84,8 +79,7 @@ class Experiment:
         self.weights, self.step = self._of_bundle(info) if info else self._of_checkpoint(checkpoint)
 
     def stored(self):
-        """What the run stores, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``, from which the
-        weights are made. Leaves of the base are frozen unless they were trained."""
+        """What the weights are made from, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``."""
         trained, frozen, _ = self._restore(self.step)
         return trained, frozen
 
@@ -173,15 +167,12 @@ class Experiment:
         return self.with_weights(integer_file.load(path), name=os.path.basename(path), step=info["step"])
 
     def with_weights(self, weights, *, name, step):
-        """This experiment with other weights.
+        """This experiment with other weights, a flat dict of arrays and nodes.
 
         Args:
-            weights: flat dict of arrays and nodes.
+            weights: names and shapes have to be those of the model.
             name: how the evaluations' files call them.
             step: optimizer steps behind them.
-
-        Raises:
-            lwt.errors.CheckpointError: names or shapes are not those of the model.
         """
         difference = trees.differences(self.weights, weights)
         if difference:
@@ -201,18 +192,11 @@ class Experiment:
         return self.data.named("")
 
     def batches(self, name="", *, limit=0):
-        """Evaluation batches, one record a row, of a data set ``KIND:NAME@SPLIT``, or of the run's validation set.
-
-        Args:
-            limit: the number of records; 0: all.
-        """
+        """Evaluation batches, one record a row, of `limit` records (0: all); by default of the run's validation set."""
         return self.data.batches(self.data.evaluation(name or self.data.named("validation"), limit=limit))
 
     def evaluate(self, name="", *, limit=0):
-        """Figures and answers on a data set ``KIND:NAME@SPLIT``, or on the run's test set.
-
-        Args:
-            limit: the number of records; 0: all.
+        """Figures and answers on `limit` records (0: all) of a set ``KIND:NAME@SPLIT``, or of the run's test set.
 
         Returns:
             ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
@@ -223,17 +207,14 @@ class Experiment:
         return figures, found.sources, outputs, found.references
 
     def report(self, *, split="", data=""):
-        """Evaluates, and writes the figures to ``eval/NAME.json``.
+        """Evaluates; writes the figures to ``eval/NAME.json`` and returns them, with what they were measured on.
 
-        Outputs, if there are any, go beside it: the best and worst translations to ``eval/NAME.md``, every label and
-        prediction to ``eval/NAME.tsv``.
+        Outputs go beside it: the best and worst translations to ``eval/NAME.md``, every label and prediction to
+        ``eval/NAME.tsv``.
 
         Args:
             split: another split of the run's test set; "validation" and "test" are those of the config.
             data: another data set, ``KIND:NAME@SPLIT``.
-
-        Returns:
-            The figures, with what they were measured on.
         """
         name = data or self.data.named(split)
         begin = time.perf_counter()

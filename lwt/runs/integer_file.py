@@ -41,8 +41,7 @@ def write(path, weights, *, rest="float32", info=None):
 
     Args:
         path: of the file.
-        weights: flat dict of arrays, `quantized_weight.Quantized` nodes and `linear.Factors` of these, as
-            `reparam/quantize.py` makes it.
+        weights: flat dict of arrays, `quantized_weight.Quantized` nodes and `linear.Factors` of these.
         rest: type of the plain arrays: biases, norms, scalars.
         info: anything JSON can hold, such as the model's config and labels; `read_info` reads it.
 
@@ -53,6 +52,8 @@ def write(path, weights, *, rest="float32", info=None):
         lwt.errors.ConfigError: the weights hold another kind of node, or `rest` is not one of `REST`.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
+    if rest not in REST:
+        raise errors.ConfigError(f"rest is {rest!r}; {errors.suggest(rest, REST)}")
     nodes = {name: FACTORS for name, w in weights.items() if isinstance(w, linear.Factors)}
     arrays, weights = {}, {name: part for n, w in weights.items() for name, part in _parts_of(n, w)}
     for name, w in weights.items():
@@ -65,7 +66,7 @@ def write(path, weights, *, rest="float32", info=None):
             )
         else:
             with np.errstate(over="ignore"):  # an overflow is reported below, by name
-                arrays[name] = np.asarray(w).astype(_rest(rest))
+                arrays[name] = np.asarray(w).astype(rest)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise errors.NotFinite(f"{name!r} is not finite in {array.dtype}")
@@ -111,10 +112,9 @@ def size(path):
 
 
 def parts(path):
-    """Bytes of the file by what they hold; they add up to its `size`.
+    """Bytes of the file by what they hold: integers, scales and limits, outliers, rest, heads, header.
 
-    ``integers``, ``scales`` (and calibrated limits), ``outliers`` (values and places), ``rest`` (plain arrays),
-    ``heads`` (everything below the name ``head/``), ``header``.
+    ``rest`` are plain arrays, ``heads`` everything below the name ``head/``.
     """
     meta, arrays = _read(path)
     kinds = {"values": "integers", "scales": "scales", "limit": "scales", "outliers": "outliers", "gaps": "outliers"}
@@ -129,12 +129,6 @@ def parts(path):
 def as_stored(weights, *, rest="float32"):
     """The weights as the file stores them: plain arrays are rounded to `rest`, and back to float32."""
     return {n: w if linear.is_node(w) else jnp.asarray(w).astype(rest).astype(jnp.float32) for n, w in weights.items()}
-
-
-def _rest(rest):
-    if rest not in REST:
-        raise errors.ConfigError(f"rest is {rest!r}; {errors.suggest(rest, REST)}")
-    return rest
 
 
 def _parts_of(name, w):

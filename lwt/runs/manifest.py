@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from lwt import errors, files
+from lwt import errors, files, trees
 
 NAME = "MANIFEST.json"
 
@@ -28,15 +28,22 @@ def shapes(contents):
     return {name: jax.ShapeDtypeStruct(shape, _dtype(kind)) for name, (shape, kind) in contents["leaves"].items()}
 
 
+def compare(folder, contents, *, wanted):
+    """Raises CheckpointError unless the described leaves have the names, shapes and types of the flat dict `wanted`."""
+    found = shapes(contents)
+    difference = trees.differences(wanted, found)
+    if not difference:
+        casts = [f"{n}: {found[n].dtype} instead of {x.dtype}" for n, x in wanted.items() if found[n].dtype != x.dtype]
+        difference = f"other types: {', '.join(casts[:6])}" if casts else ""
+    if difference:
+        raise errors.CheckpointError(f"{folder} belongs to another model; {difference}")
+
+
 def write(folder, contents):
-    """Writes the manifest of `folder`, with the size and checksum of every file in the folders below it.
+    """Writes the manifest of `folder`: `contents`, and the size and checksum of every file in the folders below it.
 
     Files beside the manifest are not covered: they are Orbax's notes, which Orbax may still change, and are not needed
     to restore.
-
-    Args:
-        folder: a `pathlib.Path`.
-        contents: a dict for JSON; the key ``files`` is added.
     """
     paths = sorted(path for path in folder.glob("*/**/*") if path.is_file())
     sums = {path.relative_to(folder).as_posix(): [path.stat().st_size, files.sha256(path)] for path in paths}

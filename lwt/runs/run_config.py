@@ -37,11 +37,7 @@ KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys
 
 
 def require(config, where):
-    """Refuses a config that lacks a key; `where` names the config in the message.
-
-    Raises:
-        lwt.errors.ConfigError: names the first key that is missing.
-    """
+    """Raises ConfigError for a config that lacks a key; `where` names the config in the message."""
     for key in KEYS:
         place = config
         for part in key.split("."):
@@ -86,12 +82,7 @@ def keep(config, workdir):
 
 
 def read(workdir):
-    """The config of an existing run.
-
-    Raises:
-        lwt.errors.CheckpointError: it is missing or damaged.
-        lwt.errors.ConfigError: it lacks a key, as one of an older version may.
-    """
+    """The config of an existing run; raises CheckpointError or ConfigError if it is missing, damaged or incomplete."""
     path = os.path.join(workdir, NAME)
     config = _parse(path)
     require(config, path)

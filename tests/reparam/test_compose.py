@@ -69,29 +69,6 @@ def test_configs_that_do_not_fit_the_base(options, message, base):
         compose.build({"name": "lora", **options}).init(jax.random.key(0), base)
 
 
-LAYER = "encoder/layer_0/"
-QUERIES = [f"encoder/layer_{i}/self_attention/query/kernel" for i in (0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["query", "value"], [f"{LAYER}cross_attention/value/kernel", *QUERIES]),
-        (["self_attention/query"], QUERIES),
-        (["self_attention.query"], QUERIES),  # as PEFT spells a path
-        (["layer_1/.*/query", "fc1"], [f"{LAYER}mlp/fc1/kernel", QUERIES[1]]),
-        ([".*layer_0/.*query/kernel"], QUERIES[:1]),  # a whole name
-        (["embed"], ["embed/embedding"]),
-        (".*query/kernel", QUERIES),
-    ],
-)
-def test_targets_as_a_list_are_alternatives(given, expected, base):
-    for value in (given, given if isinstance(given, str) else tuple(given)):
-        reparam = compose.build({"name": "lora", "rank": 2, "targets": value})
-        assert sorted(reparam.init(jax.random.key(0), base)) == [f"{name}/{leaf}" for name in expected for leaf in "ab"]
-    assert hash(reparam) == hash(compose.build({"name": "lora", "rank": 2, "targets": given}))
-
-
 def test_a_chain_adds_up(base, moved):
     first, second = lora.LoRA(rank=2, targets=".*query/kernel"), lora.LoRA(rank=3, alpha=6.0)
     chain = compose.Compose((first, second))

@@ -1,4 +1,4 @@
-"""Counts, scalings, starts, dropout, and what a frozen weight must not cost."""
+"""Counts, scalings, the start, dropout, and what a frozen weight must not cost."""
 
 import re
 
@@ -7,43 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import trees
 from lwt.layers import linear
-from lwt.reparam import dora, lora, singlora
-
-SEQ2SEQ = [f"encoder/layer_{i}/self_attention" for i in range(4)]
-SEQ2SEQ += [f"decoder/layer_{i}/{kind}_attention" for i in range(4) for kind in ("self", "cross")]
-DISTILBERT = [f"layer_{i}/self_attention" for i in range(6)]
-
-
-def shapes(modules, d):
-    float32 = jnp.float32
-    base = {"embed/embedding": jax.ShapeDtypeStruct((50048, d), float32)}
-    for module in modules:
-        for part in ("query", "key", "value", "out"):
-            base[f"{module}/{part}/kernel"] = jax.ShapeDtypeStruct((d, d), float32)
-            base[f"{module}/{part}/bias"] = jax.ShapeDtypeStruct((d,), float32)
-    return base
-
-
-def trained(reparam, base):
-    adapter = jax.eval_shape(reparam.init, jax.random.key(0), base)
-    labels = reparam.labels(adapter)
-    return trees.count({name: leaf for name, leaf in adapter.items() if labels[name] != "constant"})
+from lwt.reparam import lora, singlora
+from tests.reparam import sizes
 
 
 @pytest.mark.parametrize(("rank", "count"), [(4, 36_864), (8, 73_728), (16, 147_456), (32, 294_912)])
 @pytest.mark.parametrize("start", lora.STARTS)
 def test_counts_of_the_rank_study(rank, count, start):
-    assert trained(lora.LoRA(rank=rank, start=start), shapes(SEQ2SEQ, 128)) == count
+    assert sizes.trained(lora.LoRA(rank=rank, start=start), sizes.shapes(sizes.SEQ2SEQ, 128)) == count
 
 
 def test_other_counts():
-    assert trained(singlora.SingLoRA(rank=8), shapes(DISTILBERT, 768)) == 110_592
-    assert trained(dora.DoRA(rank=8), shapes(SEQ2SEQ, 128)) == 73_728 + 36 * 128
-    assert trained(lora.LoRA(rank=8, targets="embed/embedding"), shapes([], 128)) == 8 * (50048 + 128)
+    assert sizes.trained(lora.LoRA(rank=8, targets="embed/embedding"), sizes.shapes([], 128)) == 8 * (50048 + 128)
     patterned = lora.LoRA(rank=8, rank_pattern=(("encoder/.*/query/kernel", 4), ("encoder/.*", 2)))
-    assert trained(patterned, shapes(SEQ2SEQ, 128)) == 256 * (8 * 24 + 4 * 4 + 2 * 8)
+    assert sizes.trained(patterned, sizes.shapes(sizes.SEQ2SEQ, 128)) == 256 * (8 * 24 + 4 * 4 + 2 * 8)
 
 
 def test_scalings():
@@ -65,33 +43,6 @@ def test_the_order_of_the_base_does_not_matter(base):
         reparam.expand(w, one, 0, key=key)["encoder/layer_0/cross_attention/key/kernel"] for w in (base, turned)
     )
     assert (jax.random.key_data(one.key) == jax.random.key_data(other.key)).all()
-
-
-def test_kaiming_start():
-    name = "encoder/layer_0/cross_attention/value/kernel"
-    wide = {name: jnp.zeros((400, 300))}
-    a = lora.LoRA(rank=50).init(jax.random.key(0), wide)[f"{name}/a"]
-    assert 0.995 / 20 < np.abs(a).max() <= 1 / 20
-    np.testing.assert_allclose(a.std(), 1 / 20 / np.sqrt(3), rtol=0.02)
-
-
-def test_singlora_formula_ramp_and_symmetry(base):
-    reparam = singlora.SingLoRA(rank=3, alpha=6.0, ramp=10, targets=".*kernel")
-    adapter = reparam.init(jax.random.key(1), base)
-    for step, u in ((0, 0), (5, 0.5), (10, 1), (99, 1)):
-        weights = reparam.expand(base, adapter, step)
-        for name in (n for n in base if n.endswith("kernel")):
-            n_in, n_out = base[name].shape
-            a = np.array(adapter[f"{name}/a"])
-            assert a.shape == (max(n_in, n_out), 3)
-            expected = np.array(base[name]) + u * 2 * a[:n_in] @ a[:n_out].T
-            np.testing.assert_allclose(linear.dense(weights[name]), expected, atol=1e-6)
-
-    def loss(adapter, step):
-        return sum((linear.dense(w) ** 2).sum() for w in reparam.expand(base, adapter, step).values())
-
-    assert all((g == 0).all() for g in jax.grad(loss)(adapter, 0).values())
-    assert all((g != 0).any() for g in jax.grad(loss)(adapter, 1).values())
 
 
 def test_dropout_acts_on_the_input_of_a_only_in_training():
