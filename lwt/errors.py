@@ -22,6 +22,13 @@ class CheckpointError(LwtError):
     """A checkpoint is missing, damaged, or belongs to something else."""
 
 
+class WriteError(LwtError, OSError):
+    """A file cannot be written: the disk is full, the folder is read-only, the name is too long."""
+
+    def __str__(self):
+        return f"{self.filename} cannot be written: {self.strerror}"
+
+
 class NotFinite(LwtError):
     """A loss or a gradient is not finite; the last good checkpoint is kept."""
 

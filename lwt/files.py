@@ -1,66 +1,124 @@
-"""Files and folders that appear whole or not at all, and checksums of files."""
+"""Files and folders that appear whole or not at all, and checksums that find damage to what lwt wrote.
+
+A file that lwt reads again is written with ``checked=True``: its sha256 goes into the hidden file ``.NAME.sha256``
+beside it, and `read` and `verify` compare it. A file without one, such as that of an older version, is taken as it is.
+"""
 
 import contextlib
+import errno
+import functools
 import hashlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import tempfile
+import time
+
+from lwt import errors
+
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
+STALE = 24 * 3600  # seconds without a change after which a temporary file is that of a killed process
+UNWRITABLE = {  # of OSError.errno
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+}
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path, *, checked=False):
     """Yields a temporary path beside `path`; what is written there takes the place of `path` when the block ends.
 
     A reader sees the old file or the new one, never a part of either. When the block fails, the old file stays and the
     temporary one is removed. Missing folders are made.
     """
-    temporary = _temporary(path)
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _one_line(path):
+        temporary = _temporary(path)
+        try:
+            yield temporary
+            with _checksum_of(path, sha256(temporary)) if checked else contextlib.nullcontext():
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def replacing_folder(path):
-    """Yields a new, empty folder beside `path`, which takes the place of `path` when the block ends.
-
-    See `replacing`.
-    """
-    new, old = _temporary(path), _temporary(path)
-    new.mkdir()
-    try:
-        yield new
-        with contextlib.suppress(FileNotFoundError):
-            pathlib.Path(path).rename(old)
-        new.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    """Yields a new, empty folder beside `path`, which replaces `path` when the block ends; see `replacing`."""
+    with _one_line(path):
+        new, old = _temporary(path), _temporary(path)
+        new.mkdir()
+        try:
+            yield new
+            with contextlib.suppress(FileNotFoundError):
+                pathlib.Path(path).rename(old)
+            new.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
 
-def write_bytes(path, data):
+def write_bytes(path, data, *, checked=False):
     """Writes `data` to `path`, whole or not at all."""
-    with replacing(path) as temporary:
+    with replacing(path, checked=checked) as temporary:
         temporary.write_bytes(data)
 
 
-def write_text(path, text):
+def write_text(path, text, *, checked=False):
     """Writes `text` to `path` as UTF-8, whole or not at all."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), checked=checked)
 
 
-def write_json(path, value, *, indent=2):
+def write_json(path, value, *, indent=2, checked=False):
     """Writes `value` to `path` as JSON with a final newline, whole or not at all.
 
     Raises:
         ValueError: a number in `value` is not finite, which JSON cannot hold.
     """
-    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(path, text, checked=checked)
+
+
+def copy(source, path):
+    """Copies a file and its checksum, whole or not at all; the source is verified."""
+    write_bytes(path, read(source), checked=True)
+
+
+def remove(path):
+    """Removes a file, if it is there, and its checksum."""
+    pathlib.Path(path).unlink(missing_ok=True)
+    _checksum_path(path).unlink(missing_ok=True)
+
+
+def read(path):
+    """The bytes of a file, after its checksum was compared.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has another checksum than when it was written.
+    """
+    return _compared(path, pathlib.Path(path).read_bytes)
+
+
+def read_json(path):
+    """The object (a dict) of a JSON file, after its checksum was compared.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not JSON, holds no object, or has another checksum than when it was written.
+    """
+    value = json.loads(read(path))
+    if not isinstance(value, dict):
+        raise ValueError(f"it holds {value!r:.40} instead of an object, in braces")
+    return value
+
+
+def verify(path):
+    """Compares the checksum of a file that is not read into memory; raises what `read` raises."""
+    if _known(path):
+        _compared(path, lambda: path)
 
 
 def cache_folder():
@@ -92,8 +150,66 @@ def sha256(content):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _compared(path, content):
+    """What ``content()`` returns, bytes or a path, if its checksum is the one beside `path`."""
+    for _ in range(2):  # another process may replace the file between the two reads
+        found, known = content(), _known(path)
+        if not known or sha256(found) in known:
+            return found
+    raise ValueError(
+        f"its checksum differs from that in {_checksum_path(path).name}; remove that file if you changed "
+        f"{pathlib.Path(path).name} yourself"
+    )
+
+
+@contextlib.contextmanager
+def _checksum_of(path, digest):
+    """Stores the checksum of what replaces `path` inside the block. A kill at any moment leaves a file that it fits."""
+    before = _known(path) or ([sha256(path)] if os.path.exists(path) else [])
+    write_text(_checksum_path(path), "\n".join([digest, *before]) + "\n")
+    yield
+    write_text(_checksum_path(path), digest + "\n")
+
+
+def _known(path):
+    """The checksums that the file may have; an empty list if none was stored."""
+    try:
+        return _checksum_path(path).read_text(encoding="utf-8").split()
+    except FileNotFoundError:
+        return []
+
+
+def _checksum_path(path):
+    path = pathlib.Path(path)
+    name = f".{path.name}.sha256"
+    return path.with_name(name if len(name.encode()) < 256 else f".{sha256(path.name.encode())}.sha256")
+
+
+@contextlib.contextmanager
+def _one_line(path):
+    """Turns the failure to write `path` into an error of one line."""
+    try:
+        yield
+    except OSError as error:
+        names = [os.path.abspath(name) for name in (error.filename or path, path)]
+        elsewhere = os.path.dirname(names[1]) not in names[0] and names[0] not in names[1]  # a file that is read
+        if error.errno not in UNWRITABLE or elsewhere:
+            raise
+        raise errors.WriteError(error.errno, error.strerror, str(path)) from error
+
+
 def _temporary(path):
     """A path beside `path` that no other process, and no other machine, uses; makes the folders above it."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale(path.parent)
     return path.with_name(f".{secrets.token_hex(8)}.tmp")
+
+
+@functools.cache
+def _remove_stale(folder):
+    """Removes what killed processes left in a folder, once per process."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            if TEMPORARY.fullmatch(path.name) and path.stat().st_mtime < time.time() - STALE:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,11 +1,15 @@
 """Files and folders are replaced whole or not at all; checksums are those of the standard library."""
 
+import contextlib
+import errno
 import hashlib
 import json
+import os
+import pathlib
 
 import pytest
 
-from lwt import files
+from lwt import errors, files
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path):
@@ -57,3 +61,76 @@ def test_a_failed_write_leaves_the_old_folder(tmp_path):
             (folder / "half").write_text("half")
             raise RuntimeError
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["old", "old/a"]
+
+
+def test_a_checked_file_is_read_and_damage_is_found(tmp_path):
+    path = tmp_path / "a.json"
+    files.write_json(path, {"rank": 2}, checked=True)
+    files.write_json(path, {"rank": 4}, checked=True)
+    assert files.read_json(path) == {"rank": 4} and files.verify(path) is None
+    assert [p.name for p in sorted(tmp_path.iterdir())] == [".a.json.sha256", "a.json"]
+    path.write_text(path.read_text().replace("4", "5"))
+    for call in (files.read, files.read_json, files.verify):
+        with pytest.raises(ValueError, match="checksum differs from that in .a.json.sha256; remove that file if you"):
+            call(path)
+    with pytest.raises(ValueError):
+        files.copy(path, tmp_path / "b.json")
+    files.write_json(path, {"rank": 6}, checked=True)
+    files.copy(path, tmp_path / "b.json")
+    assert files.read_json(tmp_path / "b.json") == {"rank": 6} and (tmp_path / ".b.json.sha256").exists()
+    files.remove(path)
+    assert [p.name for p in sorted(tmp_path.iterdir())] == [".b.json.sha256", "b.json"]
+
+
+def test_a_file_without_a_checksum_is_taken_as_it_is(tmp_path):
+    (tmp_path / "a.json").write_text('{"rank": 2}')
+    assert files.read_json(tmp_path / "a.json") == {"rank": 2}
+    files.verify(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text("[2]")
+    with pytest.raises(ValueError, match="instead of an object"):
+        files.read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("moment", range(4))
+def test_a_kill_at_any_moment_leaves_a_file_that_can_be_read(tmp_path, monkeypatch, moment, begun):
+    """The renames of a write are those of the checksum, the file, the checksum; the process dies before one of them."""
+    path, count, replace = tmp_path / "a", 0, pathlib.Path.replace
+    files.write_bytes(path, b"old", checked=begun)
+
+    def dying(*names):
+        nonlocal count
+        count += 1
+        if count == moment + 1:
+            raise KeyboardInterrupt
+        return replace(*names)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "replace", dying)
+        with contextlib.suppress(KeyboardInterrupt):
+            files.write_bytes(path, b"new", checked=True)
+    assert files.read(path) == (b"old" if moment < 2 else b"new")
+    files.write_bytes(path, b"next", checked=True)
+    assert files.read(path) == b"next"
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    old, recent, foreign = (tmp_path / f".{name}.tmp" for name in ("0" * 16, "1" * 16, "notes"))
+    for path in (old, recent, foreign):
+        path.write_text("half")
+    for path in (old, foreign):
+        os.utime(path, (1, 1))
+    files.write_text(tmp_path / "a", "whole")
+    assert not old.exists() and recent.exists() and foreign.exists()
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        pathlib.Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space"))
+    )
+    with pytest.raises(errors.WriteError, match=f"^{tmp_path}/a cannot be written: No space$") as caught:
+        files.write_text(tmp_path / "a", "text")
+    assert isinstance(caught.value, errors.LwtError) and caught.value.strerror == "No space"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(errors.WriteError, match="File name too long"), files.replacing_folder(tmp_path / ("a" * 300)):
+        pass

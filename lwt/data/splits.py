@@ -12,7 +12,6 @@ paper takes the larger of two splits as training data; here a split named ``trai
 """
 
 import dataclasses
-import json
 import pathlib
 
 import numpy as np
@@ -108,7 +107,7 @@ def make(
     if not path.exists():
         counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key=key)
         saved = {"asked": asked, "counts": counts, "indices": indices}
-        files.write_text(path, json.dumps(saved))
+        files.write_json(path, saved, indent=None, checked=True)
     train, validation = parts.pop("train"), parts.pop("validation")
     return Splits(train, validation, parts, fields, rule, saved["counts"])
 
@@ -215,14 +214,12 @@ def _part(loaded, indices, part):
 
 def _read(path, asked):
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = files.read_json(path)
         before, _ = saved["asked"], saved["counts"]["train"]
         if not all({"of", "records"} <= set(saved["indices"][part]) for part in ("train", "validation")):
             raise ValueError("no indices")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise errors.DataError(
-            f"{path} is damaged ({error!r:.80}); remove it to have the splits drawn again"
-        ) from error
+        raise errors.DataError(f"{path} is damaged ({error}); remove it to have the splits drawn again") from error
     for key in sorted({*asked, *before}):
         if asked.get(key) != before.get(key):
             raise errors.DataError(

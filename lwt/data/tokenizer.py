@@ -78,14 +78,14 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
                 f"data.tokenizer.vocabulary {vocabulary} is more than the text yields; it should be at most {most}"
             ) from error
         raise errors.DataError(f"no tokenizer can be trained: the text is empty or unusable ({error})") from error
-    files.write_bytes(path, model.getvalue())
+    files.write_bytes(path, model.getvalue(), checked=True)
     return Tokenizer(path, specials=specials)
 
 
 def copy(given, path, *, specials=SEQ2SEQ):
     """Copies the tokenizer `given` to `path`; raises what `Tokenizer` raises if it is missing or damaged."""
     Tokenizer(given, specials=specials)
-    files.write_bytes(path, pathlib.Path(given).read_bytes())
+    files.copy(given, path)
 
 
 def of_run(path, base="", *, specials=SEQ2SEQ):
@@ -120,9 +120,11 @@ class Tokenizer:
 
     def __init__(self, path, *, specials=SEQ2SEQ):
         try:
-            model = pathlib.Path(path).read_bytes()
+            model = files.read(path)
         except OSError as error:
             raise errors.DataError(f"tokenizer {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise errors.DataError(f"tokenizer {path} is damaged: {error}") from error
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:

@@ -16,7 +16,6 @@ integers, first run ``lwt.export.quantize`` and ``eval.py --weights``.
 import dataclasses
 import os
 import pathlib
-import shutil
 
 from absl import flags
 
@@ -104,7 +103,7 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
         files.write_json(new / bundle.METRICS, {"figures": figures})
         for name in common.FILES:
             if os.path.exists(os.path.join(source.workdir, name)):
-                shutil.copyfile(os.path.join(source.workdir, name), new / name)
+                files.write_bytes(new / name, files.read(os.path.join(source.workdir, name)))
         about = {"precision": precision, "license": license, "size": size, "figures": figures}
         (new / bundle.CARD).write_text(_card(source, pathlib.Path(folder).name, **about), encoding="utf-8")
         bundle.describe(new, precision=precision, step=source.step, lwt=lwt.__version__)

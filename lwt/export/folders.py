@@ -1,7 +1,7 @@
 """Exported folders and the files in them: JSON, and arrays in the safetensors format."""
 
 import contextlib
-import json
+import os
 import pathlib
 
 import numpy as np
@@ -24,7 +24,7 @@ def new(path, *, marker=""):
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
     """
     path = pathlib.Path(path)
-    is_free = not path.exists() or path.is_dir() and not any(path.iterdir())
+    is_free = not os.path.exists(path) or os.path.isdir(path) and not os.listdir(path)  # they take names of any length
     if not is_free and not (marker and (path / marker).is_file()):
         raise errors.ConfigError(f"--out={path} already holds something; give another folder")
     try:
@@ -53,11 +53,8 @@ def read_arrays(path):
 def read_json(path):
     """The object (a dict) of a JSON file."""
     try:
-        value = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        return files.read_json(path)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
-    if not isinstance(value, dict):
-        raise errors.CheckpointError(f"{path} holds {value!r:.40}; it should be an object, in braces")
-    return value

@@ -18,7 +18,7 @@ import statistics
 import jax
 
 import lwt
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.machine import latency
 from lwt.reparam import compose
 from lwt.report import study
@@ -102,8 +102,10 @@ def made_by(folder):
     config, path = run_config.read(folder), os.path.join(folder, new_run.ORIGIN)
     origin = {}
     if os.path.exists(path):
-        with open(path) as file:
-            origin = json.load(file)
+        try:
+            origin = files.read_json(path)
+        except (OSError, ValueError) as error:
+            raise errors.CheckpointError(f"{path} is damaged: {error}") from error
     parent = origin.get("run", config.init_from)
     methods = [origin.get("method", "derived")] if origin else _names(config.reparam)
     if config.task.name == "distill":

@@ -7,7 +7,6 @@ nothing.
 import dataclasses
 import functools
 import hashlib
-import json
 import pathlib
 import re
 
@@ -75,7 +74,7 @@ def save(folder, adapter, *, reparam_config, base_fingerprint, step):
     if hasattr(reparam, "ramp_at"):
         info["u"] = jax.tree.map(float, reparam.ramp_at(step))
     files.write_bytes(folder / LEAVES, data)
-    files.write_json(folder / INFO, info)
+    files.write_json(folder / INFO, info, checked=True)
 
 
 def load(folder, *, expected=None, base_fingerprint=None):
@@ -91,13 +90,13 @@ def load(folder, *, expected=None, base_fingerprint=None):
     """
     folder = pathlib.Path(folder)
     try:
-        info = json.loads((folder / INFO).read_text())
+        info = files.read_json(folder / INFO)
         data = (folder / LEAVES).read_bytes()
         config, step, base, checksum = (info[key] for key in ("reparam", "step", "base", "sha256"))
     except OSError as error:
         raise errors.CheckpointError(f"no adapter in {folder}: {error.strerror}: {error.filename}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise errors.CheckpointError(f"{folder / INFO} is damaged: {error!r}") from error
+        raise errors.CheckpointError(f"{folder / INFO} is damaged: {error}") from error
     if files.sha256(data) != checksum:
         raise errors.CheckpointError(f"{folder / LEAVES} is damaged or cut short ({len(data)} bytes): other checksum")
     if base_fingerprint is not None and base != base_fingerprint:

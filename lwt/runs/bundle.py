@@ -10,7 +10,7 @@
 `lwt/export/bundle.py` writes it, `experiment.load` opens it.
 """
 
-import json
+import os
 import pathlib
 
 import jax.numpy as jnp
@@ -27,24 +27,24 @@ INTEGERS = "int8"  # weights in the format of lwt/runs/integer_file.py
 
 def is_bundle(folder):
     """Whether a folder is a bundle, damaged or not."""
-    return pathlib.Path(folder, INFO).exists()
+    return os.path.exists(os.path.join(folder, INFO))
 
 
 def describe(folder, **about):
     """Writes ``bundle.json`` with the checksums of the files of a folder, and what `about` says of them."""
     paths = sorted(path for path in folder.iterdir() if path.name != CARD)
     info = {"kind": KIND, **about, "files": {path.name: files.sha256(path) for path in paths}}
-    files.write_json(folder / INFO, info)
+    files.write_json(folder / INFO, info, checked=True)
 
 
 def read_info(folder):
     """What `describe` wrote, after the checksum of every file was compared."""
     folder = pathlib.Path(folder)
     try:
-        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        info = files.read_json(folder / INFO)
         sums, step, precision = info["files"].items(), int(info["step"]), info["precision"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise errors.CheckpointError(f"{folder / INFO} is damaged: {error!r:.80}") from error
+        raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
     if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it should be {KIND!r}")
     for name, digest in sums:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 
 import jax
 import ml_collections
@@ -72,8 +71,8 @@ def keep(config, workdir):
         try:
             if difference:
                 for made in common.FILES:
-                    pathlib.Path(workdir, made).unlink(missing_ok=True)
-            files.write_json(path, new)
+                    files.remove(os.path.join(workdir, made))
+            files.write_json(path, new, checked=True)
         except OSError as error:
             raise errors.ConfigError(
                 f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, existing or new"
@@ -96,8 +95,7 @@ def as_json(config):
 
 def _parse(path):
     try:
-        with open(path) as file:
-            config = ml_collections.ConfigDict(json.load(file))
+        config = ml_collections.ConfigDict(files.read_json(path))
     except OSError as error:
         raise errors.CheckpointError(
             f"{os.path.dirname(path)} is not the workdir of a run: {path} cannot be read ({error.strerror}); give the "

@@ -1,6 +1,7 @@
 """The steps in a folder of checkpoints: which are complete, which is the best, and which can be restored."""
 
 import logging
+import os
 
 from lwt import errors
 from lwt.runs import manifest
@@ -79,7 +80,7 @@ class SavedSteps:
 
     def _all(self):
         """All steps that have a folder, complete or not, ascending."""
-        if not self.folder.is_dir():
+        if not os.path.isdir(self.folder):
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
 

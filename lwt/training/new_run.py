@@ -6,7 +6,6 @@ other run, so methods chain by their run folders.
 
 import os
 import re
-import shutil
 
 import jax
 
@@ -92,8 +91,9 @@ def _begin(source, workdir, changes, *, trainable, how):
     run_config.keep(config, workdir)
     for name in common.FILES:
         if os.path.exists(os.path.join(source.workdir, name)):
-            shutil.copyfile(os.path.join(source.workdir, name), os.path.join(workdir, name))
-    files.write_json(os.path.join(workdir, ORIGIN), {"run": source.workdir, "step": source.step, **(how or {})})
+            files.copy(os.path.join(source.workdir, name), os.path.join(workdir, name))
+    origin = {"run": source.workdir, "step": source.step, **(how or {})}
+    files.write_json(os.path.join(workdir, ORIGIN), origin, checked=True)
     return config
 
 

@@ -113,13 +113,34 @@ def _outputs(teacher, data, *, weights, fingerprint, workdir, mesh):
     records = data.training_set(teacher.data)
     identity = f"{fingerprint} {records.examples.fingerprint} {len(records.examples)}"
     path = os.path.join(workdir, f"teacher_{files.sha256(identity.encode())[:16]}.npy")
-    if os.path.exists(path):
-        return np.load(path)
+    outputs = kept(path, len(records.examples))
+    if outputs is not None:
+        return outputs
     LOG.info("computing the outputs of the teacher %s for %d training records", teacher.workdir, len(records.examples))
     batches = teacher.data.batches(records, share=evaluation.share_of_process())
     evaluator = evaluation.Evaluator(teacher.task, teacher.model, mesh)
     outputs = evaluator.predictions(weights, batches, count=len(records.examples))
     if jax.process_index() == 0:
-        with files.replacing(path) as temporary, open(temporary, "wb") as file:
-            np.save(file, outputs)
+        keep(path, outputs)
     return outputs
+
+
+def keep(path, outputs):
+    """Writes a table of outputs."""
+    with files.replacing(path, checked=True) as temporary, open(temporary, "wb") as file:
+        np.save(file, outputs)
+
+
+def kept(path, count):
+    """The table of `count` outputs at `path`; None if it is missing or damaged."""
+    try:
+        files.verify(path)
+        outputs = np.load(path)
+        if len(outputs) != count:
+            raise ValueError(f"it has {len(outputs)} rows instead of {count}")
+        return outputs
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        LOG.warning("%s is damaged (%s); computing the outputs of the teacher again", path, error)
+        return None

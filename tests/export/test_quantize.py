@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.export import quantize as export
 from lwt.layers import linear, quantized_weight
 from lwt.reparam import quantize
@@ -90,7 +90,8 @@ def test_a_file_of_another_run_is_refused(runs, tmp_path):
     ):
         source.with_file(tmp_path / "wide")
     shutil.copytree(runs / "plain", tmp_path / "plain")
-    (tmp_path / "plain/labels.json").write_text(json.dumps({"names": ["class 0", "class 2"], "fields": ["text"]}))
+    kept = {"names": ["class 0", "class 2"], "fields": ["text"]}
+    files.write_json(tmp_path / "plain/labels.json", kept, checked=True)
     export.export(experiment.load(tmp_path / "plain"), tmp_path / "other")
     with pytest.raises(errors.CheckpointError, match="its labels is .*'class 2'.* instead of .*'class 1'"):
         source.with_file(tmp_path / "other")

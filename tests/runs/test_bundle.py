@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lwt import errors
+from lwt import errors, files
 from lwt.runs import bundle
 
 
@@ -47,11 +47,14 @@ def test_damage_of_the_description_is_named(folder):
     for text, message in (
         ('{"kind": "box"', "bundle.json is damaged"),
         ('{"kind": "box"}', "bundle.json is damaged"),
-        (json.dumps(info | {"kind": "box"}), "bundle.json is of kind 'box'"),
+        (json.dumps(info | {"step": 8}), "bundle.json is damaged: its checksum differs"),
     ):
         path.write_text(text)
         with pytest.raises(errors.CheckpointError, match=message):
             bundle.read_info(folder)
+    files.write_json(path, info | {"kind": "box"}, checked=True)
+    with pytest.raises(errors.CheckpointError, match="bundle.json is of kind 'box'"):
+        bundle.read_info(folder)
 
 
 def test_weights_beyond_the_range_are_refused(tmp_path):

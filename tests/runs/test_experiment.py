@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from lwt import errors
+from lwt import errors, files
 from lwt.reparam import compose
 from lwt.runs import eval_files, experiment
 from lwt.training import new_run
@@ -104,8 +104,8 @@ def test_the_base_is_found_where_it_was_or_beside(run, adapted, tmp_path):
         np.testing.assert_array_equal(adapted.base()[name], w)
     assert run.base() is None
     moved = shutil.copytree(adapted.workdir, tmp_path / "moved/adapted")
-    config = json.loads((moved / "config.json").read_text())
-    (moved / "config.json").write_text(json.dumps(config | {"init_from": "elsewhere/run"}))
+    config = files.read_json(moved / "config.json")
+    files.write_json(moved / "config.json", config | {"init_from": "elsewhere/run"}, checked=True)
     with pytest.raises(errors.CheckpointError, match="adapts the run elsewhere/run, which is neither there nor at"):
         experiment.load(moved)
     shutil.copytree(run.workdir, tmp_path / "moved/run")

@@ -1,12 +1,10 @@
 """The keys of a config: none is missing in silence."""
 
-import json
-
 import numpy as np
 import pytest
 
 from configs import common
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.runs import experiment, run_config
 from lwt.training import build, train
 
@@ -33,7 +31,7 @@ def without(key, config):
 def test_a_missing_key_is_named(tiny, tmp_path, key):
     run_config.keep(tiny(), tmp_path / "run")
     path = tmp_path / "run/config.json"
-    path.write_text(json.dumps(without(key, json.loads(path.read_text()))))
+    files.write_json(path, without(key, files.read_json(path)), checked=True)
     wanted = {"data.clean": "data.clean.lowercase"}.get(key, key)
     for call in (experiment.load, run_config.read):
         with pytest.raises(errors.ConfigError, match=f"run/config.json has no key {wanted}: .*configs/common.py"):
@@ -61,8 +59,8 @@ def test_training_evaluates_on_so_many_records(tiny, tmp_path, rows):
 def test_a_run_of_an_older_version_is_read_as_it_was(tiny, tmp_path):
     run_config.keep(tiny(), tmp_path)
     path, kept = tmp_path / "config.json", run_config.read(tmp_path)
-    older = json.loads(path.read_text())
+    older = files.read_json(path)
     for key in run_config.ADDED["data"]:
         del older["data"][key]
-    path.write_text(json.dumps(older))
+    files.write_json(path, older, checked=True)
     assert run_config.read(tmp_path).to_dict() == kept.to_dict()

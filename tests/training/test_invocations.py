@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from lwt import errors
+from lwt import errors, files
 from lwt.runs import checkpoint, experiment, run_config
 from lwt.training import build, train
 
@@ -161,10 +161,10 @@ def test_a_base_of_another_model(tiny, tmp_path, runs):
 
 
 def test_the_tokenizer_of_another_run(tiny, base, runs):
-    shutil.copy(runs / "wide/tokenizer.model", base)
+    files.copy(runs / "wide/tokenizer.model", f"{base}/tokenizer.model")
     for text in (complaint(train.run, tiny({"steps": 3}), base), complaint(experiment.load, base)):
         assert "another tokenizer (fingerprint" in text and "put back the tokenizer" in text
-    shutil.copy(runs / "base/tokenizer.model", base)
+    files.copy(runs / "base/tokenizer.model", f"{base}/tokenizer.model")
     train.run(tiny({"steps": 3}), base)
 
 

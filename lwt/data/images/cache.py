@@ -3,7 +3,6 @@
 import collections.abc
 import dataclasses
 import functools
-import json
 import logging
 
 import numpy as np
@@ -85,7 +84,8 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
 def _read(path):
     """``(images, content of the JSON file beside them)``; None if a file is missing or damaged."""
     try:
-        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        about = files.read_json(path.with_suffix(".json"))
+        files.verify(path)
         (count,) = {len(column) for column in about["columns"].values()}
         images = np.asarray(np.load(path, mmap_mode="r"))[:count]
         if len(images) != count or not {"malformed", "messages"} <= set(about):
@@ -104,7 +104,7 @@ def _write(path, source, *, label, fit):
     if not total:
         raise errors.DataError(f"{source.name} has no images")
     images, columns, good, messages, bad = None, {}, 0, [], 0
-    with files.replacing(path) as temporary:
+    with files.replacing(path, checked=True) as temporary:
         for number in range(total):
             try:
                 record, image = _decode(source, number, label=label, fit=fit, images=images)
@@ -122,7 +122,7 @@ def _write(path, source, *, label, fit):
         _check(source, good, bad=bad, messages=messages, max_malformed=1.0)
         images.flush()
     about = {"columns": columns, "malformed": bad, "messages": messages}
-    files.write_text(path.with_suffix(".json"), json.dumps(about))
+    files.write_json(path.with_suffix(".json"), about, indent=None, checked=True)
 
 
 def _decode(source, number, *, label, fit, images):

@@ -2,7 +2,6 @@
 
 import abc
 import functools
-import json
 import logging
 
 import numpy as np
@@ -106,12 +105,14 @@ class Supervised(common.Data):
         """The names of the classes and the `EXTRA_KEYS`, as the workdir keeps them; written if the file is missing."""
         path = self._workdir / labels.FILE
         if not path.exists():
-            files.write_text(path, json.dumps({"names": self._train_labels.names, **self._extra_values()}))
+            files.write_json(
+                path, {"names": self._train_labels.names, **self._extra_values()}, indent=None, checked=True
+            )
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = files.read_json(path)
             return {key: [*content[key]] for key in ("names", *self.EXTRA_KEYS)}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise errors.DataError(f"{path} is damaged ({error!r:.80}); remove it to have it written again") from error
+            raise errors.DataError(f"{path} is damaged ({error}); remove it to have it written again") from error
 
     @property
     def _train_labels(self):

@@ -14,7 +14,6 @@ numbers, or the names in the file ``--labels``, one per line. With ``--new_head`
 in the paper's fine-tuning (section 3.2), and the layer before it in the authors' pre-trained files is dropped.
 """
 
-import json
 import math
 import pathlib
 import re
@@ -142,7 +141,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     run_config.keep(config, workdir)
     shape = (model.image_size, model.image_size, model.channels, "uint8")
     kept = {"names": [*names] or [*map(str, range(model.outputs))], "image": shape}
-    files.write_text(pathlib.Path(workdir, labels.FILE), json.dumps(kept))
+    files.write_json(pathlib.Path(workdir, labels.FILE), kept, indent=None, checked=True)
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": ""}
     checkpoint.save_initial(workdir, config, jax.device_put(trainable), identity=identity)
     return weights

@@ -16,7 +16,7 @@ def test_images_are_decoded_once(make_images, tmp_path, monkeypatch, pictures):
         patched.setattr(decoding, "decode", None)
         again = make_images(workdir="other")
         np.testing.assert_array_equal(next(again.training())["image"], first["image"])
-    files = sorted((tmp_path / "cache/images").iterdir())
+    files = sorted((tmp_path / "cache/images").glob("[!.]*"))
     assert {path.suffix for path in files} == {".npy", ".json"} and len(files) == 4
     for path in files:
         path.write_bytes(b"spoilt")

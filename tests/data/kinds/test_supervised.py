@@ -5,7 +5,7 @@ import json
 import ml_collections
 import pytest
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import labels
 from lwt.data.kinds import common, labelled
 
@@ -37,13 +37,13 @@ def test_the_workdir_keeps_the_names_and_the_fields(make, tmp_path):
     assert make().outputs == 2
     content = json.loads((tmp_path / "run" / labels.FILE).read_text())
     assert content == {"names": ["x", "y"], "fields": ["text"]}
-    assert {path.name for path in (tmp_path / "run").iterdir() if path.is_file()} == set(common.FILES)
+    assert {path.name for path in (tmp_path / "run").glob("[!.]*") if path.is_file()} == set(common.FILES)
 
 
 def test_other_labels_than_those_of_the_file_are_refused(make, tmp_path):
     make()
     assert make().labels.names == ("x", "y")
-    (tmp_path / "run" / labels.FILE).write_text('{"names": ["x", "z"], "fields": ["text"]}')
+    files.write_json(tmp_path / "run" / labels.FILE, {"names": ["x", "z"], "fields": ["text"]}, checked=True)
     with pytest.raises(errors.DataError, match="labels.json has other labels than folder:a@train.*; remove it"):
         make().training()
 
