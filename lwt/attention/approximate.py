@@ -47,12 +47,7 @@ class Attention(softmax.Attention):
     def logit_factors(
         self, q: Float[Array, "b h t k"], keys: Float[Array, "b g s k"], *, real: Bool[Array, "#b s"]
     ) -> tuple[Float[Array, "b h t k"], Float[Array, "b h s k"]]:
-        """Queries and keys whose products are the logits, with one head of keys per head of queries.
-
-        Args:
-            q, keys: from `queries` and `project`.
-            real: which keys are not padding.
-        """
+        """Queries and keys whose products are the logits, one head of keys per head of queries; `real`: no padding."""
         keys = jnp.repeat(keys, self.heads // self.key_heads, axis=1)
         if self.norm == "centre":
             real = real[:, None, :, None]

@@ -139,11 +139,8 @@ class Attention(softmax.Attention):
 def fold(params, *, heads):
     """Converts the tree of a model, or of one attention, to ``Attention(folded=True)``; the function stays the same.
 
-    Args:
-        heads: h of every K/V projection in it.
-
     Raises:
-        lwt.errors.ConfigError: there is no K/V projection to fold.
+        lwt.errors.ConfigError: there is no K/V projection (of `heads` heads) to fold.
     """
     flat = {name: linear.dense(weight) for name, weight in trees.flatten(params).items()}
     end = "query/rank/kernel"
@@ -174,9 +171,5 @@ def _into(full, matrix):
 
 
 def break_even(head_width, rank):
-    """The length n beyond which k < d_k costs fewer operations: ``2 d_k k / (d_k - k)``.
-
-    A head needs 4n²k + 8n·d_k·k operations in the source's form, and 4n²·d_k without projections. The folded form
-    always needs fewer.
-    """
+    """The length n beyond which the source's form, 4n²k + 8n·d_k·k operations a head, costs less than 4n²·d_k."""
     return 2 * head_width * rank / (head_width - rank)

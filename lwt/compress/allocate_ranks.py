@@ -58,7 +58,6 @@ def updates(weights, base, *, pattern=".*", max_rank=64):
     """``{name: Update}`` of the matrices that changed.
 
     Args:
-        weights, base: flat dicts of arrays.
         pattern: regular expression for the names.
         max_rank: most directions of a weight.
 
@@ -127,12 +126,7 @@ def importance(products, *, which="adalora"):
 
 
 def allocate(scores, costs, *, budget):
-    """``{name: directions kept, ascending}``: the best over all weights that fit the budget of parameters.
-
-    Args:
-        scores: ``{name: [r]}``.
-        costs: ``{name: parameters of a direction}``.
-    """
+    """``{name: directions kept, ascending}``: the best by `scores` ``{name: [r]}`` whose `costs` fit the budget."""
     order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
     kept = {}
     for _, name, i in order:
@@ -150,8 +144,7 @@ def reallocate(tuned, out, *, base, budget, which="adalora", pattern=".*", max_r
         base: flat dict of the base's arrays.
         budget: parameters of the adapter; up to 1: a share of those of all directions.
         which: one of `SCORES`; "energy" is the squared singular value.
-        data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
-        examples: number of its records to use; 0 for all.
+        data, examples: of the gradients; see `Experiment.batches`.
 
     Raises:
         lwt.errors.ConfigError: the budget does not suffice for one direction, or no matrix changed.

@@ -134,13 +134,8 @@ def stored_bytes(own, rank):
 def moments(experiment, names, *, records, data=""):
     """``{name: XᵀX [in in]}``, float64, of the inputs of linear layers over the tokens of a data set.
 
-    Args:
-        names: of kernels.
-        records: how many to take; 0 for all.
-        data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
-
     Raises:
-        lwt.errors.ConfigError: a kernel does not belong to a linear layer.
+        lwt.errors.ConfigError: one of the names is not the kernel of a linear layer.
     """
 
     def moment(x, real):
@@ -167,8 +162,7 @@ def factorise(experiment, out, *, rank=0, energy=0.0, budget=0.0, names=svd.LAYE
         rank, energy, budget: exactly one of them. A rank for all weights; the share of its energy that each weight
             keeps; or the bytes of the whole model (float32; up to 1: a share of its current bytes).
         names: regular expression for the weights.
-        calibrate: number of records whose activations weight the error; 0 for the plain error.
-        data: data set of the calibration, ``KIND:NAME@SPLIT``; "" for the run's validation set.
+        calibrate: number of records, of `data`, whose activations weight the error; 0 for the plain error.
 
     Raises:
         lwt.errors.ConfigError: none or several of rank, energy and budget are given, or no weight would get smaller.

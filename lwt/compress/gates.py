@@ -21,11 +21,7 @@ OVER = ("examples", "positions")
 
 
 def prunable(experiment, kind):
-    """The modules of a run's model whose "heads" or "units" can be removed: ``{name: sublayers.Sublayer}``.
-
-    Raises:
-        lwt.errors.ConfigError: the model has none, or its attention is not softmax attention.
-    """
+    """The modules that can lose "heads" or "units": ``{name: sublayers.Sublayer}``; raises ConfigError for none."""
     model = experiment.model
     every = model.sublayers() if hasattr(model, "sublayers") else {}
     found = {name: part for name, part in every.items() if part.is_attention == (kind == "heads") and part.size}

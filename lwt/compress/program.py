@@ -10,7 +10,6 @@ def run(compress, *, required=(), checkpoint="best"):
     """Parses the flags, opens the run, calls ``compress(experiment, flags)`` and prints the figures that it returns.
 
     Args:
-        compress: writes the run ``flags.out``.
         required: the program's own required flags, besides --workdir and --out.
         checkpoint: default of --checkpoint.
     """

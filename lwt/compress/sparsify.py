@@ -24,14 +24,11 @@ def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=
     """Writes the run `out` with zeros; returns it and a dict that describes the change.
 
     Args:
-        sparsity: the share of the weights to set to 0; or
-        pattern: ``(n, m)`` to keep n of every m weights in a row along the inputs.
-        scope: of the sparsity, "layer" or "global".
+        sparsity, pattern: one of both; see `prune.Prune`.
         names: regular expression for the arrays.
 
     Raises:
-        lwt.errors.ConfigError: neither or both of sparsity and pattern are given, no weight would be left, or see
-            `prune.Prune`.
+        lwt.errors.ConfigError: neither or both of sparsity and pattern are given, or no weight would be left.
     """
     targets.check_share(sparsity, "--sparsity")
     if bool(sparsity) == bool(pattern):

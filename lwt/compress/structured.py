@@ -69,10 +69,8 @@ def scores_of(experiment, kind, *, which, data="", examples=0, normalise=False, 
 
     Args:
         which: "gradient" (`gates.scores`), "magnitude" or "random".
-        data: data set of the gradients, ``KIND:NAME@SPLIT``; "" for the run's validation set.
-        examples: number of its records to use; 0 for all.
+        data, examples: of the gradients; see `Experiment.batches`.
         normalise: whether gradient scores get an L2 norm of 1 in every module.
-        seed: of random scores.
     """
     if which == "gradient":
         found = gates.scores(experiment, kind, batches=experiment.batches(data, limit=examples))
@@ -81,7 +79,7 @@ def scores_of(experiment, kind, *, which, data="", examples=0, normalise=False, 
 
 
 def without_layers(weights, layers, *, sizes):
-    """``(weights, sizes, model)`` without some layers. The others keep their order; `model` has their new numbers.
+    """``(weights, sizes, model)`` without some layers; `model` has the new numbers of layers.
 
     Raises:
         lwt.errors.ConfigError: there is no such layer, or a stack would lose all its layers.

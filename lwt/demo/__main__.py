@@ -20,11 +20,7 @@ HOME = "127.0.0.1"
 
 
 def parse_adapters(values):
-    """Parses the values of --adapter: ``["sort=runs/sort"]`` -> ``{"sort": "runs/sort"}``.
-
-    Raises:
-        lwt.errors.ConfigError: one is not NAME=FOLDER, or two have the same name.
-    """
+    """Parses the values of --adapter: ``["sort=runs/sort"]`` -> ``{"sort": "runs/sort"}``; each name once."""
     found = {}
     for text in values:
         name, equals, folder = text.partition("=")

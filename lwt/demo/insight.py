@@ -50,10 +50,7 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Insight:
-    """What a `Reader` found in one input: ``{module: Attention}`` and ``{layer: [Memory]}``, the strongest first.
-
-    `through` names the table that maps values to tokens.
-    """
+    """``{module: Attention}``, ``{layer: [Memory]}``, the strongest first, and the name of the values' output table."""
 
     attentions: dict
     memories: dict
@@ -171,7 +168,7 @@ def _weights(mix, q, cache, *, mask, dtype):
     """How much of every position an attention mixes into its output, `[b h t s]`: its output for unit vectors.
 
     Unit vectors replace the values, as many at a time as the values are wide. This holds for every attention whose
-    mixture depends on queries and keys alone, with its sparse pattern, its landmarks, or its normalisation.
+    mixture depends on queries and keys alone.
     """
     values = cache.get("value", cache["key"])  # no values: see `lwt/attention/efficient.py`
     s, k = values.shape[2:]

@@ -48,11 +48,7 @@ ABOUT_MEMORIES = (
 
 
 class Page:
-    """The page of a `session.Session`: its components and their events.
-
-    Attributes:
-        blocks: of Gradio, to launch.
-    """
+    """The page of a `session.Session`: its components and their events; Gradio launches its `blocks`."""
 
     def __init__(self, served):
         self._session = served
@@ -216,11 +212,7 @@ class LocalNames:
 
 
 def launch(served, *, host, port):
-    """Serves the page of a session in background threads; returns its address.
-
-    Raises:
-        lwt.errors.ConfigError: the page cannot be served at this host and port.
-    """
+    """Serves the page of a session in background threads and returns its address; raises ConfigError if it cannot."""
     fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # no downloads
     names = tuple(dict.fromkeys((*LOCAL, host.lower())))
     guards = [] if host in EVERYWHERE else [middleware.Middleware(LocalNames, names=names)]

@@ -80,7 +80,6 @@ class Session:
 
         Args:
             given: a tuple of texts or of the path of an image, one per field of ``inputs.fields``.
-            adapter: one of `names`.
             beams: of a translation; 1 is greedy.
 
         Raises:

@@ -41,11 +41,7 @@ def partner(x: Shaped[Array, "b ..."]) -> Shaped[Array, "b ..."]:
 def mixup(
     image: Float[Array, "b h w c"], key: Key[Array, ""], *, alpha: float
 ) -> tuple[Float[Array, "b h w c"], Float[Array, "b"]]:  # noqa: F821
-    """``λ x + (1-λ) partner(x)`` with λ ~ Beta(α, α) for each image (Zhang et al. 2018, arXiv 1710.09412).
-
-    Returns:
-        The images, and λ, the weight of an image's own label.
-    """
+    """``(λ x + (1-λ) partner(x), λ)`` with λ ~ Beta(α, α) for each image (Zhang et al. 2018, arXiv 1710.09412)."""
     share = _beta(key, alpha, len(image))
     own = share[:, None, None, None]
     return own * image + (1 - own) * partner(image), share
@@ -57,10 +53,7 @@ def cutmix(
     """Pastes a rectangle of the partner over each image, at the same place (Yun et al. 2019, arXiv 1905.04899).
 
     Its sides are ``√(1-λ)`` of the image's, rounded down to even numbers, with λ ~ Beta(α, α). Its centre is drawn
-    uniformly; the border clips it.
-
-    Returns:
-        The images, and the weight of an image's own label: the share of its pixels that remain.
+    uniformly; the border clips it. The second result is the weight of an image's own label: the share of its pixels.
     """
     count, height, width, _ = image.shape
     drawing, placing = jax.random.split(key)

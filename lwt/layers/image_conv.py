@@ -98,11 +98,7 @@ class Separable(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """``x · sigmoid(ReLU(mean(x) W1 + b1) W2 + b2)``, the mean over all pixels (Hu et al. 2018, equations 2 to 4).
-
-    Attributes:
-        reduction: r, of c/r channels between the two products.
-    """
+    """``x · sigmoid(ReLU(mean(x) W1 + b1) W2 + b2)``, c/`reduction` channels between (Hu et al. 2018, eq. 2 to 4)."""
 
     reduction: int = 4
     dtype: str = "float32"

@@ -162,11 +162,8 @@ def _multiply(x, w, dtype):
 
 
 def linear(x, w, *, bias=None, dtype=jnp.float32):
-    """``x [... in] @ w [in out] + bias [out] -> [... out]`` in float32; `dtype` is that of the product's operands.
-
-    Leading axes are flattened into one: XLA's CPU backend is fastest at plain 2-D products and column sums.
-    """
-    y = _multiply(x.reshape(-1, x.shape[-1]), w, dtype)
+    """``x [... in] @ w [in out] + bias [out] -> [... out]`` in float32; `dtype` is that of the product's operands."""
+    y = _multiply(x.reshape(-1, x.shape[-1]), w, dtype)  # XLA's CPU backend is fastest at 2-D products and column sums
     y = y if bias is None else add_bias(y, bias)
     return y.reshape(*x.shape[:-1], -1)
 
@@ -222,13 +219,7 @@ def weight(module, name, *, init, shape):
 
 
 class Linear(nn.Module):
-    """``x @ kernel [in out] + bias``, always float32.
-
-    Attributes:
-        features: width of the output.
-        kernel_init: by default Xavier uniform, as in PyTorch and Vaswani et al.
-        dtype: operands of the product, "float32" or "bfloat16".
-    """
+    """``x @ kernel [in out] + bias``; the kernel starts Xavier uniform, as in PyTorch and Vaswani et al."""
 
     features: int
     use_bias: bool = True

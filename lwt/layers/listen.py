@@ -40,7 +40,7 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
     """Yields ``{name: [one value per call]}``, which fills while models are applied in this context.
 
     Args:
-        wanted: ``wanted(name) -> bool``, which modules are recorded.
+        wanted: ``wanted(name) -> bool``.
         keep: ``keep(args, output)``, the value to record.
     """
     calls = collections.defaultdict(list)
@@ -61,9 +61,7 @@ def inputs(model, weights, *, batch, names):
 
     Args:
         model: a linen module that takes ``(batch, train=False)``.
-        weights: flat dict.
-        names: names of kernels, such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside
-            `linear.Linear`.
+        names: such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside `linear.Linear`.
     """
     names = set(names)
     with record(lambda name: f"{name}/kernel" in names, lambda args, _: args[0], classes=linear.Linear) as calls:

@@ -14,8 +14,8 @@ from lwt.layers import dropout, linear
 def gelu(x):
     """``x Φ(x)``, the exact GELU (Hendrycks and Gimpel 2016), recomputed in the backward pass.
 
-    `jax.nn.gelu` uses ``erfc``, which XLA's CPU backend computes by two formulas at once: 4.1 ms for 4,160 × 512
-    forward and backward, against 2.9 here (two cores). The barrier stops XLA from storing Φ between the passes.
+    `jax.nn.gelu` uses ``erfc``, which XLA's CPU backend computes by two formulas at once, in 1.4 times the time. The
+    barrier stops XLA from storing Φ between the passes.
     """
     return x * _normal_cdf(x)
 
@@ -41,13 +41,7 @@ ACTIVATIONS = {
 
 
 class MLP(nn.Module):
-    """``Dropout(act(x W1 + b1)) W2 + b2`` ("Implementing Transformers", equation 5).
-
-    Attributes:
-        hidden: width f between the two products.
-        activation: ReLU in the paper.
-        dropout: rate on the input of the second product; none in the paper.
-    """
+    """``Dropout(act(x W1 + b1)) W2 + b2``, f = `hidden` ("Implementing Transformers", equation 5, without dropout)."""
 
     hidden: int
     activation: collections.abc.Callable = nn.relu

@@ -29,8 +29,7 @@ class RMSNorm(nn.Module):
 class LayerNorm(nn.Module):
     """``(x - mean(x)) / sqrt(var(x) + ε) · scale + bias`` (Ba et al. 2016), with the names of linen's `LayerNorm`.
 
-    On a CPU, linen's writes the scale out for every position; here sums are products, which are faster
-    (docs/design/speed.md).
+    On a CPU, linen's writes the scale out for every position; here sums are products (docs/design/speed.md).
     """
 
     epsilon: float = 1e-6
@@ -79,11 +78,7 @@ _layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
 
 
 def make(kind, *, epsilon=1e-5, name=None):
-    """Makes a norm module: ``"layer"`` (scale and bias) or ``"rms"`` (scale).
-
-    Raises:
-        lwt.errors.ConfigError: the kind is unknown.
-    """
+    """Makes a norm module, "layer" or "rms"; raises ConfigError for another kind."""
     if kind not in KINDS:
         raise errors.ConfigError(f"model.norm={kind!r}: {errors.suggest(kind, KINDS)}")
     return LayerNorm(epsilon=epsilon, name=name) if kind == "layer" else RMSNorm(epsilon=epsilon, name=name)

@@ -12,8 +12,7 @@ POSITIONS = ("learned", "sinusoidal")
 def patches(images: Float[Array, "b h w c"], size: int) -> Float[Array, "b n _p"]:
     """Cuts non-overlapping squares of `size` pixels, row by row: `[b h w c] -> [b (h/size)(w/size) size·size·c]`.
 
-    In a patch the channels of a pixel are neighbours, then the pixels of a row: the order of a convolution's kernel
-    `[size size c d]` reshaped to `[size·size·c d]`.
+    The order in a patch is that of a convolution's kernel `[size size c d]` reshaped to `[size·size·c d]`.
     """
     b, h, w, c = images.shape
     cut = images.reshape(b, h // size, size, w // size, size, c).swapaxes(2, 3)
@@ -24,8 +23,7 @@ def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) 
     """Windows of odd `size`, every `stride` pixels: `[b h w c] -> [b ⌈h/stride⌉ ⌈w/stride⌉ size·size·c]`.
 
     The first window is centred on the first pixel, with zeros outside the image, as in PyTorch's
-    ``Conv2d(padding=size // 2)``. A convolution is one product with these; its kernel is a weight like any other, in
-    the order of `patches`.
+    ``Conv2d(padding=size // 2)``. A convolution is one product with these, in the order of `patches`.
     """
     border = (size // 2, size // 2)
     padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
@@ -44,9 +42,6 @@ class ConvStem(nn.Module):
     """3 × 3 convolutions of stride 2, each with a norm over the channels and ReLU.
 
     Source: Xiao et al. 2021, "Early Convolutions Help Transformers See Better", section 4, with norms over the batch.
-
-    Attributes:
-        widths: channels after each convolution.
     """
 
     widths: tuple

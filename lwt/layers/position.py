@@ -15,9 +15,6 @@ def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
 
 
 def sinusoidal_2d(rows: int, columns: int, *, width: int) -> Float[Array, "n d"]:
-    """Encodes a grid, row by row: `sinusoidal` of the row in the first half of d, of the column in the second.
-
-    The width d is a multiple of 4.
-    """
+    """Encodes a grid, row by row: `sinusoidal` of the row in the first half of d (a multiple of 4), then the column."""
     row, column = jnp.divmod(jnp.arange(rows * columns), columns)
     return jnp.concatenate([sinusoidal(row, width // 2), sinusoidal(column, width // 2)], axis=-1)

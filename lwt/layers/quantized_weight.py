@@ -81,10 +81,7 @@ class Quantized(linear.Node):
 
 @flax.struct.dataclass
 class RoundedInputs(linear.Node):
-    """An array `base` `[in out]` whose products round their inputs like `multiply_integers`, for training.
-
-    The gradient passes straight through the rounding.
-    """
+    """An array whose products round their inputs like `multiply_integers`, with a straight-through gradient."""
 
     base: jax.Array
 

@@ -77,10 +77,7 @@ def _in_parallel(x, time, a, b, c):
 
 
 def _in_sequence(x, time, a, b, c):
-    """`selective_scan` as a loop over the positions, whose states `[b n i]` stay in a processor's cache.
-
-    The backward pass uses the stored states `[t b n i]` and recomputes the rest.
-    """
+    """`selective_scan` as a loop over positions; the backward pass keeps the states `[t b n i]` and nothing else."""
 
     @jax.checkpoint
     def step(state, at):

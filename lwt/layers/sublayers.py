@@ -22,7 +22,6 @@ class Sublayer:
 
     Attributes:
         maker: makes the module, from ``width`` and ``heads``, or from ``hidden``.
-        width: d.
         full: heads (or hidden units) before pruning.
         remaining: heads or units after pruning; None if it is not pruned.
         is_attention: whether it has heads rather than hidden units.
@@ -94,11 +93,7 @@ def of(model, attentions, *, networks):
 class Removed(nn.Module):
     """A sublayer without heads or hidden units: it returns the bias of its last product for every x.
 
-    It replaces an attention, with empty caches, or a feed-forward network.
-
-    Attributes:
-        last: name of the last product's parameters.
-        use_bias: whether the sublayer had a bias; without one it returns 0.
+    It replaces an attention, with empty caches, or a feed-forward network. `last` names the product's parameters.
     """
 
     last: str

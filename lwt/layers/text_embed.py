@@ -10,12 +10,7 @@ from lwt.layers import linear
 
 
 class TiedEmbed(nn.Module):
-    """A table `[v d]` that embeds token ids and gives tied output logits.
-
-    Attributes:
-        vocabulary: number of rows v.
-        width: d. The initial standard deviation is d^-0.5, so that tied logits start near unit variance.
-    """
+    """A table `[v d]` that embeds token ids and gives tied output logits, which start near unit variance."""
 
     vocabulary: int
     width: int
@@ -46,7 +41,7 @@ class TextEmbed(nn.Module):
         width: d.
         reduced: r, the paper's r_d; 0: full width.
         segments: rows of the segment table. 3: padding, first and second text, as in the paper's code. 2: first and
-            second, as in its formulas and BERT; padding, which nothing reads, then takes the first row.
+            second, as in its formulas and BERT.
         std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
         position_std: that of positions and segments; None for the same.
         use_bias: whether the expanders have biases; the paper's have none.

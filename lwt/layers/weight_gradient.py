@@ -34,8 +34,7 @@ def _transpose(x):
 def _written_out(x):
     """``xᵀ`` from a branch, which XLA does not fold into the product.
 
-    It folds a plain transposition despite barriers, and then its CPU backend loses the fast bfloat16 code (for sums
-    along the last axis of the left factor).
+    It folds a plain transposition despite barriers, and then its CPU backend loses the fast bfloat16 code.
     """
     always = jax.lax.optimization_barrier(jnp.array(True))
     return jax.lax.cond(always, _transpose, lambda x: jnp.zeros_like(_transpose(x)), x)

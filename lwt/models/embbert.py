@@ -24,10 +24,7 @@ PATHS = ("attention", "conv")
 
 
 class Difference(nn.Module):
-    """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from a learned pair of vectors q, k `[d]` per path.
-
-    If `collapsed`, the two λ are scalars instead; see `collapse`.
-    """
+    """``λ_a · a - λ_c · c`` with ``λ = exp(q · k)``, from two learned vectors `[d]` per path, or `collapsed` to λ."""
 
     collapsed: bool = False
 
@@ -138,11 +135,7 @@ class Embbert(text_head.TextModel):
 
 
 def collapse(params):
-    """Makes weights for ``Embbert(collapsed=True)``: each block's four vectors become their two λ.
-
-    Raises:
-        lwt.errors.ConfigError: the tree has no λ vectors.
-    """
+    """Makes weights for ``Embbert(collapsed=True)``; raises ConfigError if the tree has no λ vectors."""
     flat = trees.flatten(params)
     ends = tuple(f"/difference/{path}_query" for path in PATHS)
     stems = [name.removesuffix("_query") for name in flat if name.endswith(ends)]

@@ -17,15 +17,12 @@ NORMS = ("none", *norms.KINDS)
 class Embedder(text_head.TextModel):
     """The model; its batch, heads and common attributes are those of `lwt/layers/text_head.py`.
 
-    The classifier reads the root mean square over the positions (`pool`) without padding, which the authors' code
-    includes.
+    The classifier's root mean square omits padding, which the authors' code includes.
 
     Attributes:
-        reduced: r_d, width of the token and position tables.
+        reduced, use_bias, segments: see `text_embed.TextEmbed`.
         kernel_size: k of a depthwise causal convolution after the embedder; 0 for none (16 in Embedder + Conv).
-        use_bias: whether the expanders have biases; norm: "rms", "layer" or "none", after the embedder.
-        segments: rows of the segment table.
-        embedding_std: standard deviation of the initial tables.
+        norm: "rms", "layer" or "none", after the embedder.
     """
 
     width: int = 320

@@ -45,12 +45,8 @@ def fold(x: Float[Array, "b p n c"], shape: tuple, *, size: int) -> Float[Array,
 class ResSE(nn.Module):
     """RES-SE: ``ReLU(shortcut(x) + SE(f(x)))``; f is two depthwise separable convolutions with norms, ReLU between.
 
-    The shortcut is x itself, or, if the shape changes, average pooling and a point-wise convolution with a norm.
-
-    Attributes:
-        width: channels of the output.
-        stride: of the first convolution.
-        reduction: see `image_conv.SqueezeExcite`.
+    The shortcut is x itself, or, if the shape changes, average pooling and a point-wise convolution with a norm. The
+    `stride` is that of the first convolution.
     """
 
     width: int
@@ -76,12 +72,8 @@ class RadarViT(nn.Module):
     """Attention over the unfolded patches of a map: pixel k of a patch attends to pixel k of all patches.
 
     ``x + leave(fold(blocks(unfold(enter(x) + position))))``, where `enter` and `leave` are point-wise convolutions;
-    `leave` replaces the class token. With p pixels per patch, the scores cost 1/p of those among all pixels.
-
-    Attributes:
-        width, heads, hidden, layers: sizes of the blocks, which are ViT's.
-        patch: side of a patch; must divide the map's.
-        dropout: rate on the blocks' sublayers.
+    `leave` replaces the class token. With p pixels per patch, the scores cost 1/p of those among all pixels. The blocks
+    are ViT's; `patch`, the side of a patch, must divide the map's.
     """
 
     width: int
@@ -123,11 +115,9 @@ class LHViT(nn.Module):
         stem: channels of the first convolution, which halves the map.
         widths: channels of the pyramid's three levels, each half the side of the previous one.
         width: channels after the pyramid, and d of Radar-ViT.
-        heads: h; hidden: width f of the feed-forward networks; layers: blocks of each of the two Radar-ViT.
-        patch: side of Radar-ViT's patches.
+        heads, hidden, layers, patch, dropout: of each of the two Radar-ViT.
         reduction: see `image_conv.SqueezeExcite`.
         summary: channels of the last point-wise convolution, whose means over the map the head reads.
-        dropout: rate on the sublayers of Radar-ViT's blocks.
     """
 
     outputs: int = 8

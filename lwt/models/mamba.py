@@ -39,8 +39,6 @@ class Mamba(text_head.TextModel):
     Attributes:
         layers: N; expansion: α, inner channels over d; state: d_s, states per channel; kernel_size: k.
         time_rank: rank of the projection to step sizes; 0 means ⌈d/16⌉.
-        segments: rows of the segment table.
-        embedding_std: standard deviation of the initial tables.
     """
 
     width: int = 64

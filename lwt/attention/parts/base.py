@@ -97,10 +97,7 @@ class Base(nn.Module):
         return split(self.query(x), self.heads) * self.head_size**-0.5
 
     def project(self, context: Float[Array, "b s d"]):
-        """Keys and values `[b h s k]` of a context: the cache of calls that all attend to it.
-
-        Heads come before positions, so that a decoding step reads each head's keys in one stretch.
-        """
+        """Keys and values `[b h s k]` of a context: the cache of calls that all attend to it."""
         return {name: split(getattr(self, name)(context), self.key_heads) for name in ("key", "value")}
 
     def empty_cache(self, batch, length):
@@ -124,7 +121,6 @@ class Base(nn.Module):
             q: queries `[b h t k]`, scaled.
             cache: keys and values, from `project`.
             mask: a `masks.Mask`, or None.
-            dtype: operands of the products.
             key: random key of dropout, or None.
         """
         (_, h, t, _), s = q.shape, cache["key"].shape[2]

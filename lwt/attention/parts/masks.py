@@ -26,12 +26,7 @@ class Mask:
         return jnp.ones((1, s), bool) if self.key_segments is None else self.key_segments > 0
 
     def array(self, t, s, *, start=0) -> Bool[Array, "#b 1 #t s"]:
-        """The mask as an array, True where attention is allowed.
-
-        Args:
-            t: number of queries, from position `start` (which may be traced) on.
-            s: number of keys.
-        """
+        """True where one of t queries, from position `start` on (which may be traced), may attend to one of s keys."""
         allowed = self.real(s)[:, None, None, :]
         rows = start + jnp.arange(t)
         if self.query_segments is not None:

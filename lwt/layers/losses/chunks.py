@@ -18,8 +18,7 @@ GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 def split(arrays, *, at_most):
     """`[b t ...]` -> `[m b·step ...]` for each array (or None): m chunks of about `at_most` positions.
 
-    Chunks run along t, so that b can stay sharded over devices; inside a chunk the batch is the major axis. The last
-    chunk is padded with zeros.
+    Chunks run along t, so that b can stay sharded over devices. The last chunk is padded with zeros.
     """
     b, t = arrays[0].shape[:2]
     step = chunk_length(t, max(1, at_most // b))
