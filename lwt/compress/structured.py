@@ -50,7 +50,7 @@ def prune(experiment, out, *, heads=0.0, units=0.0, layers=(), modules=".*", sco
         found = scores_of(experiment, kind, which=scores, **options)
         keep = gates.drop_least({name: found[name] for name in trees.matching(found, modules, what="--modules")}, share)
         of, count = sum(map(len, found.values())), sum(int((~kept).sum()) for kept in keep.values())
-        if count in (0, of):
+        if not count or (count == of and modules == ".*"):  # those of named modules may all go
             raise errors.ConfigError(f"--{kind}={share:g} is a share: it would remove {count:,} of all {of:,} {kind}")
         weights, left = gates.removed(weights, keep, kind=kind)
         sizes |= left

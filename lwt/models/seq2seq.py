@@ -226,7 +226,7 @@ class Seq2Seq(nn.Module):
         return self.logits(self.hidden_states(batch, train=train))
 
     def start(self, memory: Float[Array, "b s d"], source_segments: Int[Array, "b s"], *, length: int):
-        """The decode cache for at most `length` steps, one sentence a row; "self" changes with each, "cross" does not."""
+        """The decode cache for at most `length` steps, one sentence a row; "self" changes with each, "cross" never."""
         past = {"index": jnp.zeros((), jnp.int32)}
         cross = {"mask": masks.Mask(source_segments)}
         for i, layer in enumerate(self.decoder.layer):

@@ -117,7 +117,7 @@ def test_moments_ignore_padding(run):
         expected[2] = expected[2] + np.asarray(memory.T @ memory)
     for name, wanted in zip(names, expected, strict=True):
         np.testing.assert_allclose(found[name], wanted, rtol=1e-3, atol=1e-2)
-    with pytest.raises(errors.ConfigError, match="embedding' does not belong to a linear layer"):
+    with pytest.raises(errors.ConfigError, match="embedding' is not a linear layer"):
         factorise.moments(run, ["embed/embedding"], records=1)
 
 

@@ -1,13 +1,17 @@
 """The page as a user sees it: the program in its own process, opened in Chromium."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -62,15 +66,35 @@ def free_port():
         return found.getsockname()[1]
 
 
-def address_of(process):
-    """The address that the program prints."""
-    lines = []
+def address_of(process, lines=None):
+    """The address that the program prints; what it prints later fills the list `lines`."""
+    lines = [] if lines is None else lines
     for line in process.stdout:
         lines.append(line)
         if found := re.match(r"open (http\S+)", line):
-            threading.Thread(target=process.stdout.read, daemon=True).start()  # so that the program never blocks
+            threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True).start()  # lest it blocks
             return found[1]
     raise AssertionError("".join(lines))
+
+
+def request(url, data=None, *, host=None):
+    """``(status, text)`` of a request."""
+    asked = urllib.request.Request(url, data and json.dumps(data).encode(), {"Content-Type": "application/json"})
+    if host is not None:
+        asked.add_header("Host", host)
+    try:
+        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def call(address, *values):
+    """What the page answers to a call of its button by a program: the last event of the stream."""
+    status, text = request(f"{address}gradio_api/call/run", {"data": values})
+    assert status == 200, text
+    _, events = request(f"{address}gradio_api/call/run/{json.loads(text)['event_id']}")
+    return events.strip().split("\n\n")[-1]
 
 
 def test_in_a_browser(browser, start, classifier, adapted):
@@ -107,6 +131,34 @@ def test_in_a_browser(browser, start, classifier, adapted):
     strongest = wanted.look((TEXT,), adapter="dora").memories[wanted.layers[-1]][0]
     assert f"{strongest.key}{strongest.coefficient:.2f}" in rows.nth(1).text_content()
     assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # no requests to other machines
+
+
+def test_hostile_requests_get_one_answer_and_ctrl_c_ends_the_program(start, classifier):
+    lines, port = [], free_port()
+    process = start(f"--workdir={classifier.workdir}", f"--port={port}")
+    address = address_of(process, lines)
+    for host, status in (
+        ("localhost", 200), (f"127.0.0.1:{port}", 200), (f"[::1]:{port}", 200), ("LOCALHOST", 200),
+        ("example.org", 400), (f"localhost.example.org:{port}", 400), ("[::1", 400), ("", 400),
+    ):  # fmt: skip
+        assert request(address, host=host)[0] == status, host
+    names = ("base", "greedy", "block_0/self_attention", page.ALL, "block_0/mlp/fc2")
+    for given, words in (
+        ([TEXT, *names], "complete"),
+        (["", *names], "text is empty"),
+        ([None, *names], "not text"),
+        (["a" * 1_000_000, *names], "1,000,000 characters"),
+        (["\ud800", *names], "surrogate"),
+        ([TEXT, "nobody", *names[1:]], "error"),
+        ([TEXT, {"a": 1}, *names[1:]], "error"),
+        ([TEXT, *names[:2], "no/layer", *names[3:]], "error"),
+        ([TEXT], "error"),
+        ([], "error"),
+    ):
+        assert words in call(address, *given), given
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=SECONDS) == 0
+    assert lines[-1] == "stopped\n" and not [line for line in lines if "Traceback" in line], "".join(lines)
 
 
 @pytest.mark.parametrize(

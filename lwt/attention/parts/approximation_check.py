@@ -44,16 +44,6 @@ class LayerCheck:
         """Whether the error is within the tolerance."""
         return self.error <= self.tolerance
 
-    @property
-    def remainder(self):
-        """The bound on the relative error that follows from the largest logit; may be infinite."""
-        return remainder(self.largest, self.degree)
-
-    @property
-    def threshold(self):
-        """The largest logit that guarantees the tolerance."""
-        return threshold(self.degree, self.tolerance)
-
     def __str__(self):
         text = (
             f"{self.layer}: the largest logit is {self.largest:.2f}; at degree {self.degree} the attention weights are "
@@ -63,7 +53,7 @@ class LayerCheck:
             return f"{text}, within {100 * self.tolerance:g} %"
         return (
             f"{text}, more than {100 * self.tolerance:g} %: the approximate gradient is not valid. Logits up to "
-            f"{self.threshold:.2f} are safe; set the attention's norm or raise its degree"
+            f"{threshold(self.degree, self.tolerance):.2f} are safe; set the attention's norm or raise its degree"
         )
 
 
