@@ -33,6 +33,11 @@ class NotFinite(LwtError):
     """A loss or a gradient is not finite; the last good checkpoint is kept."""
 
 
+def first_line(error):
+    """The first line of another error's message, for a message of one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
 def suggest(word, choices, *, limit=12):
     """Ends a message about an unknown `word`: names the closest choice, or else lists the first `limit` choices."""
     choices = sorted(str(c) for c in choices)

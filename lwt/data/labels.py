@@ -1,14 +1,23 @@
-"""Labels: names or numbers of classes, or numbers to predict."""
+"""Labels: names or numbers of classes, or numbers to predict.
+
+White space around and within a label does not count: " Billing" and "Billing" are one class. Whole numbers are classes,
+also as 2.0 or "2.0"; numbers of which some have a fractional part are to be predicted.
+"""
 
 import collections
 import dataclasses
+import logging
 import math
+import re
+import unicodedata
 
 import numpy as np
 
 from lwt import errors
 
+LOG = logging.getLogger(__name__)
 FILE = "labels.json"  # of a workdir
+MANY = 100  # classes, from which on numbers with few records each may be meant to be predicted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,30 +28,39 @@ class Labels:
 
     @classmethod
     def of(cls, values, *, names=(), where="the data"):
-        """Finds out what the labels of the training data mean.
+        """Finds out what the labels of the training data mean; warns of names that are nearly equal.
 
-        The classes are `names`, if the source declares them, or else the distinct labels, sorted. Labels with a
-        fractional part (2.5, "4.0") are numbers to predict.
+        The classes are `names`, if the source declares them, or else the distinct labels, sorted.
 
         Raises:
             lwt.errors.DataError: there is only one class, or a label is neither text nor a number.
         """
         if names:
+            names = [" ".join(name.split()) for name in names]
+            warn_of_near_duplicates(names, where=where)
             return cls(tuple(names))
         wrong = next((v for v in values if not isinstance(v, str | int | float)), None)
         if wrong is not None:
             raise errors.DataError(f"{where}: a label should be text or a number, not {wrong!r:.60}")
-        numbers = {value: _number(value) for value in set(values)}
+        texts = {text_of(value) for value in set(values)}
+        numbers = {text: _number(text) for text in texts}
         if None in numbers.values():
-            classes = sorted(map(str, numbers))
-        elif any(isinstance(number, float) for number in numbers.values()):
-            return cls(())
+            classes = sorted(texts)
+        elif all(math.isfinite(number) and number == int(number) for number in numbers.values()):
+            classes = sorted(texts, key=lambda text: (numbers[text], text))
+            if len(classes) > max(MANY, len(values) / 2):
+                LOG.warning(
+                    "%s: %d whole numbers label %d records, and each is a class; numbers to predict need a fractional "
+                    "part in at least one label",
+                    *(where, len(classes), len(values)),
+                )
         else:
-            classes = [str(value) for value in sorted(numbers, key=lambda value: (numbers[value], str(value)))]
+            return cls(())
         if len(classes) < 2:
             raise errors.DataError(
                 f"{where}: all labels are {', '.join(map(repr, classes))}; there is nothing to learn"
             )
+        warn_of_near_duplicates(classes, where=where)
         return cls(tuple(classes))
 
     @property
@@ -55,25 +73,42 @@ class Labels:
         """The number of outputs of a classifier."""
         return len(self.names) or 1
 
-    def encode(self, values, *, where="the data"):
+    def is_of(self, other):
+        """Whether the classes of `other` are the same in the same order, up to white space."""
+        one, two = ([*dict.fromkeys(map(text_of, labels.names))] for labels in (self, other))
+        return one == two
+
+    def encode(self, values, *, where="record {}".format):
         """``(array [n], unknown)``: float32 numbers, or int32 classes (-1: unknown), and a Counter of unknown labels.
 
         A label is the name of a class or, unless the names are numbers, its index.
 
+        Args:
+            values: the labels.
+            where: index of a label -> its place, for messages.
+
         Raises:
-            lwt.errors.DataError: a label should be a number but is not.
+            lwt.errors.DataError: a label should be a number but is not; or labels count the named classes from 1.
         """
         if self.regression:
             numbers = [_number(value) for value in values]
             wrong = next((i for i, x in enumerate(numbers) if x is None or not math.isfinite(x)), None)
             if wrong is not None:
-                raise errors.DataError(f"{where}: the label of record {wrong} is not a number: {values[wrong]!r:.60}")
+                raise errors.DataError(f"{where(wrong)}: the label is not a number: {values[wrong]!r:.60}")
             return np.asarray(numbers, np.float32), collections.Counter()
         numbers = {name: i for i, name in enumerate(self.names)}
+        numbers = {text_of(name): i for name, i in numbers.items()} | numbers
+        texts = [value if isinstance(value, str) and value in numbers else text_of(value) for value in values]
         if all(_number(name) is None for name in self.names):
-            numbers |= {str(i): i for i in range(len(self.names))}
-        classes = np.asarray([numbers.get(str(value), -1) for value in values], np.int32)
-        return classes, collections.Counter(str(values[i]) for i in np.flatnonzero(classes < 0))
+            last = str(len(self.names))
+            if last in texts and last not in numbers and "0" not in texts:
+                raise errors.DataError(
+                    f"{where(texts.index(last))}: the label {last} is there and 0 is not; the {last} classes "
+                    f"({', '.join(self.names[:8])}) are numbered from 0, so subtract 1 from the labels"
+                )
+            numbers = {str(i): i for i in range(len(self.names))} | numbers
+        classes = np.asarray([numbers.get(text, -1) for text in texts], np.int32)
+        return classes, collections.Counter(texts[i] for i in np.flatnonzero(classes < 0))
 
     def decode(self, values):
         """The labels, as texts, of the array of `encode` or of outputs ([n], or [n c] logits); "?" if unknown."""
@@ -82,6 +117,23 @@ class Labels:
             return [f"{value:.4g}" for value in values.reshape(-1)]
         values = values.argmax(-1) if values.ndim == 2 else values
         return [self.names[value] if value >= 0 else "?" for value in values]
+
+
+def text_of(label):
+    """A label as the name of a class: single spaces, and "2" for 2.0."""
+    text = " ".join(str(label).split())
+    return re.sub(r"(?<=\d)\.0*$", "", text) if re.fullmatch(r"[-+]?\d+\.0*", text) else text
+
+
+def warn_of_near_duplicates(names, *, where):
+    """Logs the names that differ in case, white space, punctuation or the form of characters alone."""
+    alike = collections.defaultdict(list)
+    for name in names:
+        number, letters = _number(name), re.sub(r"[\s_./-]+", "", unicodedata.normalize("NFKC", name).casefold())
+        alike[(letters or name) if number is None else number].append(name)
+    for found in alike.values():
+        if len(found) > 1:
+            LOG.warning("%s: are the classes %s one? They are nearly equal", where, ", ".join(map(repr, found)))
 
 
 def _number(value):

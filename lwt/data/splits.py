@@ -7,21 +7,23 @@ split is the test, and 10 % of the training data is withheld for validation. (ii
 A file in the workdir keeps the indices of the withheld records, which are drawn once, and the fingerprints of the data,
 so that no later run can be tested on what an earlier one was trained on.
 
-A split with hidden labels (-1 in TFDS) does not count: GLUE's validation sets become the tests, as in the paper. The
-paper takes the larger of two splits as training data; here a split named ``train`` comes first.
+Splits are known by their names, never by their sizes. A split whose labels are hidden (all -1) does not count: GLUE's
+validation sets become the tests, as in the paper. What is taken for which part is logged.
 """
 
 import dataclasses
+import itertools
+import logging
 import pathlib
 
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import sources, text_fields
+from lwt.data import layout, sources, text_fields
 
-TRAIN = ("train", "training")
-VALIDATION = ("validation", "valid", "val", "dev", "development")
+LOG = logging.getLogger(__name__)
 FILE = "splits.json"  # of a workdir
+CHUNK = 100  # records read at a time, where the first often decides
 RULES = {
     "i": "the splits that came with the data",
     "ii": "10 % of the training data withheld for validation",
@@ -41,8 +43,10 @@ class Splits:
     counts: dict  # {"train": 900, "test": 100, "test in train": 2, ...}: records, and repeated ones (see `overlaps`)
 
     def __str__(self):
-        counts = ", ".join(f"{name} {count}" for name, count in self.counts.items())
-        return f"{self.train.name}: {RULES[self.rule]}; records: {counts}"
+        parts = {"train": self.train, "validation": self.validation, **self.tests}
+        taken = "; ".join(f"{part}: {source}, {len(source)} records" for part, source in parts.items())
+        shared = ", ".join(f"{name} {count}" for name, count in self.counts.items() if name not in parts)
+        return f"{taken} ({RULES[self.rule]}); {shared}"
 
 
 def make(
@@ -76,14 +80,24 @@ def make(
         lwt.errors.DataError: a source or field is missing, or `path` was made with other data, fields or seed.
     """
     load, key = load or sources.load, key or text_key
-    names = _find(train, validation=validation, tests=tuple(tests), label=label)
+    named = bool(validation or tests or not sources.splits(train))
+    names = _named(train, validation=validation, tests=tuple(tests)) if named else _find(train)
     default = {"train": "train", "validation": "validation"}
 
     def load_part(part, required):
         return load(names[part], split=default.get(part, "test"), fields=required, max_malformed=max_malformed)
 
     fields = tuple(fields) or text_fields.choose(train, load_part("train", (label,)).fields)
-    loaded = {part: load_part(part, text_fields.needed(fields, label)) for part, name in names.items() if name}
+    loaded, hidden = {}, []
+    while not loaded or hidden:
+        loaded = {part: load_part(part, text_fields.needed(fields, label)) for part, name in names.items() if name}
+        new = [source for part, source in loaded.items() if part != "train" and _hidden(source, loaded["train"], label)]
+        for source in new:
+            message = f"the labels of {source.name} are hidden (all are -1)"
+            if named:
+                raise errors.DataError(f"{message}; data.validation and data.test should name sets with labels")
+            LOG.warning("%s: it is not used", message)
+        hidden, names = new, _find(train, without={source.name for source in new}) if new else names
     for source in loaded.values():
         sources.need_fields(source.name, text_fields.names_in(fields), there=source.fields)
     rule = "iii" if len(loaded) == 1 else "i" if "validation" in loaded else "ii"
@@ -138,37 +152,50 @@ def _keys(source, fields, *, key):
     return [key(record, fields) for record in source.read(0, len(source))]
 
 
-def _find(train, *, validation, tests, label):
-    """``{part: name of a source, or "" if it must be withheld}``; "train" and "validation" come first."""
-    if validation or tests or not sources.splits(train):
-        names = {"train": train, "validation": validation}
-        for name in tests:
-            split = name.rpartition("@")[2] if "@" in name and len(tests) > 1 else "test"
-            names[name if split in names else split] = name
-        return names
-    there = [split for split in sources.splits(train) if not _hidden(sources.at(train, split), label)]
-    first = next((split for split in TRAIN if split in there), None)
-    second = next((split for split in VALIDATION if split in there), None)
+def _named(train, *, validation, tests):
+    """``{part: name of a source, or "" if it must be withheld}`` of the sources that a config names."""
+    names = {"train": train, "validation": validation}
+    for name in tests:
+        split = name.rpartition("@")[2] if "@" in name and len(tests) > 1 else "test"
+        names[name if split in names else split] = name
+    return names
+
+
+def _find(train, *, without=()):
+    """`_named` of the sources that the rule finds; `without` are the names of those that do not count."""
+    there = [split for split in sources.splits(train) if sources.at(train, split) not in without]
+    first = next((split for split in layout.TRAIN if split in there), None)
+    second = next((split for split in layout.VALIDATION if split in there), None)
     others = [split for split in there if split.startswith("test")]
     if not others:  # the split to tune on becomes the test
-        others, second = [split for split in there if split.startswith(VALIDATION)], None
-    if first is None and 1 <= len(there) <= 2:
-        first, *others = sorted(there, key=lambda split: -len(sources.load(train, split=split)))
-        second = None
+        others, second = [split for split in there if split.startswith(layout.VALIDATION)], None
+    if first is None and len(there) == 1:
+        first, second, others = there[0], None, []
     if first is None:
         raise errors.DataError(
             f"{train} has the splits {', '.join(there) or 'none'}, but no split train; name the parts: "
             "data.train=KIND:NAME@SPLIT, data.validation, data.test"
         )
+    if unused := ", ".join(split for split in there if split not in (first, second, *others)):
+        LOG.warning(
+            "%s: not used: the splits %s; data.train, data.validation and data.test choose others", train, unused
+        )
     names = {"train": sources.at(train, first), "validation": sources.at(train, second) if second else ""}
     return names | {"test" if len(others) == 1 else split: sources.at(train, split) for split in others}
 
 
-def _hidden(name, label):
-    """Whether the labels of a split are hidden."""
-    if not name.startswith("tfds:"):
-        return False
-    return all(record.get(label) == -1 for record in sources.load(name).read(0, 100))
+def _hidden(source, train, label):
+    """Whether all labels of a split are -1, which is no label of the training data."""
+
+    def is_hidden(record):
+        return str(record.get(label)).strip() in ("-1", "-1.0")
+
+    return all(map(is_hidden, _records(source))) and not any(map(is_hidden, _records(train)))
+
+
+def _records(source):
+    starts = range(0, len(source), CHUNK)
+    return itertools.chain.from_iterable(source.read(start, start + CHUNK) for start in starts)
 
 
 def _draw(loaded, seed):

@@ -58,7 +58,7 @@ def of_texts(task, *, more=""):
     names = labels.Labels.of(values[0], names=parts.train.classes, where=parts.train.name)
     if names.regression:
         raise errors.ConfigError(f"{task} has numbers as labels; a classifier needs a task with classes")
-    known = [names.encode(own, where=task)[0] for own in values]
+    known = [names.encode(own, where=(task + ", record {}").format)[0] for own in values]
     texts = [[*zip(*(map(clean, text_fields.texts_of(record, parts.fields)) for record in rows))] for rows in records]
     train, validation, test = words(*texts)
     best = {"accuracy": -1.0}

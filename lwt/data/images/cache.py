@@ -31,6 +31,11 @@ class Arrays(collections.abc.Sequence):
         at = int(self.index[index])
         return {IMAGE: self.images[at]} | {field: column[at] for field, column in self.columns.items()}
 
+    def where(self, index):
+        """The file of a record, or its number."""
+        at = int(self.index[index])
+        return self.columns["file"][at] if "file" in self.columns else f"record {at}"
+
     def pick(self, indices):
         """The records of `indices`, in that order, with the same arrays."""
         return dataclasses.replace(self, index=self.index[np.asarray(indices, np.int64)])
@@ -59,7 +64,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
     """
     sources.need_fields(source.name, (IMAGE, label), there=source.fields)
     fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
-    path = folder() / f"{fingerprint}.npy"
+    path = folder() / f"{sources.digest('images 2', fingerprint)}.npy"  # another name where decoding has changed
     cached = _read(path)
     if cached is None:
         LOG.info("%s: decoding the images once, into %s", source.name, path)
@@ -78,6 +83,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
         fields=(IMAGE, *about["columns"]),
         fingerprint=fingerprint,
         malformed=tuple(about["messages"]),
+        notes=(*source.notes, *about["notes"]),
     )
 
 
@@ -88,7 +94,7 @@ def _read(path):
         files.verify(path)
         (count,) = {len(column) for column in about["columns"].values()}
         images = np.asarray(np.load(path, mmap_mode="r"))[:count]
-        if len(images) != count or not {"malformed", "messages"} <= set(about):
+        if len(images) != count or not {"malformed", "messages", "notes"} <= set(about):
             raise ValueError("it is incomplete")
         return images, about
     except FileNotFoundError:
@@ -122,6 +128,7 @@ def _write(path, source, *, label, fit):
         _check(source, good, bad=bad, messages=messages, max_malformed=1.0)
         images.flush()
     about = {"columns": columns, "malformed": bad, "messages": messages}
+    about["notes"] = getattr(source.records, "notes", ())
     files.write_json(path.with_suffix(".json"), about, indent=None, checked=True)
 
 

@@ -81,7 +81,7 @@ class Supervised(common.Data):
         records = source.read(0, len(source))
         sources.need_fields(source.name, [self._section.label], there=source.fields)
         values = [record[self._section.label] for record in records]
-        references, unknown = self.labels.encode(values, where=source.name)
+        references, unknown = self.labels.encode(values, where=source.where)
         if unknown:
             message = self._about_unknown(source, unknown)
             if unknown.total() == len(values):
@@ -114,7 +114,7 @@ class Supervised(common.Data):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise errors.DataError(f"{path} is damaged ({error}); remove it to have it written again") from error
 
-    @property
+    @functools.cached_property
     def _train_labels(self):
         train = self.splits.train
         return labels.Labels.of(self._train_values, names=train.classes, where=train.name)
@@ -127,9 +127,9 @@ class Supervised(common.Data):
     def _train_set(self):
         """``(source, references)``: the training records with a known label, and their classes or numbers."""
         source = self.splits.train
-        if self._train_labels != self.labels:
+        if not self.labels.regression and not self.labels.is_of(self._train_labels):
             raise errors.DataError(f"{self._workdir / labels.FILE} has other labels than {source.name}; remove it")
-        references, unknown = self.labels.encode(self._train_values, where=source.name)
+        references, unknown = self.labels.encode(self._train_values, where=source.where)
         if unknown:
             message = self._about_unknown(source, unknown)
             if unknown.total() > self._section.max_malformed * len(references):

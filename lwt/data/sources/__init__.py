@@ -2,14 +2,17 @@
 
 A source is named ``KIND:NAME`` or ``KIND:NAME@SPLIT``; ``+`` joins several::
 
-    folder:multi30k_de_en                                  a folder of <split>.jsonl, .csv, .tsv, .txt, .parquet
+    folder:multi30k_de_en                                  a folder of records or images, see `folder`
     folder:/home/me/letters.txt                            one file of such a format
     tfds:wmt17_translate/de-en                             a TensorFlow Datasets builder
     generated:arithmetic,tasks=add_1|add_2                 made by `generated`
     folder:mt_de_en_train+folder:multi30k_de_en@train      one after the other
 
-The file ``lwt/data/sources/KIND.py`` registers a kind. It defines ``read(name, split, *, fields, max_malformed) ->
-Source``, and may define ``splits(name) -> [str]``.
+The file ``lwt/data/sources/KIND.py`` registers a kind. It defines
+
+    read(name, split, *, fields, max_malformed, max_megabytes) -> Source
+
+and may define ``splits(name) -> [str]`` and ``describe(name, split) -> str``.
 """
 
 import bisect
@@ -23,6 +26,7 @@ import re
 import numpy as np
 
 from lwt import errors, registry
+from lwt.data import formats
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +43,8 @@ class Source:
         fingerprint: a hash of the content, or of what determines it, for caches.
         malformed: a message with file and line for each of the first 1000 records that were left out.
         classes: the names of the classes of the field ``label``, in order, if the source declares them.
+        notes: what a user must know, such as the files that were not read.
+        origin: the files that it was read from, or "".
     """
 
     name: str
@@ -47,9 +53,14 @@ class Source:
     fingerprint: str
     malformed: tuple = ()
     classes: tuple = ()
+    notes: tuple = ()
+    origin: str = ""
 
     def __len__(self):
         return len(self.records)
+
+    def __str__(self):
+        return f"{self.name} ({self.origin})" if self.origin else self.name
 
     @property
     def parts(self):
@@ -66,6 +77,13 @@ class Source:
     def read(self, start, stop):
         """The records of ``range(start, stop)`` that exist."""
         return _many(self.records, range(start, min(stop, len(self))))
+
+    def where(self, index):
+        """The place of a record for an error message: its file and line, if it has one."""
+        records = self.records
+        while isinstance(records, _Picked):
+            index, records = int(records.indices[index]), records.records
+        return records.where(index) if hasattr(records, "where") else f"{self.name}, record {index}"
 
     def subset(self, count, *, seed=0):
         """`count` records drawn without replacement, in order; all of them if `count` is 0 or too large."""
@@ -105,8 +123,16 @@ class _Joined(collections.abc.Sequence):
         return self.ends[-1]
 
     def __getitem__(self, index):
+        part, index = self._place(index)
+        return self.parts[part][index]
+
+    def where(self, index):
+        part, index = self._place(index)
+        return self.parts[part].where(index)
+
+    def _place(self, index):
         part = bisect.bisect_right(self.ends, index)
-        return self.parts[part][index - (self.ends[part - 1] if part else 0)]
+        return part, index - (self.ends[part - 1] if part else 0)
 
     def pick(self, indices):
         """The records of `indices`; they keep their parts, unless `indices` mix those."""
@@ -121,7 +147,7 @@ def _many(records, indices):
     return records.__getitems__(indices) if hasattr(records, "__getitems__") else [records[i] for i in indices]
 
 
-def load(name, *, split="train", fields=None, max_malformed=0.01):
+def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=formats.MAX_MEGABYTES):
     """Opens a source.
 
     Args:
@@ -129,6 +155,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
         split: the split of every part that does not name its own.
         fields: the fields that no record may lack or leave empty; default: those of the first record.
         max_malformed: the share of malformed records above which loading fails; below it, they are left out.
+        max_megabytes: a record whose line, cell or image is larger is malformed.
 
     Raises:
         lwt.errors.DataError: a kind, name, split or field does not exist, a split is empty, a file is damaged, or too
@@ -137,7 +164,8 @@ def load(name, *, split="train", fields=None, max_malformed=0.01):
     fields, parts = None if fields is None else tuple(fields), []
     for part in parts_of(name):
         module, rest, own = _resolve(part)
-        parts.append(module.read(rest, own or split, fields=fields, max_malformed=max_malformed))
+        options = {"fields": fields, "max_malformed": max_malformed, "max_megabytes": max_megabytes}
+        parts.append(module.read(rest, own or split, **options))
     joined = join(parts)
     if not joined.fields:
         raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
@@ -155,6 +183,8 @@ def join(parts):
         fingerprint=digest(*(part.fingerprint for part in parts)),
         malformed=tuple(message for part in parts for message in part.malformed),
         classes=parts[0].classes if all(part.classes == parts[0].classes for part in parts) else (),
+        notes=tuple(note for part in parts for note in part.notes),
+        origin=", ".join(filter(None, (part.origin for part in parts))),
     )
 
 
@@ -169,6 +199,20 @@ def splits(name):
         module, rest, own = _resolve(part)
         found.append([] if own else module.splits(rest) if hasattr(module, "splits") else ["train"])
     return [split for split in found[0] if all(split in others for others in found)]
+
+
+def describe(name, *, split="train"):
+    """The name of a source with its split and files, which are not read: "folder:a@train (train.jsonl)".
+
+    Raises:
+        lwt.errors.DataError: a kind, name or split does not exist.
+    """
+    texts = []
+    for part in parts_of(name):
+        module, rest, own = _resolve(part)
+        origin = module.describe(rest, own or split) if hasattr(module, "describe") else ""
+        texts.append(f"{at(part, own or split)} ({origin})" if origin else at(part, own or split))
+    return " + ".join(texts)
 
 
 def parts_of(name):
@@ -213,7 +257,9 @@ def digest(*parts):
 
 
 def report(source):
-    """Logs which records a source left out."""
+    """Logs which files and records a source left out."""
+    for note in source.notes:
+        LOG.warning("%s", note)
     for message in source.malformed[:3]:
         LOG.warning("left out: %s", message)
     if len(source.malformed) > 3:

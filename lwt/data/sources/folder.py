@@ -1,31 +1,25 @@
-"""Folders of ``<split>.jsonl``, ``.csv``, ``.tsv``, ``.txt`` or ``.parquet``, all but the last also as ``.gz``; of
-images (`lwt.data.images.folders`); or of a radar's recording (`lwt.data.radar.parrad`).
+"""Folders of records (`lwt.data.formats`, `lwt.data.layout`), of images (`lwt.data.images.folders`), or of a radar's
+recording (`lwt.data.radar.parrad`).
 
-A name is a folder in ``$LWT_DATA``, or else a path of a folder or file. The first line of a ``.csv`` or ``.tsv`` names
-the fields, which hold text; only a ``.csv`` has quotes. Every line of a ``.txt`` is a record with the fields ``text``
-and ``document``; a blank line starts a new document. A file ``labels.txt`` names the classes of the field ``label``,
-one per line. A malformed record is left out, counted, and reported with file and line.
+A name is a folder in ``$LWT_DATA``, or else a path of a folder or file. A file ``labels.txt`` names the classes of the
+field ``label``, one per line. A malformed record is left out, counted, and reported with file and line; files that are
+not read are named.
 """
 
+import array
+import bisect
 import collections.abc
-import csv
 import dataclasses
-import gzip
-import json
 import logging
 import os
 import pathlib
-import zlib
 
 from lwt import errors, files
-from lwt.data import sources
+from lwt.data import formats, layout, sources
 from lwt.data.images import folders as image_folders
 from lwt.data.radar import parrad
 
 LOG = logging.getLogger(__name__)
-RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
-FORMATS = (*RECORDS, ".txt")
-LABELS = "labels.txt"
 SHOWN = 3  # malformed records quoted in an error or a warning
 KEPT = 1000  # messages kept, since a file of another format is all malformed
 
@@ -35,6 +29,8 @@ class Table(collections.abc.Sequence):
     """Records as columns, which take half the memory of dicts."""
 
     columns: dict
+    lines: array.array  # of each record, in its file
+    starts: dict  # file -> its first record
 
     def __len__(self):
         return len(next(iter(self.columns.values())))
@@ -42,28 +38,29 @@ class Table(collections.abc.Sequence):
     def __getitem__(self, index):
         return {field: column[index] for field, column in self.columns.items()}
 
+    def where(self, index):
+        """File and line of a record."""
+        path = [*self.starts][bisect.bisect_right([*self.starts.values()], index) - 1]
+        return f"{path}:{self.lines[index]}"
 
-class Malformed(ValueError):
-    """Why a record cannot be used."""
 
-
-def read(name, split, *, fields, max_malformed):
+def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABYTES):
     """Loads one split of a folder; see `lwt.data.sources.load`."""
-    if parrad.is_recording(_folder(name)):
-        return parrad.load(_folder(name), name, split=split, fields=fields)
-    path = _find(name, split)
-    if _of_images(path):
-        return _images(name, split, path, fields)
-    readers = {".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".txt": _txt, ".parquet": _parquet}
-    reader = readers[_format(path)]
-    columns, messages, bad, total = {}, [], 0, 0
-    for line, span, record in reader(path):  # span: the number of lines that the record takes, all of which count
-        total += span
+    folder = _folder(name)
+    if parrad.is_recording(folder):
+        return parrad.load(folder, name, split=split, fields=fields)
+    part, notes = _find(folder, name, split)
+    if _of_images(part.paths[0]):
+        return _images(name, split, part, fields=fields, notes=notes, max_megabytes=max_megabytes)
+    where = part.paths[0] if len(part.paths) == 1 else f"{part.paths[0].parent}: {part}"
+    columns, lines, starts, messages, bad, total = {}, array.array("q"), {}, [], 0, 0
+    for path, line, span, record in formats.read(part.paths, max_megabytes=max_megabytes):
+        total += span  # all lines of a record count
         try:
-            if isinstance(record, Malformed):
+            if isinstance(record, formats.Malformed):
                 raise record
             _check(record, columns, fields)
-        except Malformed as error:
+        except formats.Malformed as error:
             bad += span
             if len(messages) < KEPT:
                 messages.append(f"{path}:{line}: {error}")
@@ -74,22 +71,25 @@ def read(name, split, *, fields, max_malformed):
             del columns[field]
         for field, column in columns.items():
             column.append(record[field])
+        starts.setdefault(path, len(lines))
+        lines.append(line)
     if not total:
-        raise errors.DataError(f"{path} is empty: split {split!r} of folder:{name} has no records")
+        raise errors.DataError(f"{where} is empty: split {split!r} of folder:{name} has no records")
     quoted = "; ".join(messages[:SHOWN])
+    message = f"{where}: {bad} of {total} records are malformed"
     if not columns or bad > max_malformed * total:
-        raise errors.DataError(
-            f"{path}: {bad} of {total} records are malformed ({bad / total:.1%}, allowed {max_malformed:.1%}): {quoted}"
-        )
+        raise errors.DataError(f"{message} ({bad / total:.1%}, allowed {max_malformed:.1%}): {quoted}")
     if bad:
-        LOG.warning("%s: %d of %d records are malformed and left out: %s", path, bad, total, quoted)
+        LOG.warning("%s and left out: %s", message, quoted)
     return sources.Source(
         name=f"folder:{name}@{split}",
-        records=Table(columns),
+        records=Table(columns, lines, starts),
         fields=tuple(columns),
-        fingerprint=sources.digest(files.sha256(path), fields or (), *columns),
+        fingerprint=sources.digest(*map(files.sha256, part.paths), fields or (), *columns),
         malformed=tuple(messages),
-        classes=classes(path.parent / LABELS) if "label" in columns else (),
+        classes=_classes(part, folder) if "label" in columns else (),
+        notes=notes,
+        origin=str(part),
     )
 
 
@@ -100,179 +100,14 @@ def splits(name):
         return ["train"]
     if parrad.is_recording(folder):
         return parrad.splits()
-    return [split for split, path in _files(folder) if _format(path) in RECORDS or _of_images(path)]
+    parts, _ = _parts(folder)
+    return sorted(split for split, found in parts.items() if not all(formats.is_running_text(p.paths) for p in found))
 
 
-def _images(name, split, path, fields):
-    """A split of images, which are decoded when they are read."""
-    records, fingerprint = image_folders.records(path)
-    there = ("image", "label") if isinstance(records, image_folders.ImageArrays) else ("image", "label", "file")
-    sources.need_fields(f"folder:{name}", fields, there=there)
-    return sources.Source(
-        name=f"folder:{name}@{split}",
-        records=records,
-        fields=there,
-        fingerprint=fingerprint,
-        classes=classes((path if path == _folder(name) and path.is_dir() else path.parent) / LABELS),
-    )
-
-
-def _of_images(path):
-    return path.is_dir() or bool(image_folders.archive(path))
-
-
-def _check(record, columns, fields):
-    """Raises Malformed if a record lacks a field, or holds an empty text, or another kind of value than the first."""
-    for field in (columns or record) if fields is None else fields:
-        if field not in record:
-            raise Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
-        value = record[field]
-        if value is None:
-            raise Malformed(f"field {field!r} is null")
-        if columns and isinstance(value, str) != isinstance(columns[field][0], str):
-            wanted = "text" if isinstance(columns[field][0], str) else type(columns[field][0]).__name__
-            raise Malformed(f"field {field!r} is {value!r:.40}, and not {wanted} as in the first record")
-        if isinstance(value, str):
-            if not value.strip():
-                raise Malformed(f"field {field!r} is empty")
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise Malformed(f"field {field!r} holds half a surrogate pair") from None
-
-
-def _jsonl(path):
-    # By the lines of the file: a JSON string may hold U+0085 or U+2028, which str.splitlines would cut at.
-    for number, line in _lines(path):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            if not text.strip():
-                continue
-            record = json.loads(text)
-            if not isinstance(record, dict) or not record:
-                record = Malformed(f"expected a JSON object with fields, found {text.strip()!r:.40}")
-        except UnicodeDecodeError as error:
-            record = Malformed(f"bad UTF-8 at byte {error.start}")
-        except (ValueError, RecursionError) as error:
-            record = Malformed(f"bad JSON: {error}")
-        yield number, 1, record
-
-
-def _txt(path):
-    document = None
-    for number, line in _lines(path):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError as error:
-            yield number, 1, Malformed(f"bad UTF-8 at byte {error.start}")
-            continue
-        if not text:
-            document = None
-            continue
-        document = document or f"{path}:{number}"
-        yield number, 1, {"text": text, "document": document}
-
-
-def _csv(path):
-    undecodable = []
-
-    def decoded():
-        for number, line in _lines(path):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                undecodable.append(number)
-                yield line.decode("utf-8", "replace")
-
-    tabs = _format(path) == ".tsv"
-    form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"delimiter": ",", "strict": True}
-    rows = csv.reader(decoded(), **form)
-    header, last = None, 0
-    while True:
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            cells = Malformed(str(error))
-        first, last = last + 1, rows.line_num
-        if undecodable:
-            cells = Malformed(f"bad UTF-8 on line {undecodable[0]}")
-            undecodable.clear()
-        if header is None:
-            if isinstance(cells, Malformed) or len(set(cells)) != len(cells):
-                raise errors.DataError(f"{path}:{first}: the first line should name the fields, each once: {cells}")
-            header = cells
-        elif isinstance(cells, Malformed):
-            yield first, last - first + 1, cells
-        elif len(cells) != len(header) and cells:
-            message = f"{len(cells)} cells instead of {len(header)} ({', '.join(header)})"
-            yield first, last - first + 1, Malformed(message)
-        elif cells:
-            yield first, 1, dict(zip(header, cells, strict=True))
-
-
-def _lines(path):
-    """``(number from 1, bytes)`` of every line of a file, gzipped or not."""
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield number, line
-    except (OSError, EOFError, zlib.error) as error:
-        raise errors.DataError(f"{path} is damaged after line {number} ({error}); get the file again") from error
-
-
-def _parquet(path):
-    import pyarrow  # imported here because it is slow
-    import pyarrow.parquet
-
-    row = 0
-    try:
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-            for record in batch.to_pylist():
-                row += 1
-                yield row, 1, record
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise errors.DataError(f"{path} is damaged after row {row} ({error}); get the file again") from error
-
-
-def _format(path):
-    return pathlib.Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-
-
-def _find(name, split):
+def describe(name, split):
+    """The files of a split; see `sources.describe`."""
     folder = _folder(name)
-    if folder.is_file():
-        return folder
-    found = [path for there, path in _files(folder) if there == split]
-    if len(found) > 1:
-        raise errors.DataError(f"{folder} holds split {split!r} more than once: {', '.join(p.name for p in found)}")
-    if not found:
-        there = [split for split, _ in _files(folder)]
-        raise errors.DataError(f"{folder} has no split {split!r}; {errors.suggest(split, there)}")
-    return found[0]
-
-
-def _files(folder):
-    """``[(split, path)]`` of the files of a known format, or else of images."""
-    paths = (p for p in sorted(folder.iterdir()) if _format(p) in FORMATS and p.name != LABELS)
-    found = [(p.name[: p.name.rindex(_format(p))], p) for p in paths if p.suffixes[-2:] != [".parquet", ".gz"]]
-    return found or image_folders.splits(folder)
-
-
-def _folder(name):
-    """The folder or file of that name."""
-    root = os.environ.get("LWT_DATA")
-    places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
-    for place in places:
-        if place.is_dir() or (place.is_file() and _format(place) in FORMATS) or image_folders.archive(place):
-            return place
-    if root and not pathlib.Path(root).is_dir():
-        raise errors.DataError(f"folder:{name}: LWT_DATA={root} is not a folder")
-    there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
-    hint = f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
-    raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
+    return "" if parrad.is_recording(folder) else str(_find(folder, name, split)[0])
 
 
 def classes(path):
@@ -288,3 +123,94 @@ def classes(path):
         what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
         raise errors.DataError(f"{path}: {what}; it should name every class once, one per line, at least two")
     return names
+
+
+def _classes(part, folder):
+    places = [part.paths[0].parent, folder]
+    return next((names for place in places if (names := classes(place / layout.LABELS))), ())
+
+
+def _images(name, split, part, *, fields, notes, max_megabytes):
+    """A split of images, which are decoded when they are read."""
+    (path,) = part.paths
+    records, fingerprint, there = image_folders.records(path, max_megabytes=max_megabytes)
+    sources.need_fields(f"folder:{name}", fields, there=there)
+    return sources.Source(
+        name=f"folder:{name}@{split}",
+        records=records,
+        fields=there,
+        fingerprint=fingerprint,
+        classes=classes((path if path == _folder(name) and path.is_dir() else path.parent) / layout.LABELS),
+        notes=notes,
+        origin=str(part),
+    )
+
+
+def _of_images(path):
+    return path.is_dir() or bool(image_folders.archive(path))
+
+
+def _check(record, columns, fields):
+    """Raises Malformed if a record lacks a field, or holds an empty text, or another kind of value than the first."""
+    for field in (columns or record) if fields is None else fields:
+        if field not in record:
+            raise formats.Malformed(f"no field {field!r}, only {', '.join(map(repr, record)) or 'nothing'}")
+        value = record[field]
+        if value is None or value != value:  # pandas writes NaN for a missing number
+            raise formats.Malformed(f"field {field!r} is {'null' if value is None else 'not a number'}")
+        if columns and isinstance(value, str) != isinstance(columns[field][0], str):
+            wanted = "text" if isinstance(columns[field][0], str) else type(columns[field][0]).__name__
+            raise formats.Malformed(f"field {field!r} is {value!r:.40}, and not {wanted} as in the first record")
+        if isinstance(value, str):
+            if not value.strip():
+                raise formats.Malformed(f"field {field!r} is empty")
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise formats.Malformed(f"field {field!r} holds half a surrogate pair") from None
+
+
+def _parts(folder):
+    """``({split: [Part, ...]}, paths that are not read)`` of records and images."""
+    parts, unread = layout.splits(folder)
+    for split, path in image_folders.splits(folder):
+        inside = [part for part in parts.get(split, ()) if part.paths[0].parent == path]  # train/metadata.csv
+        parts[split] = [part for part in parts.get(split, ()) if part not in inside] + [layout.Part((path,))]
+        unread += [file for part in inside for file in part.paths]
+        unread = [other for other in unread if other != path and not (path == folder and other.is_dir())]
+    return parts, unread
+
+
+def _find(folder, name, split):
+    """``(Part of a split, notes)``; the notes name what is not read, if the split is the first of the folder."""
+    if folder.is_file():
+        return layout.Part((folder,)), ()
+    parts, unread = _parts(folder)
+    part = layout.choose(parts, split, folder=folder)
+    hidden = ", ".join(path.name + "/" * path.is_dir() for path in unread[:8]) + ", ..." * (len(unread) > 8)
+    if part is None:
+        what = errors.suggest(split, parts) if parts else f"it holds no data that is read ({layout.READ})"
+        inner = next((path.name for path in unread if path.is_dir() and any(layout.splits(path)[0])), "")
+        raise errors.DataError(
+            f"{folder} has no split {split!r}; {what}"
+            + f"; not read: {hidden}" * bool(hidden)
+            + f"; is it folder:{name}/{inner}?" * bool(inner)
+        )
+    first = next((word for word in layout.TRAIN if word in parts), min(parts))
+    return part, (f"{folder}: not read: {hidden}",) if unread and layout.known(split) == first else ()
+
+
+def _folder(name):
+    """The folder or file of that name."""
+    root = os.environ.get("LWT_DATA")
+    places = ([pathlib.Path(root).expanduser() / name] if root else []) + [pathlib.Path(name).expanduser()]
+    for place in places:
+        if place.is_dir() or (place.is_file() and formats.of(place)) or image_folders.archive(place):
+            return place
+        if place.is_file():
+            raise errors.DataError(f"folder:{name}: {place} is not of a format that is read: {layout.READ}")
+    if root and not pathlib.Path(root).is_dir():
+        raise errors.DataError(f"folder:{name}: LWT_DATA={root} is not a folder")
+    there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
+    hint = f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
+    raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")

@@ -30,9 +30,9 @@ TASKS = {
 }  # and add_K
 
 
-def read(name, split, *, fields, max_malformed):
+def read(name, split, *, fields, max_malformed, max_megabytes):
     """Makes one split of a generated set; see `lwt.data.sources.load`."""
-    del max_malformed  # generated records are never malformed
+    del max_malformed, max_megabytes  # generated records are never malformed
     name, *options = name.split(",")
     sets = {
         "arithmetic": (arithmetic, SIZES, {"tasks": PAPER_TASKS}),

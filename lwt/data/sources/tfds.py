@@ -36,9 +36,9 @@ class Records(collections.abc.Sequence):
         return [{name: _plain(value) for name, value in record.items()} for record in records]
 
 
-def read(name, split, *, fields, max_malformed):
+def read(name, split, *, fields, max_malformed, max_megabytes):
     """Opens one split of ``NAME`` or ``NAME/CONFIG``; slices such as ``train[:1000]`` work. See `sources.load`."""
-    del max_malformed  # TFDS checked the records when it prepared them
+    del max_malformed, max_megabytes  # TFDS checked the records when it prepared them
     builder = _prepared(name)
     if builder.info.splits and split.partition("[")[0] not in builder.info.splits and "+" not in split:
         raise errors.DataError(f"tfds:{name} has no split {split!r}; {errors.suggest(split, builder.info.splits)}")
@@ -46,11 +46,11 @@ def read(name, split, *, fields, max_malformed):
         records = Records(builder.as_data_source(split))
     except NotImplementedError as error:  # prepared as tfrecord
         raise errors.DataError(
-            f"tfds:{name} in {builder.data_path} cannot be read by index ({_first_line(error)}); prepare it as "
+            f"tfds:{name} in {builder.data_path} cannot be read by index ({errors.first_line(error)}); prepare it as "
             "array_record files: set TFDS_DATA_DIR to another folder, or move that one away"
         ) from error
     except (ValueError, KeyError, OSError) as error:
-        raise errors.DataError(f"tfds:{name}, split {split!r}: {_first_line(error)}") from error
+        raise errors.DataError(f"tfds:{name}, split {split!r}: {errors.first_line(error)}") from error
     if not len(records):
         raise errors.DataError(f"tfds:{name}: split {split!r} has no records")
     there = tuple(builder.info.features)
@@ -91,7 +91,7 @@ def _builder(name):
     except ValueError as error:
         configs = list(tfds.builder_cls(dataset).builder_configs)
         if not config or config in configs:
-            raise errors.DataError(f"tfds:{name}: {_first_line(error)}") from error
+            raise errors.DataError(f"tfds:{name}: {errors.first_line(error)}") from error
         raise errors.DataError(f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}") from error
 
 
@@ -110,8 +110,8 @@ def _prepared(name):
     except Exception as error:  # whatever the network, the disk and the builder's code raise
         raise errors.DataError(
             f"tfds:{name} is not prepared in {builder.data_path} and could not be downloaded "
-            f"({type(error).__name__}: {_first_line(error)}); set TFDS_DATA_DIR to where it is, or run with a network: "
-            f"python -c \"from lwt.data import sources; sources.load('tfds:{name}')\""
+            f"({type(error).__name__}: {errors.first_line(error)}); set TFDS_DATA_DIR to where it is, or run with a "
+            f"network: python -c \"from lwt.data import sources; sources.load('tfds:{name}')\""
         ) from error
     return builder
 
@@ -122,7 +122,3 @@ def _plain(value):
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return _plain(value.item())
     return value
-
-
-def _first_line(error):
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
