@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from lwt import errors
-from lwt.data import sources
+from lwt.data import formats, sources
 from lwt.data.sources import folder
 
 STDIN = "-"
@@ -41,7 +41,7 @@ def checked(texts, *, kind=str):
 def read(path, *, fields, text_of):
     """Yields the texts of a file, in order.
 
-    A ``.jsonl``, ``.csv``, ``.tsv`` or ``.parquet`` holds records. Any other file, standard input, and a ``.tsv``
+    A file of one of the `formats` but ``.txt`` holds records. Any other file, standard input, and a ``.tsv``
     without a line that names the fields, holds one text a line.
 
     Args:
@@ -53,8 +53,8 @@ def read(path, *, fields, text_of):
         lwt.errors.DataError: the file cannot be read, a line is not UTF-8, or a record lacks a field.
     """
     path = str(path)
-    suffix = pathlib.Path(path.lower().removesuffix(".gz")).suffix
-    if suffix not in folder.RECORDS or (path.lower().endswith(".tsv") and not _names(path, fields)):
+    form = formats.of(pathlib.Path(path))
+    if form in ("", ".txt") or (path.lower().endswith(".tsv") and not _names(path, fields)):
         yield from _lines(path)
         return
     if not fields:
@@ -67,7 +67,7 @@ def read(path, *, fields, text_of):
         try:
             (text,) = checked([text_of(source[number])])
         except errors.DataError as error:
-            raise errors.DataError(f"{path}, record {number + 1}: {error}") from error
+            raise errors.DataError(f"{source.where(number)}: {error}") from error
         yield text
 
 

@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(errors.DataError, match="x.csv: this run reads no records; give a .txt file with one path a"):
         read(tmp_path / "x.csv", fields=())
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
-    with pytest.raises(errors.DataError, match="x.jsonl, record 2: text 1 of 1 is 5"):
+    with pytest.raises(errors.DataError, match="x.jsonl:2: text 1 of 1 is 5"):
         list(inputs.read(tmp_path / "x.jsonl", fields=("text",), text_of=lambda record: record["text"]))
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text"\n')
     with pytest.raises(errors.DataError, match="x.jsonl:2: bad JSON"):
