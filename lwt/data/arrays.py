@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, files
 
 PREFIX = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -44,6 +44,22 @@ def load(path, names=()):
         held = ", ".join(there) or "none"
         raise errors.DataError(f"{path} should hold the arrays {' and '.join(names)}; it holds {held}")
     return found
+
+
+def mapped(path):
+    """Maps the array of a cached ``.npy`` file into memory, after its checksum was compared.
+
+    Raises:
+        ValueError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    files.verify(path)
+    try:
+        return np.load(path, mmap_mode="r")
+    except OSError:
+        raise
+    except Exception as error:  # whatever a damaged header makes NumPy raise
+        raise ValueError(errors.first_line(error)) from error
 
 
 def _check_size(file, size):

@@ -4,11 +4,12 @@ import collections.abc
 import dataclasses
 import functools
 import logging
+import math
 
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import sources
+from lwt.data import arrays, sources
 from lwt.data.images import decoding
 
 LOG = logging.getLogger(__name__)
@@ -91,9 +92,8 @@ def _read(path):
     """``(images, content of the JSON file beside them)``; None if a file is missing or damaged."""
     try:
         about = files.read_json(path.with_suffix(".json"))
-        files.verify(path)
         (count,) = {len(column) for column in about["columns"].values()}
-        images = np.asarray(np.load(path, mmap_mode="r"))[:count]
+        images = np.asarray(arrays.mapped(path))[:count]
         if len(images) != count or not {"malformed", "messages", "notes"} <= set(about):
             raise ValueError("it is incomplete")
         return images, about
@@ -140,7 +140,7 @@ def _decode(source, number, *, label, fit, images):
         where = record.get("file", where)
         image = fit(record[IMAGE])
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in record.items()}
-        plain = {name: value for name, value in plain.items() if isinstance(value, str | int | float)}
+        plain = {name: value for name, value in plain.items() if _is_plain(value)}
         if label not in plain:
             raise ValueError(f"its {label} should be text or a number, not {record.get(label)!r:.60}")
         wanted = (image.shape, image.dtype) if images is None else (images.shape[1:], images.dtype)
@@ -152,6 +152,11 @@ def _decode(source, number, *, label, fit, images):
     except (ValueError, OSError) as error:
         raise errors.DataError(f"{where}: {error}") from error
     return plain, image
+
+
+def _is_plain(value):
+    """Whether a value is text or a finite number, which the cache can keep."""
+    return isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value))
 
 
 def _of(shape, dtype):

@@ -17,13 +17,11 @@ and no record is in two splits.
 import collections.abc
 import dataclasses
 import logging
-import os
-import pathlib
 
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import sources
+from lwt.data import arrays, sources
 from lwt.data.radar import activities, body
 
 LOG = logging.getLogger(__name__)
@@ -70,9 +68,8 @@ def radar_har(split, *, difficulty="hard", size=1600, seed=0):
     if difficulty not in activities.SETTINGS:
         suggestion = errors.suggest(difficulty, activities.SETTINGS)
         raise errors.DataError(f"generated:radar_har: difficulty={difficulty!r}; {suggestion}")
-    folder = pathlib.Path(os.environ.get("LWT_CACHE") or "~/.cache/lwt").expanduser()
     key = sources.digest("radar_har", VERSION, difficulty, split, size, seed)
-    path = folder / f"radar_har-{key}.npy"
+    path = files.cache_folder() / f"radar_har-{key}.npy"
     images = _kept(path, size)
     if images is None:
         LOG.info("making %d %s radar maps of split %s", size, difficulty, split)
@@ -147,13 +144,13 @@ def spectrogram(signal):
 
 def _kept(path, size):
     """The maps in a cache file; None if it is missing or damaged."""
-    if not path.exists():
-        return None
     try:
-        images = np.load(path, mmap_mode="r")
+        images = arrays.mapped(path)
         if images.shape != (size, SIZE, SIZE) or images.dtype != np.uint8:
             raise ValueError(f"{images.dtype} {images.shape}")
-    except (OSError, ValueError, EOFError) as error:
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
         LOG.warning("the cache %s is damaged (%s); making the maps again", path, error)
         return None
     return images
@@ -162,7 +159,7 @@ def _kept(path, size):
 def _keep(path, images):
     """Writes a cache file; if it cannot be written, the next run makes the maps again."""
     try:
-        with files.replacing(path) as temporary, open(temporary, "wb") as file:
+        with files.replacing(path, checked=True) as temporary, open(temporary, "wb") as file:
             np.save(file, images)
     except OSError as error:
         LOG.warning("the radar maps are not cached: %s", error)

@@ -17,12 +17,11 @@ of the next.
 """
 
 import csv
-import zipfile
 
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import sources
+from lwt.data import arrays, sources
 
 RECORDING, EVENTS, GROUPS = "mdoppler.npz", "events.csv", "labels_group.txt"
 RADARS = ("radar14", "radar68")
@@ -80,11 +79,9 @@ def window(maps, start):
 def _maps(path):
     """[frames 64 2]: every bin minus its median over all frames, cropped, clipped and scaled to [0, 1]."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            radars = [file[name] for name in RADARS]
-        frames = np.stack(radars, axis=-1).astype(np.float32)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise errors.DataError(f"{path} should hold the arrays {' and '.join(RADARS)} [frames 128]: {error}") from error
+        frames = np.stack([*arrays.load(path, RADARS).values()], axis=-1).astype(np.float32)
+    except ValueError as error:
+        raise errors.DataError(f"{path}: {' and '.join(RADARS)} should be numbers of one shape: {error}") from error
     if frames.ndim != 3 or frames.shape[1] < BINS[1]:
         raise errors.DataError(f"{path}: arrays of shape {frames.shape[:-1]} should be [frames 128]")
     moving = (frames - np.median(frames, axis=0))[:, slice(*BINS)]
