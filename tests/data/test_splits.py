@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources, splits
 
 
@@ -94,7 +94,7 @@ def test_the_same_records_every_time_and_another_seed_draws_others(folder, tmp_p
         kept["indices"]["test"]["records"][0],
         kept["indices"]["validation"]["records"][0],
     )
-    (tmp_path / "s.json").write_text(json.dumps(kept))
+    files.write_json(tmp_path / "s.json", kept, checked=True)
     again = splits.make(name, tmp_path / "s.json")  # what the file says counts, not what would be drawn
     assert texts(again.train) == texts(first.train) and texts(again.validation) != texts(first.validation)
     assert texts(splits.make(name, tmp_path / "b.json").validation) == texts(first.validation)
