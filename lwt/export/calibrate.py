@@ -26,7 +26,7 @@ def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
         lwt.errors.ConfigError: the percentile is out of range.
     """
     if not 0 < percentile <= 100:
-        raise errors.ConfigError(f"--percentile={percentile:g} should be above 0 and up to 100")
+        raise errors.ConfigError(f"--percentile={percentile:g} must be above 0 and up to 100")
     names = [name for name in experiment.weights if name.endswith("/kernel")]
 
     def largest(x, real):

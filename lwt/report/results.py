@@ -128,14 +128,14 @@ def check(row, *, where="result row"):
             raise errors.DataError(f"{where}: unknown key {key!r}; {errors.suggest(key, types)}")
         if not isinstance(value, types[key]) or isinstance(value, bool):
             kinds = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types[key])
-            raise errors.DataError(f"{where}: {key}={value!r} should be of type {kinds}")
+            raise errors.DataError(f"{where}: {key}={value!r} must be of type {kinds}")
         if isinstance(value, float) and not math.isfinite(value):
             raise errors.DataError(f"{where}: {key}={value!r} is not a finite number")
     limits = row.get("range")
     if limits is not None and not (
         len(limits) == 2 and all(isinstance(x, NUMBER) and math.isfinite(x) for x in limits)
     ):
-        raise errors.DataError(f"{where}: range={limits!r} should be two finite numbers")
+        raise errors.DataError(f"{where}: range={limits!r} must be two finite numbers")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,5 +25,5 @@ def test_limits_are_those_of_the_records(run):
     assert float(whole) == pytest.approx(by_hand.max(), rel=1e-5)
     half = calibrate.limits(run, records=4, percentile=50)[f"{name}/limit"]
     assert float(half) == pytest.approx(np.percentile(by_hand, 50), rel=1e-5) and half < whole
-    with pytest.raises(errors.ConfigError, match="--percentile=0 should be above 0"):
+    with pytest.raises(errors.ConfigError, match="--percentile=0 must be above 0"):
         calibrate.limits(run, percentile=0)

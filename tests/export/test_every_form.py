@@ -97,7 +97,7 @@ def test_peft(form, folders, tmp_path):
         base = experiment.load(folders / "run")
         assert_equal(peft.convert(tmp_path / "peft", base, workdir=tmp_path / "back").weights, source.weights)
     else:  # only an adapter run has an adapter
-        with pytest.raises(errors.ConfigError, match="should be a run that trains an adapter"):
+        with pytest.raises(errors.ConfigError, match="must be a run that trains an adapter"):
             peft.write(source, tmp_path / "peft")
 
 

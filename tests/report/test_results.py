@@ -62,13 +62,13 @@ def test_runs_of_a_job_array_may_append_at_once(tmp_path):
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ({"value": None}, "value=None should be of type int or float"),
+        ({"value": None}, "value=None must be of type int or float"),
         ({"value": float("nan")}, "value=nan is not a finite number"),
-        ({"seed": True}, "seed=True should be of type int or null"),
-        ({"overrides": "rank=8"}, "overrides='rank=8' should be of type dict"),
+        ({"seed": True}, "seed=True must be of type int or null"),
+        ({"overrides": "rank=8"}, "overrides='rank=8' must be of type dict"),
         ({"metrik": 1}, "unknown key 'metrik'; did you mean 'metric'?"),
-        ({"range": [1.0]}, "range=[1.0] should be two finite numbers"),
-        ({"date": 1}, "date=1 should be of type str"),
+        ({"range": [1.0]}, "range=[1.0] must be two finite numbers"),
+        ({"date": 1}, "date=1 must be of type str"),
     ],
 )
 def test_wrong_rows_are_refused_and_the_file_stays(tmp_path, wrong, message):

@@ -14,7 +14,7 @@ def network(model, source):
     """
     efficient = parts.require_attention(model, "softmax", "efficient") == "efficient"
     if model.sizes:
-        raise errors.ConfigError(f"model.sizes={dict(model.sizes)} should be empty for the engine in C")
+        raise errors.ConfigError(f"model.sizes={dict(model.sizes)} must be empty for the engine in C")
     norm = source.norm("embed_norm") if model.embedding_norm else "{0}"
     pooler = source.linear("pooler") if model.pooler else "{0}"
     blocks = [_block(source, f"block_{i}", efficient) for i in range(model.layers)]

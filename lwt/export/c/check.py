@@ -34,7 +34,7 @@ def check(source, folder, *, data="", emulated=0):
         lwt.errors.ConfigError: the run has no classes; or a compiler or the emulator is missing.
     """
     if not source.labels:
-        raise errors.ConfigError("the run predicts a number; it should predict classes")
+        raise errors.ConfigError("the run predicts a number; it must predict classes")
     folder, integers = pathlib.Path(folder), weights.of(source)[0]
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data)

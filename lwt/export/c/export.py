@@ -144,10 +144,10 @@ def _check(experiment):
     if type(experiment.model) not in NETWORKS:
         names = ", ".join(cls.__module__.rpartition(".")[2] for cls in NETWORKS)
         raise errors.ConfigError(
-            f"model.name={experiment.config.model.name!r} should be one of {names} for the engine in C"
+            f"model.name={experiment.config.model.name!r} must be one of {names} for the engine in C"
         )
     if experiment.model.head != "classify":
-        raise errors.ConfigError(f"model.head={experiment.model.head!r} should be 'classify': fine-tune the run first")
+        raise errors.ConfigError(f"model.head={experiment.model.head!r} must be 'classify': fine-tune the run first")
 
 
 def _shape(experiment, quantization):

@@ -88,20 +88,18 @@ def _check(pieces, cleaner, first):
     for key, wanted in {"lowercase": True, "strip_accents": True, "unicode": "NFKC", "characters": ""}.items():
         if getattr(cleaner, key) != wanted:
             raise errors.ConfigError(
-                f"data.clean.{key}={getattr(cleaner, key)!r} should be {wanted!r} for the tokenizer in C"
+                f"data.clean.{key}={getattr(cleaner, key)!r} must be {wanted!r} for the tokenizer in C"
             )
     characters = set("".join(pieces[first:]))
     missing = (characters | {MARK}) - set(pieces)
     if missing or len(characters) > NONE:
         raise errors.ConfigError(
-            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it should have at "
+            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it must have at "
             f"most {NONE}, each of them a piece"
         )
     long = next((p for p in pieces[first:] if len(p) > LONGEST or MARK in p[1:]), None)
     if long is not None:
-        raise errors.ConfigError(
-            f"the tokenizer's piece {long!r} should be within a word, of at most {LONGEST} letters"
-        )
+        raise errors.ConfigError(f"the tokenizer's piece {long!r} must be within a word, of at most {LONGEST} letters")
 
 
 def _characters(cleaner, codes):
@@ -156,7 +154,7 @@ def _pieces(longer):
         packed += bytes([shared << 4 | len(piece) - shared - 1, *piece[shared:]])
         before = piece
     if len(packed) > 0xFFFF:
-        raise errors.ConfigError(f"the tokenizer's pieces take {len(packed)} bytes; they should take at most 65,535")
+        raise errors.ConfigError(f"the tokenizer's pieces take {len(packed)} bytes; at most 65,535 fit")
     return np.frombuffer(bytes(packed), np.uint8), np.array(starts, np.uint16), [longer[piece] for piece in ordered]
 
 

@@ -22,10 +22,10 @@ def of(experiment):
     wanted = {"format": "int8", "outliers": 0, "activations": ""}
     for key, value in wanted.items():
         if getattr(used, key) != value:
-            raise errors.ConfigError(f"reparam.{key}={getattr(used, key)!r} should be {value!r} for the engine in C")
+            raise errors.ConfigError(f"reparam.{key}={getattr(used, key)!r} must be {value!r} for the engine in C")
     if used.block % 4 or not 0 < used.block <= LARGEST_BLOCK:
         raise errors.ConfigError(
-            f"reparam.block={used.block} should be a multiple of 4 between 4 and {LARGEST_BLOCK} for the engine in C"
+            f"reparam.block={used.block} must be a multiple of 4 between 4 and {LARGEST_BLOCK} for the engine in C"
         )
     return integer_file.as_stored(quantize.weights(experiment, used), rest=HALF), used
 
@@ -77,8 +77,7 @@ class Source:
         kernel = self._node(f"{name}/kernel")
         if kernel.scales.shape[0] > 1:
             raise errors.ConfigError(
-                f"model.kernel_size={kernel.shape[0]} should be at most reparam.block={kernel.block} for the engine in "
-                "C"
+                f"model.kernel_size={kernel.shape[0]} must be at most reparam.block={kernel.block} for the engine in C"
             )
         pair = self._pair(name, np.asarray(kernel.values), np.asarray(kernel.scales))
         return f"{{{pair}, {self._vector(f'{name}/bias')}}}"
@@ -86,7 +85,7 @@ class Source:
     def _node(self, name):
         node = self._weights[name]
         if not isinstance(node, quantized_weight.Quantized):
-            raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets should match it for the engine in C")
+            raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets must match it for the engine in C")
         self.used.add(name)
         return node
 

@@ -149,7 +149,7 @@ def _check(source, runtime, format):
     require_precision(source)
     # With ai-edge-litert 2.3.0 the export of ViT crashes, and the logits of LH-ViT are wrong.
     if format == "int8" and "image" in source.model.example():
-        raise errors.ConfigError("format='int8' is for texts; for images it should be 'dynamic' or 'float32'")
+        raise errors.ConfigError("format='int8' is for texts; for images it must be 'dynamic' or 'float32'")
     if not hasattr(source.task, "predict"):
         raise errors.ConfigError(
             f"{source.workdir}: task.name={source.config.task.name!r} predicts neither classes nor numbers; use "
@@ -175,7 +175,7 @@ def _padded(batch, length):
         return batch
     longest = int((batch["segments"] > 0).sum(1).max())
     if longest > length:
-        raise errors.ConfigError(f"a record has {longest} tokens; --length={length} should be at least as many")
+        raise errors.ConfigError(f"a record has {longest} tokens; --length={length} must be at least as many")
 
     def fit(x):
         return np.pad(x[:, :length], ((0, 0), (0, max(0, length - x.shape[1])))) if x.ndim == 2 else x

@@ -159,7 +159,7 @@ def _check(trained, format):
         raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, FORMATS)}")
     classify.require_precision(trained)
     if not hasattr(trained.task, "generate"):
-        raise errors.ConfigError(f"{trained.workdir}: task.name={trained.config.task.name!r} should be a translation")
+        raise errors.ConfigError(f"{trained.workdir}: task.name={trained.config.task.name!r} must be a translation")
     if trained.task.decoding() != "greedy":
         raise errors.ConfigError(
             f"{trained.workdir} decodes by {trained.task.decoding()}; open it with decoding={{'beams': 1}}"
@@ -171,7 +171,7 @@ def _sources(batch, length):
     sources = [ids[real > 0] for ids, real in zip(batch["source"], batch["source_segments"], strict=True)]
     longest = max(map(len, sources))
     if longest > length:
-        raise errors.ConfigError(f"a source has {longest} tokens; --length={length} should be at least as many")
+        raise errors.ConfigError(f"a source has {longest} tokens; --length={length} must be at least as many")
     return sources
 
 

@@ -67,15 +67,15 @@ def of_model(name, model, *, labels=(), task=""):
         task: ``config.task.name``.
 
     Raises:
-        lwt.errors.ConfigError: Hugging Face has no such model; names the key, and what it should be.
+        lwt.errors.ConfigError: Hugging Face has no such model; names the key, and what it must be.
     """
     if name not in TYPES:
         raise errors.ConfigError(
-            f"model.name={name!r} is not a model of Hugging Face; it should be one of {', '.join(TYPES)}"
+            f"model.name={name!r} is not a model of Hugging Face; it must be one of {', '.join(TYPES)}"
         )
     for key, wanted in REQUIRED[name].items():
         if getattr(model, key) != wanted:
-            raise errors.ConfigError(f"model.{key}={getattr(model, key)!r} should be {wanted!r} for {TYPES[name]!r}")
+            raise errors.ConfigError(f"model.{key}={getattr(model, key)!r} must be {wanted!r} for {TYPES[name]!r}")
     _check_parts(name, model)
     config = {
         "model_type": TYPES[name],
@@ -110,12 +110,12 @@ def to_section(config, *, where):
         where: its file, for error messages.
 
     Raises:
-        lwt.errors.CheckpointError: lwt has no such model; names the key, and what it should be.
+        lwt.errors.CheckpointError: lwt has no such model; names the key, and what it must be.
     """
     name = next((ours for ours, theirs in TYPES.items() if theirs == config.get("model_type")), None)
     if name is None:
         kinds = ", ".join(TYPES.values())
-        raise errors.CheckpointError(f"{where}: model_type={config.get('model_type')!r} should be one of {kinds}")
+        raise errors.CheckpointError(f"{where}: model_type={config.get('model_type')!r} must be one of {kinds}")
     missing = [key for key in (*KEYS[name].values(), ACTIVATION[name]) if key not in config]
     if missing:
         raise errors.CheckpointError(f"{where} has no key {missing[0]}; transformers writes it")
@@ -125,7 +125,7 @@ def to_section(config, *, where):
         wanted |= {"decoder_ffn_dim": config["encoder_ffn_dim"]}
     for key, value in wanted.items():
         if config.get(key, value) != value:
-            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} should be {value!r}, as in lwt's {name!r}")
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} must be {value!r}, as in lwt's {name!r}")
     theirs = config[ACTIVATION[name]]
     activation = SYNONYMS.get(theirs, theirs)
     if activation not in ACTIVATIONS:
@@ -139,7 +139,7 @@ def _class(name, model):
     if name == "bert":
         if model.head not in ("none", "classify"):
             raise errors.ConfigError(
-                f"model.head={model.head!r} should be 'none' or 'classify': theirs for pre-training has one more layer"
+                f"model.head={model.head!r} must be 'none' or 'classify': theirs for pre-training has one more layer"
             )
         return "BertModel" if model.head == "none" else "BertForSequenceClassification"
     return {"seq2seq": "MarianMTModel", "vit": "ViTForImageClassification"}[name]
@@ -153,4 +153,4 @@ def _check_parts(name, model):
         maker = getattr(model, key, None)
         options = {k: v for k, v in getattr(maker, "keywords", {}).items() if k != "block"}
         if maker is not None and (getattr(maker, "func", maker) is not softmax.Attention or options):
-            raise errors.ConfigError(f"model.{key} should be 'softmax' without options for {TYPES[name]!r}")
+            raise errors.ConfigError(f"model.{key} must be 'softmax' without options for {TYPES[name]!r}")

@@ -124,7 +124,7 @@ def _parts(source):
     config = source.config
     if not config.init_from or config.reparam.name == "none":
         raise errors.ConfigError(
-            f"{source.workdir} has reparam.name={config.reparam.name!r} and init_from={config.init_from!r}; it should "
+            f"{source.workdir} has reparam.name={config.reparam.name!r} and init_from={config.init_from!r}; it must "
             "be a run that trains an adapter of another run"
         )
     trained, frozen = source.stored()

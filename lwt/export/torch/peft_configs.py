@@ -78,7 +78,7 @@ def to_section(config, modules, *, ranks, where):
             raise errors.CheckpointError(f"{where} has no key {key}; PEFT writes it")
     for key, wanted in FIXED.items():
         if config.get(key, wanted) != wanted:
-            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} should be {wanted!r}")
+            raise errors.CheckpointError(f"{where}: {key}={config[key]!r} must be {wanted!r}")
     for key in UNSUPPORTED:
         if config.get(key):
             raise errors.CheckpointError(f"{where}: {key}={config[key]!r:.60} is not supported by lwt")

@@ -61,7 +61,7 @@ def load(path, model, *, resize="bicubic", new_head=False):
     elif not model.outputs:
         model = model.clone(outputs=len(weights.get("head/bias", (0,))))
     if heads not in (0, model.heads):
-        raise errors.CheckpointError(f"{path} has {heads} heads; model.heads={model.heads} should be as many")
+        raise errors.CheckpointError(f"{path} has {heads} heads; model.heads={model.heads} must be as many")
     table = weights.get(timm_layouts.POSITION)
     if table is not None:
         side, token = model.image_size // model.patch, timm_layouts.TOKEN in weights
@@ -125,7 +125,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     for key, wanted in PLAIN.items():
         value = flat[key.replace(".", "/")]
         if value != wanted:
-            raise errors.ConfigError(f"{key}={value!r} should be {wanted!r} for the run of a public ViT")
+            raise errors.ConfigError(f"{key}={value!r} must be {wanted!r} for the run of a public ViT")
     if new_head and not names:
         raise errors.ConfigError("a new head needs the names of its classes: --labels=FILE")
     model = assembly.make_model(config, 0).clone(outputs=len(names))
@@ -134,7 +134,7 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
     trainable, frozen = assembly.initial_params(config, model, reparam=compose.build(config.reparam), base=weights)
     if frozen:
         raise errors.ConfigError(
-            f"optimizer.trainable={config.optimizer.trainable} should be ('.*',) for the run of a public ViT"
+            f"optimizer.trainable={config.optimizer.trainable} must be ('.*',) for the run of a public ViT"
         )
     if checkpoint.of_run(workdir).last_step() is not None:
         raise errors.ConfigError(f"{workdir} already holds a run; give another --workdir")
@@ -158,7 +158,7 @@ def write(source, path):
         lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file cannot be written.
     """
     if source.config.model.name != "vit":
-        raise errors.ConfigError(f"{source.workdir} has model.name={source.config.model.name!r}; it should be 'vit'")
+        raise errors.ConfigError(f"{source.workdir} has model.name={source.config.model.name!r}; it must be 'vit'")
     arrays = timm_layouts.to_timm(source.weights, source.model)
     try:
         files.write_bytes(path, safetensors.numpy.save(arrays))

@@ -60,7 +60,7 @@ def read(path):
     suffix = pathlib.Path(path).suffix
     if suffix not in readers:
         raise errors.CheckpointError(
-            f"{path} should be a .npz (original release) or a .safetensors (timm's or transformers' names)"
+            f"{path} must be a .npz (original release) or a .safetensors (timm's or transformers' names)"
         )
     load, rename = readers[suffix]
     try:

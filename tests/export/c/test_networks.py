@@ -67,10 +67,10 @@ def test_the_self_test_fails_when_a_weight_changes(variant, program):
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        ("embbert", dict(head="pretrain"), "model.head='pretrain' should be 'classify'"),
+        ("embbert", dict(head="pretrain"), "model.head='pretrain' must be 'classify'"),
         ("embbert", dict(attention=functools.partial(linear.Attention)), "model.attention is 'linear'"),
         ("bert", dict(sizes={"block_0/mlp": 7}, hidden=8), "model.sizes"),
-        ("embbert", dict(kernel_size=80), "model.kernel_size=80 should be at most reparam.block=64"),
+        ("embbert", dict(kernel_size=80), "model.kernel_size=80 must be at most reparam.block=64"),
     ],
 )
 def test_unsupported_models_are_refused(kind, fields, message, variant, tmp_path):

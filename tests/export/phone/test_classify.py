@@ -116,13 +116,13 @@ def test_wrong_arguments_are_refused(runs, tmp_path):
         classify.export(source, tmp_path / "x", format="int4")
     with pytest.raises(errors.ConfigError, match="format='int8'; choose from dynamic, float32"):
         classify.export(source, tmp_path / "x", runtime="onnx", format="int8")
-    with pytest.raises(errors.ConfigError, match="format='int8' is for texts; for images it should be 'dynamic'"):
+    with pytest.raises(errors.ConfigError, match="format='int8' is for texts; for images it must be 'dynamic'"):
         classify.export(runs("vit"), tmp_path / "x", format="int8")
     half = experiment.load(source.workdir, precision="bfloat16")
     with pytest.raises(errors.ConfigError, match="precision='bfloat16'; open it with precision='float32'"):
         classify.export(half, tmp_path / "x")
     assert classify.export(experiment.load(half.workdir, precision="float32"), tmp_path / "y")["agreement"] == 1
     (tmp_path / "y").unlink()
-    with pytest.raises(errors.ConfigError, match="a record has 6 tokens; --length=3 should be"):
+    with pytest.raises(errors.ConfigError, match="a record has 6 tokens; --length=3 must be"):
         classify.export(source, tmp_path / "x", length=3)
     assert not any(tmp_path.iterdir())

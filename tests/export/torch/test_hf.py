@@ -168,12 +168,12 @@ LIKE_HF = bert.Bert(V, embedding_norm=True, pooler=True)
     "name, model, message",
     [
         ("embbert", embbert.Embbert(V), "model.name='embbert' is not a model of Hugging Face.*bert, seq2seq, vit"),
-        ("bert", bert.Bert(V), "model.embedding_norm=False should be True"),
-        ("bert", LIKE_HF.clone(head="pretrain"), "model.head='pretrain' should be 'none' or 'classify'"),
+        ("bert", bert.Bert(V), "model.embedding_norm=False must be True"),
+        ("bert", LIKE_HF.clone(head="pretrain"), "model.head='pretrain' must be 'none' or 'classify'"),
         ("bert", LIKE_HF.clone(sizes={"block_0/mlp": 3}), "model.sizes={'block_0/mlp': 3}: .* have one size"),
-        ("bert", LIKE_HF.clone(attention=linear.Attention), "model.attention should be 'softmax'"),
-        ("seq2seq", seq2seq.Seq2Seq(V, pre_norm=True), "model.pre_norm=True should be False for 'marian'"),
-        ("vit", vit.ViT(pool="mean"), "model.pool='mean' should be 'token'"),
+        ("bert", LIKE_HF.clone(attention=linear.Attention), "model.attention must be 'softmax'"),
+        ("seq2seq", seq2seq.Seq2Seq(V, pre_norm=True), "model.pre_norm=True must be False for 'marian'"),
+        ("vit", vit.ViT(pool="mean"), "model.pool='mean' must be 'token'"),
     ],
 )
 def test_models_that_hugging_face_does_not_support(name, model, message):
@@ -184,10 +184,10 @@ def test_models_that_hugging_face_does_not_support(name, model, message):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "gpt2"}, "model_type='gpt2' should be one of bert, marian, vit"),
+        ({"model_type": "gpt2"}, "model_type='gpt2' must be one of bert, marian, vit"),
         ({"d_model": None}, "has no key d_model"),
-        ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 should be 24"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings=False should be True"),
+        ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 must be 24"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings=False must be True"),
         ({"activation_function": "relu6"}, "activation_function='relu6'; did you mean 'relu'"),
     ],
 )

@@ -156,7 +156,7 @@ def test_adapters_that_peft_does_not_support(translator, tmp_path):
     for name in ("singlora", "quantize", "prune"):
         with pytest.raises(errors.ConfigError, match=f"run has reparam.name='{name}'.*--as_lora"):
             peft_configs.checked(adapters.Adapter({}, {"name": name}), "run")
-    with pytest.raises(errors.ConfigError, match="reparam.name='none'.*should be a run that trains an adapter"):
+    with pytest.raises(errors.ConfigError, match="reparam.name='none'.*must be a run that trains an adapter"):
         border.write(base, tmp_path / "adapter")
     section, table = {"name": "lora", "rank": 2, "targets": "embed/.*"}, "embed/embedding"
     leaves = compose.build(section).init(jax.random.key(0), base.weights)
@@ -174,8 +174,8 @@ def test_adapters_that_peft_does_not_support(translator, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"peft_type": "IA3"}, "peft_type='IA3' should be 'LORA'"),
-        ({"bias": "all"}, "bias='all' should be 'none'"),
+        ({"peft_type": "IA3"}, "peft_type='IA3' must be 'LORA'"),
+        ({"bias": "all"}, "bias='all' must be 'none'"),
         ({"lora_bias": True}, "lora_bias=True is not supported by lwt"),
         ({"init_lora_weights": "olora"}, "init_lora_weights='olora' has changed the base"),
         ({"r": None}, "has no key r"),

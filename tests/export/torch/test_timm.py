@@ -144,7 +144,7 @@ def test_files_that_do_not_fit_are_refused(released, tmp_path):
         ("none.npz", "cannot be read"),
         ("torn.npz", "is damaged"),
         ("torn.safetensors", "is damaged"),
-        ("model.pth", "should be a .npz"),
+        ("model.pth", "must be a .npz"),
     ):
         with pytest.raises(errors.CheckpointError, match=f"{re.escape(name)}.*{message}"):
             public.load(tmp_path / name, MODEL)
@@ -187,5 +187,5 @@ def test_a_new_head_and_classes_by_number(released, small, tmp_path):
 def test_configs_of_something_else(key, value, released, small, tmp_path):
     with small.unlocked():
         small.update_from_flattened_dict({key: value})
-    with pytest.raises(errors.ConfigError, match=f"{key}='{value}' should be"):
+    with pytest.raises(errors.ConfigError, match=f"{key}='{value}' must be"):
         public.convert(small, released(), workdir=str(tmp_path / "run"))

@@ -56,7 +56,7 @@ int main(int argc, char **argv)
             line[--length] = 0;
         char *second = LWT_TEXTS == 2 ? strchr(line, '\t') : NULL;
         if (LWT_TEXTS == 2 && !second) {
-            fprintf(stderr, "a line should be two texts with a tab between: %.60s\n", line);
+            fprintf(stderr, "a line must be two texts with a tab between: %.60s\n", line);
             return 2;
         }
         if (second)
