@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.flax
@@ -43,11 +44,25 @@ def write_arrays(path, arrays):
 def read_arrays(path):
     """The arrays of a .safetensors file by name, converted to float32."""
     try:
-        return {name: np.asarray(array, np.float32) for name, array in safetensors.flax.load_file(path).items()}
+        return as_weights(safetensors.flax.load_file(path), path)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, safetensors.SafetensorError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def as_weights(arrays, path):
+    """The arrays of the file `path` as float32.
+
+    Raises:
+        lwt.errors.CheckpointError: one holds integers, as files of quantized models do, or a number that is not finite.
+    """
+    for name, array in arrays.items():
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise errors.CheckpointError(f"{path}: {name} is of type {array.dtype}; lwt reads weights that are floats")
+        if not np.isfinite(np.asarray(array, np.float32)).all():
+            raise errors.CheckpointError(f"{path}: {name} is not finite")
+    return {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
 
 def read_json(path):
@@ -56,5 +71,5 @@ def read_json(path):
         return files.read_json(path)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error

@@ -1,6 +1,8 @@
 """Converts between lwt's ``config.model`` and the config.json of transformers, for models that both libraries have."""
 
-from lwt import errors
+import math
+
+from lwt import errors, registry
 from lwt.attention import softmax
 
 ACTIVATIONS = {"relu": "relu", "silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}  # ours -> theirs
@@ -47,6 +49,11 @@ KEYS = {  # ours -> theirs, with equal values
         "dropout": "hidden_dropout_prob",
         "attention_dropout": "attention_probs_dropout_prob",
     },
+}
+SIZE, SHARE, SWITCH = (int, 1, math.inf), (float, 0, 1), (bool, 0, 1)  # type, least and most
+LIMITS = {  # of values, by our key; all others are sizes
+    **{"dropout": SHARE, "attention_dropout": SHARE, "norm_epsilon": SHARE, "scale_embedding": SWITCH},
+    **dict.fromkeys(("layers", "encoder_layers", "decoder_layers"), (int, 1, 1000)),
 }
 TYPES = {"bert": "bert", "seq2seq": "marian", "vit": "vit"}  # our model's name -> their model_type
 ACTIVATION = {"bert": "hidden_act", "seq2seq": "activation_function", "vit": "hidden_act"}  # their keys
@@ -119,6 +126,9 @@ def to_section(config, *, where):
     missing = [key for key in (*KEYS[name].values(), ACTIVATION[name]) if key not in config]
     if missing:
         raise errors.CheckpointError(f"{where} has no key {missing[0]}; transformers writes it")
+    for ours, key in KEYS[name].items():
+        if ours != "vocabulary":
+            checked(config[key], key, limits=LIMITS.get(ours, SIZE), where=where)
     wanted = dict(FIXED[name])
     if name == "seq2seq":
         wanted |= {"decoder_attention_heads": config["encoder_attention_heads"]}
@@ -126,12 +136,26 @@ def to_section(config, *, where):
     for key, value in wanted.items():
         if config.get(key, value) != value:
             raise errors.CheckpointError(f"{where}: {key}={config[key]!r} must be {value!r}, as in lwt's {name!r}")
-    theirs = config[ACTIVATION[name]]
+    theirs = str(config[ACTIVATION[name]])
     activation = SYNONYMS.get(theirs, theirs)
     if activation not in ACTIVATIONS:
         raise errors.CheckpointError(f"{where}: {ACTIVATION[name]}={theirs!r}; {errors.suggest(theirs, ACTIVATIONS)}")
     section = {ours: config[key] for ours, key in KEYS[name].items() if ours != "vocabulary"}
     return {"name": name, **section, **REQUIRED[name], "activation": activation, "attention": "softmax", "sizes": None}
+
+
+def checked(value, key, *, limits, where):
+    """Returns a value of a JSON file if it is a number within `limits`, its type, least and most.
+
+    Raises:
+        lwt.errors.CheckpointError: it is not; names the key.
+    """
+    kind, least, most = limits
+    if not registry.fits(value, kind) or not least <= value <= most or math.isinf(value):
+        number = {int: "a whole number", float: "a number", bool: "true or false"}[kind]
+        within = f" of at least {least:g}" if math.isinf(most) else f" from {least:g} to {most:g}"
+        raise errors.CheckpointError(f"{where}: {key}={value!r:.60} must be {number}{'' if kind is bool else within}")
+    return value
 
 
 def _class(name, model):

@@ -81,10 +81,10 @@ def from_torch(arrays, layout):
     tables, weights = {theirs: ours for ours, theirs in layout.tables.items()}, {}
     for name, array in arrays.items():
         module, _, kind = name.rpartition(".")
-        if table := tables.get(name):
+        if (table := tables.get(name)) and array.ndim in (2, 3):
             array = array if array.ndim < 3 else array.reshape(-1) if table.endswith("token") else array[0]
             weights[table] = reordered(array, channel_axes(table), layout=layout, back=True)
-        elif (ours := names.ours_of(module, layout)) and kind in ("weight", "bias"):
+        elif (ours := names.ours_of(module, layout)) and kind in ("weight", "bias") and array.ndim in (1, 2, 4):
             kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"
             if array.ndim == 4:
                 array = array.transpose(0, 2, 3, 1).reshape(len(array), -1)
@@ -124,6 +124,8 @@ def _without_copies(arrays, layout, where):
     for name in POSITIONS:
         found = arrays.pop(name, None)
         if found is not None:
+            if found.ndim != 2:
+                raise errors.CheckpointError(f"{where}: {name} has {found.ndim} axes instead of 2")
             wanted = np.asarray(position.sinusoidal(jnp.arange(len(found)), found.shape[1]))
             if not np.allclose(found, reordered(wanted, (-1,), layout=layout), atol=1e-4):
                 raise errors.CheckpointError(f"{where}: {name} is not sinusoidal, as lwt's positions are")

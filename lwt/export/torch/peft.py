@@ -91,7 +91,7 @@ def read(folder, model, *, name):
             continue
         module = theirs.removesuffix(f".{suffix}")
         target = names.weight_of(names.in_full(module, layout, model=model), layout)
-        if target is None or array.ndim > 2:
+        if target is None or array.ndim != (1 if LEAVES[suffix] == "magnitude" else 2):
             raise errors.CheckpointError(f"{path}: {key} belongs to no linear layer or table of lwt's {name!r}")
         leaf, modules[target] = f"{target}/{LEAVES[suffix]}", module
         leaves[leaf] = _reordered(leaf, array.T, layout, back=True)

@@ -3,11 +3,13 @@
 import re
 
 from lwt import errors
+from lwt.export.torch import configs
 from lwt.reparam import dora, targets
 
 METHODS = ("lora", "dora")
 FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # the choices that lwt supports
 STARTS = (True, False, "gaussian", "eva", "orthogonal")  # init_lora_weights that do not change the base
+ALPHA = (float, 0, 1e9)
 UNSUPPORTED = (  # keys that change the model in a way that lwt does not support
     *("lora_bias", "use_qalora", "layer_replication", "target_parameters", "trainable_token_indices"),
     *("alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "velora_config"),
@@ -87,22 +89,47 @@ def to_section(config, modules, *, ranks, where):
             f"{where}: init_lora_weights={config['init_lora_weights']!r} has changed the base; PEFT's save_pretrained("
             "..., path_initial_model_for_weight_conversion=...) converts it to plain LoRA"
         )
-    rank, alpha = config["r"], config["lora_alpha"]
-    patterns = config.get("alpha_pattern") or {}
-    alphas = {target: _value_at(module, patterns, alpha) for target, module in modules.items()}
+    rank = configs.checked(config["r"], "r", limits=configs.SIZE, where=where)
+    alpha = configs.checked(config["lora_alpha"], "lora_alpha", limits=ALPHA, where=where)
+    dropout = configs.checked(config.get("lora_dropout", 0), "lora_dropout", limits=configs.SHARE, where=where)
+    use_dora, use_rslora = (
+        configs.checked(config.get(key) or False, key, limits=configs.SWITCH, where=where)
+        for key in ("use_dora", "use_rslora")
+    )
+    alphas = _by_module(config, "alpha_pattern", limits=ALPHA, default=alpha, modules=modules, where=where)
+    wanted = _by_module(config, "rank_pattern", limits=configs.SIZE, default=rank, modules=modules, where=where)
+    for target, found in ranks.items():
+        if found != wanted[target]:
+            raise errors.CheckpointError(
+                f"{where}: {modules[target]} has rank {found}; r and rank_pattern say {wanted[target]}"
+            )
     names = {target: re.escape(target) for target in modules}
     return {
-        "name": "dora" if config.get("use_dora") else "lora",
+        "name": "dora" if use_dora else "lora",
         "rank": rank,
         "alpha": float(alpha),
-        "scaling": "rslora" if config.get("use_rslora") else "alpha/r",
-        "dropout": float(config.get("lora_dropout", 0)),
+        "scaling": "rslora" if use_rslora else "alpha/r",
+        "dropout": float(dropout),
         "targets": "|".join(names.values()),
         "rank_pattern": [[names[target], found] for target, found in ranks.items() if found != rank],
         "alpha_pattern": [[names[target], float(found)] for target, found in alphas.items() if found != alpha],
     }
 
 
-def _value_at(module, patterns, default):
-    """The value of the first pattern that matches the end of a module's name, which is PEFT's rule."""
-    return next((value for key, value in patterns.items() if re.fullmatch(rf"(.*\.)?({key})", module)), default)
+def _by_module(config, key, *, limits, default, modules, where):
+    """``{target: value}`` of a dict of patterns: that of the first that matches the end of the module's name."""
+    patterns = config.get(key) or {}
+    if not isinstance(patterns, dict):
+        raise errors.CheckpointError(f"{where}: {key}={patterns!r:.60} must be an object of patterns and numbers")
+    for pattern, value in patterns.items():
+        configs.checked(value, f"{key}[{pattern!r}]", limits=limits, where=where)
+    try:
+        rules = [(re.compile(rf"(.*\.)?({pattern})"), value) for pattern, value in patterns.items()]
+    except re.error as error:
+        raise errors.CheckpointError(
+            f"{where}: {key} has a pattern that is not a regular expression: {error}"
+        ) from error
+    return {
+        target: next((value for rule, value in rules if rule.fullmatch(module)), default)
+        for target, module in modules.items()
+    }

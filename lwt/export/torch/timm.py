@@ -59,7 +59,7 @@ def load(path, model, *, resize="bicubic", new_head=False):
         shapes = {"head/kernel": (model.width, model.outputs), "head/bias": (model.outputs,)}
         weights |= {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     elif not model.outputs:
-        model = model.clone(outputs=len(weights.get("head/bias", (0,))))
+        model = model.clone(outputs=np.size(weights.get("head/bias", 0)))
     if heads not in (0, model.heads):
         raise errors.CheckpointError(f"{path} has {heads} heads; model.heads={model.heads} must be as many")
     table = weights.get(timm_layouts.POSITION)
@@ -90,7 +90,7 @@ def resized(table, side, *, token, method="bicubic"):
     """
     kept, grid = table[: int(token)], table[int(token) :]
     old = math.isqrt(len(grid))
-    if old**2 != len(grid):
+    if table.ndim != 2 or old**2 != len(grid) or not old:
         raise errors.CheckpointError(f"the {len(grid)} positions of the checkpoint form no square grid")
     if old == side:
         return table

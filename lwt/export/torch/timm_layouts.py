@@ -8,16 +8,19 @@
 
 import pathlib
 import zipfile
+import zlib
 
 import numpy as np
-import safetensors
-import safetensors.flax
 
 from lwt import errors
+from lwt.export import folders
 from lwt.export.torch import layouts, names
 from lwt.layers import linear
 
 QKV = ("query", "key", "value")
+DAMAGED = (  # what reading a damaged .npz raises; a header may also claim any size, or an unknown compression
+    *(ValueError, KeyError, EOFError, OverflowError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error),
+)
 BLOCK = "Transformer/encoderblock_{}"
 TOKEN, POSITION = "embed/class_token", "embed/position"
 NPZ = {  # their name of a module or a weight -> ours; {} is a number
@@ -54,21 +57,20 @@ def read(path):
     ``heads`` is the number of heads, or 0 if the file does not say (.safetensors).
 
     Raises:
-        lwt.errors.CheckpointError: the file is missing, damaged, or neither .npz nor .safetensors.
+        lwt.errors.CheckpointError: the file is missing, damaged, no checkpoint, or neither .npz nor .safetensors.
     """
-    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (safetensors.flax.load_file, _from_safetensors)}
+    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (folders.read_arrays, _from_safetensors)}
     suffix = pathlib.Path(path).suffix
     if suffix not in readers:
         raise errors.CheckpointError(
             f"{path} must be a .npz (original release) or a .safetensors (timm's or transformers' names)"
         )
     load, rename = readers[suffix]
+    arrays = load(path)
     try:
-        return rename({name: np.asarray(array, np.float32) for name, array in load(path).items()})
-    except OSError as error:
-        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
-        raise errors.CheckpointError(f"{path} is damaged, or is no checkpoint of a ViT: {error}") from error
+        return rename(arrays)
+    except (ValueError, IndexError) as error:
+        raise errors.CheckpointError(f"{path} is no checkpoint of a ViT: {error}") from error
 
 
 def to_timm(weights, model):
@@ -106,17 +108,25 @@ def to_timm(weights, model):
 
 
 def _load_npz(path):
-    with np.load(path) as file:
-        return dict(file)
+    try:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it holds one array")
+        with file:
+            return folders.as_weights(dict(file), path)
+    except OSError as error:
+        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise errors.CheckpointError(f"{path} is damaged, or no .npz: {error}") from error
 
 
 def _from_npz(arrays):
     weights, heads = {}, 0
     for name, array in arrays.items():
         module, _, kind = name.rpartition("/")
-        if whole := names.renamed(name, NPZ):
+        if (whole := names.renamed(name, NPZ)) and array.ndim == 3:
             weights[whole] = _without_batch(whole, array)
-        elif ours := names.renamed(module, NPZ):
+        elif (ours := names.renamed(module, NPZ)) and array.ndim:
             if array.ndim == 3 and ours.endswith(QKV):
                 heads, array = array.shape[1], array.reshape(len(array), -1)
             weights[f"{ours}/{kind}"] = array.reshape((-1, array.shape[-1]) if kind == "kernel" else -1)
@@ -136,9 +146,9 @@ def _from_timm(arrays):
     weights = {}
     for name, array in arrays.items():
         module, _, kind = name.rpartition(".")
-        if whole := names.renamed(name, TIMM):
+        if (whole := names.renamed(name, TIMM)) and array.ndim in (2, 3):
             weights[whole] = _without_batch(whole, array)
-        elif (ours := names.renamed(module, TIMM)) and kind in ("weight", "bias"):
+        elif (ours := names.renamed(module, TIMM)) and kind in ("weight", "bias") and array.ndim in (1, 2, 4):
             kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"
             if array.ndim == 4:
                 array = array.transpose(0, 2, 3, 1).reshape(len(array), -1)
