@@ -1,5 +1,9 @@
-"""Cleaning, as a table."""
+"""Cleaning, as a table, and in a time linear in the length of any text."""
 
+import time
+import unicodedata
+
+import numpy as np
 import pytest
 
 from lwt import errors
@@ -51,3 +55,83 @@ def test_wrong_settings_are_named():
         text.Cleaner(unicode="NFCK")
     with pytest.raises(errors.ConfigError, match=r"data.clean.characters '\[a' is not a regular expression"):
         text.Cleaner(characters="[a")
+
+
+SIZE = 1_000_000  # bytes
+
+
+@pytest.mark.parametrize(
+    "start, repeated, end",
+    [
+        ("http://", ".", ""),
+        ("http://", ".", "a"),
+        ("", "http://.", ""),
+        ("", "http://a,", ""),
+        ("", "www.", ""),
+        ("", "<!--", ""),
+        ("", "<!-- -->", ""),
+        ("", "<!", ""),
+        ("", "<script", ""),
+        ("", "<script>", ""),
+        ("", "<style ", ""),
+        ("<script>", "</script ", ""),
+        ("<script></script", " ", ""),
+        ("", "<", ""),
+        ("", "<a ", ""),
+        ("<a", " ", ""),
+        ("", "&", ""),
+        ("", "&#", ""),
+        ("&#", "9", ";"),
+        ("&#", "0", "65;"),
+        ("&#x", "f", ";"),
+        ("", "a", ""),
+        ("", " ", ""),
+        ("", "\n", ""),
+        ("a", "\u0301\u0316", ""),
+        ("a", "\u0315\u0300\u05ae", ""),
+        ("", "\u0f73", ""),
+        ("", "\u0301\uff9e", ""),
+        ("", "\u200b", ""),
+    ],
+)
+@pytest.mark.parametrize("strip", [False, True])
+def test_hostile_text_takes_linear_time(start, repeated, end, strip):
+    given = start + repeated * (SIZE // len(repeated.encode())) + end
+    cleaner = text.Cleaner(strip_accents=strip)
+    begin = time.process_time()
+    cleaner.clean(given)
+    assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize(
+    "given, wanted",
+    [
+        ("<a <!-- x --> b>", "<a b>"),
+        ("<!-- a", "<!-- a"),
+        ("<!-- a > b", "b"),
+        ("<script>a</SCRIPT >b", "b"),
+        ("<script>a<style>b</style>c", "a c"),
+        ("<!-->a-->b", "b"),
+        ("&#" + "0" * 5000 + "65; &#" + "9" * 5000 + ";", "a \ufffd"),
+        ("www..., x", "., x"),
+        ("http://a.b!?) http://", "!?) http://"),
+    ],
+)
+def test_what_is_a_tag_and_what_an_address(given, wanted):
+    assert text.Cleaner().clean(given) == wanted
+
+
+@pytest.mark.parametrize("form", text.FORMS[1:])
+def test_long_runs_of_marks_are_normalized_as_short_ones_are(form):
+    marks = [chr(i) for i in range(0x300, 0x370)] + [
+        "\u0f73",
+        "\uff9e",
+        "\U0001d165",
+        "\u0344",
+        "a",
+        "\uac00",
+        "\ufdfa",
+    ]
+    for seed in range(20):
+        given = "".join(np.random.default_rng(seed).choice(marks, 200))
+        assert text._normalized(form, given) == unicodedata.normalize(form, given)

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import resource
 
 import numpy as np
 import pytest
@@ -23,6 +24,11 @@ ODD = [
     "emoji 😀👍🏽 ❤️ x\u200dy",
     "𝕳𝖊𝖑𝖑𝖔 Ｗｏｒｌｄ ㎏ ﷺ ",
     "a▁b ▁ c ▁▁d e▁",
+    "▁",
+    "▁ ▁▁ ",
+    "▁ a ▁",
+    "a ▁ ▁ b ▁▁ ▁",
+    "字 ▁ 字▁",
     "[MASK] [CLS] </s> <unk>",
     "<b>bold</b> & &lt;tag&gt; &amp;amp; &#65;&#x42; &#x110000; &#0; <!-- c > --> <script>x</script>y a<b </p >",
     "see https://example.com/a?b=c). and www.foo.org, ok ftp://x http:// end xhttp://y «www.a.b»",
@@ -65,6 +71,32 @@ def test_a_text_that_loses_its_middle(variant, program):
 
 def test_odd_texts(check):
     check([*(line.encode() for line in ODD), *BROKEN])
+
+
+@pytest.mark.parametrize("cut", ["end", "middle"])
+def test_hostile_text_takes_linear_time(cut, variant, program):
+    """A megabyte of each kind, a second each; the processes of a loaded machine share it, so their own time counts."""
+    experiment = variant("embedder")
+    with experiment.config.unlocked():
+        experiment.config.data.cut = cut
+    answer = program(experiment, "fp16")
+    for hostile in (
+        "<!--",
+        "<!",
+        "<script>",
+        "<style ",
+        "</script ",
+        "<a ",
+        "&#",
+        "http://.",
+        "www.",
+        "a",
+        "▁",
+        "www.<!--",
+    ):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        answer([hostile * (1_000_000 // len(hostile)) + "\n"], "--ids")
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 1, hostile
 
 
 def test_every_character(check):

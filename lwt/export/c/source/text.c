@@ -65,18 +65,31 @@ static const uint8_t *closing(const uint8_t *at, const uint8_t *end, const char 
     return 0;
 }
 
-/* Where the tag ends whose `<` stands before `at`; NULL if it is none. A script goes with what is in it. */
-static const uint8_t *tag(const uint8_t *at, const uint8_t *end)
+/* Where `-->` ends, or NULL. */
+static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
 {
-    const uint8_t *close = 0;
-    int script = starts(at, end, "script");
+    for (; at < end; at++)
+        if (starts(at, end, "-->"))
+            return at + 3;
+    return 0;
+}
+
+/* Where the tag ends whose `<` was read last; NULL if it is none. A script goes with what is in it. */
+static const uint8_t *tag(lwt_text *text)
+{
+    const uint8_t *at = text->at, *end = text->end, *close = 0;
+    int script = starts(at, end, "script"), kind = 0;
     if ((script || starts(at, end, "style")) && (at + 5 + script == end || !is_word(at[5 + script])))
+        kind = script ? 1 : 2;
+    else if (starts(at, end, "!--"))
+        kind = 4;
+    if (kind == 4 && !(text->endless & kind))
+        close = comment_end(at + 3, end);
+    else if (kind && !(text->endless & kind))
         close = closing(at + 5 + script, end, script ? "script" : "style", 5 + script);
-    for (const uint8_t *p = at + 3; !close && starts(at, end, "!--") && p < end; p++)
-        if (starts(p, end, "-->"))
-            close = p + 3;
     if (close)
         return close;
+    text->endless |= kind;
     at += at < end && *at == '/';
     if (at == end || !(is_letter(*at) || *at == '!'))
         return 0;
@@ -135,7 +148,7 @@ static uint32_t next_character(lwt_text *text)
     uint32_t c = next_code_point(text);
 #if LWT_REMOVE_HTML
     if (c == '<') {
-        const uint8_t *close = tag(text->at, text->end);
+        const uint8_t *close = tag(text);
         if (close) {
             text->at = close;
             return ' ';
@@ -168,6 +181,7 @@ static int skip_address(lwt_text *text)
             if (!ends || !length)
                 text->at = probe.at;
         }
+        text->endless = probe.endless;
         return length > 0;
     }
     return 0;

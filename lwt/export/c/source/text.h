@@ -9,6 +9,7 @@
 typedef struct {
     const uint8_t *at, *end;
     uint32_t before; /* the character that was read last */
+    int endless;     /* bits: no script, style sheet, comment ends from here on, so that none is looked for again */
 } lwt_text;
 
 /* The next character. Bytes that are no UTF-8 are U+FFFD, as many of them as Python's decoder gives; a tag or an

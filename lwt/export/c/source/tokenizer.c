@@ -9,6 +9,7 @@
 typedef struct {
     lwt_words *words;
     int characters; /* of the word; 0: none has begun */
+    int marks;      /* words before it that are a mark alone, which count if another character follows */
     uint16_t *ids;
     int count, limit;
     uint16_t last; /* id that was put; LWT_PAD: none yet */
@@ -136,6 +137,11 @@ static void cut(uint16_t *ids, int count, int kept, int limit)
 static void end_word(output *out)
 {
     lwt_words *words = out->words;
+    if (out->characters == 1 && words->codes[0] == LWT_SPACE_MARK) {
+        out->characters = 0;
+        out->marks++;
+        return;
+    }
     int symbols = merge(words, out->characters);
     for (int s = 0; s < symbols; s++) {
         const uint8_t *codes = words->codes + words->start[s];
@@ -158,8 +164,11 @@ static void put_code(output *out, uint8_t code)
         end_word(out);
     if (code != LWT_CODE_SPACE && !out->characters)
         codes[out->characters++] = LWT_SPACE_MARK;
-    if (!begins)
-        codes[out->characters++] = code;
+    if (begins)
+        return;
+    for (; out->marks; out->marks--)
+        put_id(out, lwt_letters[LWT_SPACE_MARK]);
+    codes[out->characters++] = code;
 }
 
 /* The codes of a character beyond ASCII. */
@@ -190,11 +199,11 @@ static void put_character(output *out, uint32_t c)
 
 static int put_text(lwt_words *words, const char *utf8, uint16_t *ids, int limit)
 {
-    output out = {words, 0, ids, 0, limit, LWT_PAD};
+    output out = {words, 0, 0, ids, 0, limit, LWT_PAD};
     const uint8_t *end = (const uint8_t *)utf8;
     while (*end)
         end++;
-    lwt_text text = {(const uint8_t *)utf8, end, ' '};
+    lwt_text text = {(const uint8_t *)utf8, end, ' ', 0};
     for (uint32_t c; (LWT_CUT_MIDDLE || out.count < limit) && (c = lwt_next(&text)) != LWT_END;) {
         if (c < 128)
             put_code(&out, lwt_ascii[c]);
