@@ -109,7 +109,10 @@ def read_json(path):
         OSError: the file cannot be read.
         ValueError: it is not JSON, holds no object, or has another checksum than when it was written.
     """
-    value = json.loads(read(path))
+    try:
+        value = json.loads(read(path))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(value, dict):
         raise ValueError(f"it holds {value!r:.40} instead of an object, in braces")
     return value

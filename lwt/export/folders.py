@@ -71,5 +71,5 @@ def read_json(path):
         return files.read_json(path)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error

@@ -9,7 +9,6 @@ time      of a record alone, and the rate in batches of 64, measured now, all mo
 
 import dataclasses
 import glob
-import json
 import logging
 import os
 import re
@@ -18,7 +17,8 @@ import statistics
 import jax
 
 import lwt
-from lwt import errors, files, trees
+from lwt import errors, trees
+from lwt.export import folders
 from lwt.machine import latency
 from lwt.reparam import compose
 from lwt.report import study
@@ -73,11 +73,15 @@ def find(patterns, *, only=""):
     """Folders of runs with checkpoints: those that a pattern with ``*`` and ``**`` matches, and the regex `only`.
 
     Raises:
-        lwt.errors.ConfigError: no folder matches.
+        lwt.errors.ConfigError: no folder matches, or `only` is not a regular expression.
     """
+    try:
+        wanted = re.compile(only)
+    except re.error as error:
+        raise errors.ConfigError(f"--only={only!r} is not a regular expression: {error}") from error
     paths = {path for pattern in patterns for path in glob.glob(f"{pattern}/{run_config.NAME}", recursive=True)}
     folders = sorted(os.path.dirname(path) for path in paths)
-    found = [folder for folder in folders if re.search(only, folder) and os.path.isdir(f"{folder}/checkpoints")]
+    found = [folder for folder in folders if wanted.search(folder) and os.path.isdir(f"{folder}/checkpoints")]
     if not found:
         raise errors.ConfigError(f"--runs={','.join(patterns)} --only={only}: no folder of a run matches")
     return found
@@ -100,12 +104,7 @@ def check_finished(folder):
 def made_by(folder):
     """How a run was made, such as ``seq2seq, structured, fine-tuned, lora``."""
     config, path = run_config.read(folder), os.path.join(folder, new_run.ORIGIN)
-    origin = {}
-    if os.path.exists(path):
-        try:
-            origin = files.read_json(path)
-        except (OSError, ValueError) as error:
-            raise errors.CheckpointError(f"{path} is damaged: {error}") from error
+    origin = folders.read_json(path) if os.path.exists(path) else {}
     parent = origin.get("run", config.init_from)
     methods = [origin.get("method", "derived")] if origin else _names(config.reparam)
     if config.task.name == "distill":
@@ -136,8 +135,10 @@ def figure_of(config, figures):
     """``(metric, lower, value)``: the figure that measures a run's quality, and whether less is better."""
     metric, lower = config.select, config.select_mode == "min"
     if metric in ("loss", "perplexity"):
-        metric = next(name for name in FIGURES if name in figures)
+        metric = next((name for name in FIGURES if name in figures), metric)
         lower = metric == "loss"
+    if not isinstance(figures.get(metric), int | float):
+        raise errors.DataError(f"the evaluation has no figure {metric!r}; run eval.py again")
     return metric, lower, float(figures[metric])
 
 
@@ -147,8 +148,7 @@ def kept(experiment, file=""):
     if hasattr(experiment.task, "decoding"):
         made["decoding"] = experiment.task.decoding()
     for path in sorted(glob.glob(os.path.join(glob.escape(experiment.workdir), "eval", "*.json"))):
-        with open(path) as file_of_figures:
-            found = json.load(file_of_figures)
+        found = folders.read_json(path)
         same = all(found.get(key) == value for key, value in made.items())
         fresh = not file or os.path.getmtime(path) >= os.path.getmtime(file)
         if same and fresh and found.get("weights", "") == os.path.basename(file):

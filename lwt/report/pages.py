@@ -8,7 +8,7 @@ import sys
 
 from absl import flags
 
-from lwt import files
+from lwt import errors, files
 from lwt.report import plots, results
 
 LISTED = 6  # missing runs that a page names
@@ -29,10 +29,10 @@ class Page:
     """
 
     def __init__(self, out, title, *, command_line="", text=None):
+        make_folder(out)
         self.out = pathlib.Path(out)
         self._text = pathlib.Path(text or self.out / "README.md")
         self.files = [self._text.name]
-        self.out.mkdir(parents=True, exist_ok=True)
         self._paragraphs = [f"# {title}", *([f"    {command_line}"] if command_line else [])]
 
     def add(self, *paragraphs):
@@ -76,6 +76,18 @@ class Page:
         """Writes the text and returns the names of all files of the page."""
         files.write_text(self._text, "\n\n".join(self._paragraphs) + "\n")
         return self.files
+
+
+def make_folder(out):
+    """Makes the folder of a page; programs call it before they measure anything.
+
+    Raises:
+        lwt.errors.ConfigError: the folder cannot be written, or is a file.
+    """
+    try:
+        files.first_writable(out)
+    except OSError as error:
+        raise errors.ConfigError(f"--out={out} cannot be written ({error.strerror}); give another folder") from error
 
 
 def define_report_only():

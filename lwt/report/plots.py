@@ -78,13 +78,17 @@ def read(workdir, name):
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise errors.DataError(f"{path} cannot be read: {error.strerror}; training writes it") from error
+    except ValueError as error:
+        raise errors.DataError(f"{path} is not UTF-8: {error}") from error
     points = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
             if row.get(name) is not None:
+                if not isinstance(row["step"], int) or not isinstance(row[name], int | float):
+                    raise ValueError(f"{name}={row[name]!r} at step {row['step']!r}")
                 points.append((row["step"], row[name]))
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, AttributeError, RecursionError) as error:
             if number < len(lines):  # the last line may be in the middle of being written
                 raise errors.DataError(f"{path}:{number} is not a row of figures: {error}") from error
     return [step for step, _ in points], [value for _, value in points]

@@ -28,11 +28,13 @@ def load(path):
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise errors.DataError(f"{path} cannot be read: {error.strerror}; a study writes it beside its page") from error
+    except ValueError as error:
+        raise errors.DataError(f"{path} is not UTF-8: {error}") from error
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{path}:{number} is not JSON: {error}") from error
         _check(record, f"{path}:{number}")
         found[record["name"]] = record

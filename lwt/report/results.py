@@ -82,7 +82,7 @@ def load(path):
         rows = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise errors.DataError(f"{path} cannot be read: {error.strerror}; the command on its page writes it") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.DataError(f"{path} is not JSON ({error}); the command on its page writes it again") from error
     if not isinstance(rows, list):
         raise errors.DataError(f"{path} holds a {type(rows).__name__}, expected a list of rows")

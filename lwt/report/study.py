@@ -129,10 +129,9 @@ def finished(folder, steps):
 
 
 def read_record(folder, record):
-    """The record of a run, or None."""
+    """The record of a run; None if there is none, or it is damaged, so that the run is measured again."""
     try:
-        with open(os.path.join(folder, record)) as file:
-            return json.load(file)
+        return files.read_json(os.path.join(folder, record))
     except (OSError, ValueError):
         return None
 
@@ -249,7 +248,13 @@ def main(chosen, run, *, write, record, expected=None, curves=None):
         curves: ``{name: record} -> names`` of the runs whose learning curves the page shows; None: of no run.
     """
     values = flags.FLAGS
-    os.makedirs(values.workdir, exist_ok=True)
+    out = values.out or os.path.join(values.workdir, "report")
+    try:
+        os.makedirs(values.workdir, exist_ok=True)
+    except OSError as error:
+        raise errors.ConfigError(f"--workdir={values.workdir} cannot be made ({error.strerror})") from error
+    if values.index < 0 or values.report_only:
+        pages.make_folder(out)
     # Runs that differ only in their seed compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
     failures = {} if values.report_only else run_all(chosen, run)
@@ -260,7 +265,6 @@ def main(chosen, run, *, write, record, expected=None, curves=None):
         if values.out:
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
             records.update(path, values.workdir, found=found, record=record, metrics=metrics)
-        out = values.out or os.path.join(values.workdir, "report")
         made = pages.command_line(out if values.report_only else "")
         written = write(out, found, missing=missing, command_line=made)
         print(f"wrote {out}/{', '.join(written)}")

@@ -72,3 +72,24 @@ def test_kept_figures_are_of_this_model(runs, tmp_path):
 def test_no_runs(tmp_path):
     with pytest.raises(errors.ConfigError, match="no folder of a run matches"):
         measuring.find([f"{tmp_path}/**"])
+    with pytest.raises(errors.ConfigError, match="--only='\\(' is not a regular expression"):
+        measuring.find([f"{tmp_path}/**"], only="(")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "3"])
+def test_damaged_reports_are_named(runs, content, tmp_path):
+    opened = experiment.load(runs / "mt-seed0")
+    opened.workdir = str(tmp_path)
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval/any.json").write_text(content)
+    with pytest.raises(errors.CheckpointError, match="eval/any.json is damaged"):
+        measuring.kept(opened)
+    (tmp_path / "config.json").write_text((runs / "mt-seed0/config.json").read_text())
+    (tmp_path / "origin.json").write_text(content)
+    with pytest.raises(errors.CheckpointError, match="origin.json is damaged"):
+        measuring.made_by(str(tmp_path))
+
+
+def test_a_report_without_the_figure(tiny):
+    with pytest.raises(errors.DataError, match="no figure 'exact_match'"):
+        measuring.figure_of(tiny({"select": "exact_match", "select_mode": "max"}), {"loss": 1.0})

@@ -31,7 +31,8 @@ def check(source, folder, *, data="", emulated=0):
         emulated: number of texts to run on the emulated device too.
 
     Raises:
-        lwt.errors.ConfigError: the run has no classes; or a compiler or the emulator is missing.
+        lwt.errors.ConfigError: the run has no classes; the folder is of another run; or a compiler or the emulator is
+            missing.
     """
     if not source.labels:
         raise errors.ConfigError("the run predicts a number; it must predict classes")
@@ -39,7 +40,9 @@ def check(source, folder, *, data="", emulated=0):
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data)
     texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
-    activations = folders.read_json(folder / export.REPORT)["activations"]
+    activations = folders.read_json(folder / export.REPORT).get("activations")
+    if activations not in export.ACTIVATIONS:
+        raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     records = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
     found = answers(folder, texts, labels=source.labels)
@@ -58,9 +61,21 @@ def check(source, folder, *, data="", emulated=0):
 
 
 def answers(folder, texts, *, labels):
-    """The classes that the program for this machine gives to texts without line breaks, as indices into `labels`."""
-    done = subprocess.run([toolchain.program(folder)], input="\n".join([*texts, ""]).encode(), stdout=-1, check=True)
-    return np.array([labels.index(line.split("\t")[0]) for line in done.stdout.decode().splitlines()])
+    """The classes that the program for this machine gives to texts without line breaks, as indices into `labels`.
+
+    Raises:
+        lwt.errors.ConfigError: the program fails, or answers with other labels.
+    """
+    done = subprocess.run([toolchain.program(folder)], input="\n".join([*texts, ""]).encode(), capture_output=True)
+    found = [line.split("\t")[0] for line in done.stdout.decode().splitlines()]
+    if done.returncode or len(found) != len(texts):
+        raise errors.ConfigError(
+            f"{folder}/classify answers {len(found)} of {len(texts)} texts: {done.stderr.decode()}"
+        )
+    other = next((label for label in found if label not in labels), None)
+    if other is not None:
+        raise errors.ConfigError(f"{folder} answers {other!r}, which is no label of the run; export the run again")
+    return np.array([labels.index(label) for label in found])
 
 
 def _percent(right):
@@ -79,5 +94,5 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("checkpoint", "best", "The exported checkpoint: best, last or a step.")
     flags.DEFINE_string("folder", None, "Exported folder.")
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
-    flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.")
+    flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.", lower_bound=0)
     command_line.run(main, required=["workdir", "folder"])
