@@ -43,6 +43,7 @@ def base():
     config.data.max_train_records = 0  # 0: all
     config.data.max_eval_records = 0  # validation records per evaluation in training; 0: all
     config.data.max_malformed = 0.01  # share of malformed records above which the run fails
+    config.data.max_megabytes = 256.0  # a longer line or cell, or a larger image, is a malformed record
     config.data.clean = ml_collections.ConfigDict()
     config.data.clean.lowercase = True
     config.data.clean.strip_accents = False

@@ -47,14 +47,14 @@ class Corpus:
         return len(self.offsets) - 1
 
 
-def load(name, *, split="train", max_malformed=0.01):
+def load(name, *, split="train", **options):
     """Loads the source `name` of running text, or of any records that have a text; raises as `sources.load` does."""
     parts = []
     for part in sources.parts_of(name):
-        source = sources.load(part, split=split, fields=(), max_malformed=max_malformed)
+        source = sources.load(part, split=split, fields=(), **options)
         if "document" not in source.fields:  # load again, so that records without a text count as malformed
             fields = text_fields.required(text_fields.choose(part, source.fields))
-            source = sources.load(part, split=split, fields=fields, max_malformed=max_malformed)
+            source = sources.load(part, split=split, fields=fields, **options)
         parts.append(source)
     return sources.join(parts)
 
@@ -90,7 +90,7 @@ def _texts(source, i, *, record, fields):
     try:
         return text_fields.texts_of(record, fields)
     except errors.DataError as error:
-        raise errors.DataError(f"{source.name}, record {i}: {error}") from error
+        raise errors.DataError(f"{source.where(i)}: {error}") from error
 
 
 def _are_sentences(source, fields):

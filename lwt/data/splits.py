@@ -149,7 +149,13 @@ def overlaps(parts, fields, *, key=text_key):
 
 
 def _keys(source, fields, *, key):
-    return [key(record, fields) for record in source.read(0, len(source))]
+    keys = []
+    for i, record in enumerate(source.read(0, len(source))):
+        try:
+            keys.append(key(record, fields))
+        except errors.DataError as error:
+            raise errors.DataError(f"{source.where(i)}: {error}") from error
+    return keys
 
 
 def _named(train, *, validation, tests):

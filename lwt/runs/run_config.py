@@ -23,7 +23,8 @@ SECTIONS = {  # every key that a config must have: those of configs/common.py
     "reparam.": "name",
     "task.": "name",
     "data.": "kind train validation test fields label leak_free masking join max_train_records max_eval_records "
-    "max_malformed min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment packed",
+    "max_malformed max_megabytes min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment "
+    "packed",
     "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
     "data.tokenizer.": "vocabulary split_digits path",
     "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules lora_plus trainable clip_norm "
@@ -31,7 +32,10 @@ SECTIONS = {  # every key that a config must have: those of configs/common.py
     "optimizer.schedule.": "name",
 }
 # Defaults for keys added later, so that older config.json files still load.
-ADDED = {"data": {"packed": True, "cut": "end", "max_eval_records": 0}, "optimizer": {"lora_plus": 0.0}}
+ADDED = {
+    "data": {"packed": True, "cut": "end", "max_eval_records": 0, "max_megabytes": 256.0},
+    "optimizer": {"lora_plus": 0.0},
+}
 KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 

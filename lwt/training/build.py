@@ -69,6 +69,7 @@ def build(config, workdir, *, base=None, teachers=()):
 
     # ---- How it is measured, and what it leaves behind.
     evaluator = evaluation.Evaluator(task, model, mesh)
+    LOG.info("data: %s", data.taken())
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums, validation)
     return loop.Run(

@@ -61,7 +61,14 @@ def make_images(tmp_path, monkeypatch):
     def make(name="folder:a", workdir="run", seed=0, **other):
         section = {
             **{"train": name, "validation": "", "test": "", "label": "label", "leak_free": False},
-            **{"max_train_records": 0, "max_malformed": 0.1, "image_size": 0, "channels": 0, "randaugment": ()},
+            **{
+                "max_train_records": 0,
+                "max_megabytes": 256.0,
+                "max_malformed": 0.1,
+                "image_size": 0,
+                "channels": 0,
+                "randaugment": (),
+            },
             **{"rows": 6, "eval_batch": 8},
         }
         return images.Images(ml_collections.ConfigDict(section | other), tmp_path / workdir, seed=seed)

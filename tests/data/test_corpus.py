@@ -68,7 +68,7 @@ def test_records_without_a_text_are_refused(folder):
     (folder / "odd.jsonl").write_text('{"text": "x"}\n{"text": "y"}\n')
     source = sources.load("folder:books@odd")
     source.records.columns["text"][1] = 7
-    with pytest.raises(errors.DataError, match="folder:books@odd, record 1: field 'text' .* is not text: 7"):
+    with pytest.raises(errors.DataError, match="odd.jsonl:2: field 'text' .* is not text: 7"):
         list(corpus.lines(source))
     (folder / "empty.jsonl").write_text('{"text": "x"}\n{"text": ""}\n')
     with pytest.raises(errors.DataError, match="1 of 2 records are malformed.*empty.jsonl:2: field 'text' is empty"):

@@ -86,6 +86,49 @@ def test_splits_with_hidden_labels_do_not_count(tmp_path, monkeypatch, second):
     assert {name: source.name for name, source in made.tests.items()} == wanted
 
 
+def write(tmp_path, split, labels):
+    lines = [json.dumps({"text": f"{split} {i}", "label": label}) + "\n" for i, label in enumerate(labels)]
+    (tmp_path / f"a/{split}.jsonl").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("hidden", [-1, "-1", -1.0])
+def test_files_with_hidden_labels_are_no_test_sets(folder, tmp_path, caplog, hidden):
+    name = folder("a", train=numbered("t", 30), validation=numbered("v", 3))
+    write(tmp_path, "test", [hidden] * 4)
+    made = splits.make(name, tmp_path / "s.json")
+    assert made.rule == "ii" and texts(made.tests["test"]) == numbered("v", 3)
+    assert "the labels of folder:a@test are hidden (all are -1): it is not used" in caplog.text
+    with pytest.raises(errors.DataError, match="folder:a@test are hidden .*should name sets with labels"):
+        splits.make(name, tmp_path / "n.json", tests=[f"{name}@test"])
+    write(tmp_path, "train", [hidden, type(hidden)(1)] * 15)  # where -1 is a label
+    write(tmp_path, "test", [hidden] * 4)
+    assert splits.make(name, tmp_path / "o.json").rule == "i"
+
+
+def test_no_part_is_guessed_from_its_size(folder, tmp_path, caplog):
+    name = folder("a", one=numbered("t", 30), two=["x", "y"])
+    with pytest.raises(errors.DataError, match="has the splits one, two, but no split train; name the parts"):
+        splits.make(name, tmp_path / "s.json")
+    name = folder("b", train=numbered("t", 30), test=["x"], more=["y"], device=["z"])
+    made = splits.make(name, tmp_path / "s.json")
+    assert "folder:b: not used: the splits device, more;" in caplog.text
+    assert "train: folder:b@train[train] (train.jsonl), 27 records" in str(made)
+    assert "test: folder:b@test (test.jsonl), 1 records" in str(made)
+
+
+def test_errors_after_a_split_name_the_line(folder, tmp_path):
+    name = folder("a", train=[*numbered("t", 27), 5, "x", "y"])
+    with pytest.raises(errors.DataError, match=r"train.jsonl:28: field 'text' is 5"):
+        splits.make(name, tmp_path / "s.json", max_malformed=0)
+    folder("a", train=numbered("t", 30))
+    made = splits.make(name, tmp_path / "s.json")
+    for part in (made.train, made.validation[1:], made.tests["test"].subset(2)):
+        for i, record in enumerate(part):
+            assert part.where(i) == f"{tmp_path}/a/train.jsonl:{int(record['text'].split()[1]) + 1}"
+    joined = sources.load(f"{name}+{name}")
+    assert joined.where(31) == joined[29:].where(2) == f"{tmp_path}/a/train.jsonl:2"
+
+
 def test_the_same_records_every_time_and_another_seed_draws_others(folder, tmp_path):
     name = folder("a", train=numbered("t", 200))
     first = splits.make(name, tmp_path / "s.json")

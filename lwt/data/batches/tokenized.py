@@ -83,7 +83,7 @@ def tokenize(source, tokens, *, cleaner, fields, cache_dir=None):
             wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
             if wrong is not None:
                 raise errors.DataError(
-                    f"{source.name}: field {field!r} of record {start + wrong} is not text: {texts[wrong]!r:.60}"
+                    f"{source.where(start + wrong)}: field {field!r} is not text: {texts[wrong]!r:.60}"
                 )
             parts.append(RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts])))
     result = tuple(map(RaggedArray.concatenate, encoded))

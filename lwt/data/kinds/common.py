@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 
+from lwt import errors
 from lwt.data import labels, sources, splits, tokenizer
 from lwt.data.batches import examples, padded, sharding
 
@@ -76,6 +77,17 @@ class Data(abc.ABC):
     @abc.abstractmethod
     def positions(self):
         """Positions of a training batch (of pairs, of both sides; of images, the images), on average."""
+
+    def taken(self):
+        """What is taken for training, validation and test, with the files, as a log line; nothing is read."""
+        names = {"train": self._section.train, "validation": self._section.validation, "test": self.test}
+        texts = []
+        for part, name in names.items():
+            try:
+                texts.append(f"{part}: {sources.describe(name, split=part) if name else 'none'}")
+            except errors.DataError as error:
+                texts.append(f"{part}: MISSING, {error}")
+        return "; ".join(texts)
 
     @abc.abstractmethod
     def training(self, *, share=sharding.WHOLE):

@@ -72,9 +72,10 @@ class Images(supervised.Supervised):
         paths = list(map(str, inputs.checked(texts, kind=str | os.PathLike)))
         size, kind = self._section.image_size, self._labels_file["image"]
         images = np.zeros((len(paths), *self.shape), kind[3])
+        limit = self._section.max_megabytes
         for row, path in zip(images, paths, strict=True):
             try:
-                image = decoding.fit(decoding.load(path), size=size, channels=self.shape[2])
+                image = decoding.fit(decoding.load(path, max_megabytes=limit), size=size, channels=self.shape[2])
             except ValueError as error:
                 raise errors.DataError(f"{path}: {error}") from error
             if [*image.shape, image.dtype.name] != kind:
@@ -94,7 +95,8 @@ class Images(supervised.Supervised):
 
     def _source(self, name, *, split="train", fields=(), max_malformed=0.01):
         """The source `name`, with decoded images."""
-        source = sources.load(name, split=split, fields=fields, max_malformed=max_malformed)
+        options = {"max_malformed": max_malformed, "max_megabytes": self._section.max_megabytes}
+        source = sources.load(name, split=split, fields=fields, **options)
         size, channels, label = (self._section[key] for key in ("image_size", "channels", "label"))
         return cache.decoded(source, size=size, channels=channels, label=label, max_malformed=max_malformed)
 

@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -71,7 +72,10 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return self.splits.train
 
     def _split_settings(self):
-        return {"fields": tuple(self._section.fields)}
+        fields = tuple(self._section.fields)
+        if len(fields) > 2:
+            raise errors.ConfigError(f"data.fields={fields} should name one or two text fields, or none to find them")
+        return {"fields": fields, "load": functools.partial(sources.load, max_megabytes=self._section.max_megabytes)}
 
     def _load_other(self, name):
         return self._load(name, split="test", fields=text_fields.needed(self.fields, self._section.label))
@@ -113,6 +117,10 @@ class _Sides(collections.abc.Sequence):
 
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
+
+    def where(self, index):
+        """The place of a record."""
+        return self.source.where(index)
 
     def __getitems__(self, indices):
         records = self.source.pick(np.asarray(indices, np.int64)).read(0, len(indices))

@@ -5,6 +5,7 @@ import logging
 
 import numpy as np
 
+from lwt import errors
 from lwt.data import inputs, tokenizer
 from lwt.data.batches import packed, pair_examples, sharding, tokenized
 from lwt.data.kinds import common, text_data
@@ -20,6 +21,13 @@ class Pairs(text_data.TextData):
     """
 
     SPECIALS = tokenizer.SEQ2SEQ
+
+    def __init__(self, section, workdir, **options):
+        if len(section.fields) != 2:
+            raise errors.ConfigError(
+                f"data.fields={tuple(section.fields)} should name two fields: those of the source and of the target"
+            )
+        super().__init__(section, workdir, **options)
 
     @property
     def max_length(self):
@@ -52,7 +60,8 @@ class Pairs(text_data.TextData):
 
     def evaluation(self, name, *, limit=0):
         """The pairs of ``KIND:NAME@SPLIT``; see `common.Data.evaluation`."""
-        source = self._load(name, fields=self._section.fields).subset(limit)
+        split = "validation" if name == self._section.validation else "test"
+        source = self._load(name, split=split, fields=self._section.fields).subset(limit)
         records = source.read(0, len(source))
         texts, references = ([record[field] for record in records] for field in self._section.fields)
         examples = pair_examples.PairExamples.of_all(*self._tokenize(source, self._section.fields))

@@ -39,10 +39,13 @@ class Supervised(common.Data):
             max_malformed=section.max_malformed,
             **self._split_settings(),
         )
-        LOG.info("%s", parts)
         for source in (parts.train, parts.validation, *parts.tests.values()):
             sources.report(source)
         return parts
+
+    def taken(self):
+        """See `common.Data`."""
+        return str(self.splits)
 
     @property
     def labels(self):

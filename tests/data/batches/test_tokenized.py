@@ -39,5 +39,5 @@ def test_tokens_are_cached_by_content_and_a_damaged_cache_is_written_again(tmp_p
 
 def test_a_field_that_is_not_text_is_named():
     source = sources.Source("made", [{"text": "x"}, {"text": 7}], ("text",), "f")
-    with pytest.raises(errors.DataError, match="made: field 'text' of record 1 is not text: 7"):
+    with pytest.raises(errors.DataError, match="made, record 1: field 'text' is not text: 7"):
         tokenized.tokenize(source, tokenizer, cleaner=text.Cleaner(), fields=("text",))

@@ -21,6 +21,7 @@ def test_from_text_file_to_batch(tmp_path, monkeypatch):
             "test": "",
             "max_train_records": 0,
             "max_malformed": 0.01,
+            "max_megabytes": 256.0,
         },
         **{
             "clean": {"strip_accents": True},

@@ -29,7 +29,13 @@ def make(tmp_path, monkeypatch):
     def make(workdir="run", **other):
         section = {
             **{"train": "folder:a@train", "validation": "folder:a@validation", "test": "folder:a@validation"},
-            **{"fields": ("de", "en"), "max_train_records": 0, "max_malformed": 0.0, "clean": {}},
+            **{
+                "fields": ("de", "en"),
+                "max_train_records": 0,
+                "max_megabytes": 256.0,
+                "max_malformed": 0.0,
+                "clean": {},
+            },
             **{"tokenizer": {"path": "", "vocabulary": 90, "split_digits": False}},
             **{"rows": 4, "row_length": 48, "min_tokens": 1, "max_tokens": 40, "packed": True, "eval_batch": 8},
         }
@@ -67,6 +73,26 @@ def test_an_evaluation_is_in_the_order_of_the_records(make):
     assert len(data.evaluation("folder:a@validation", limit=5).sources) == 5
     with pytest.raises(errors.ConfigError, match="should be KIND:NAME@SPLIT"):
         data.evaluation("")
+
+
+def test_a_set_without_a_split_is_not_the_training_set(make):
+    data = make(validation="folder:a", test="folder:a")
+    assert len(data.evaluation("folder:a").sources) == 21
+    with pytest.raises(errors.DataError, match="has no split 'test'; choose from train, validation"):
+        make(test="folder:a").evaluation("folder:a")
+
+
+def test_what_is_taken_is_said_before_it_is_read(make):
+    wanted = "train: folder:a@train (train.jsonl); validation: folder:a@validation (validation.jsonl); test: "
+    assert make(test="").taken() == wanted + "none"
+    missing = make(test="folder:a").taken()
+    assert missing.startswith(wanted + "MISSING, ") and "has no split 'test'" in missing
+
+
+@pytest.mark.parametrize("fields", [("source",), ("a", "b", "c"), ()])
+def test_other_numbers_of_fields_are_refused(make, fields):
+    with pytest.raises(errors.ConfigError, match="should name two fields"):
+        make(fields=fields)
 
 
 def test_texts_to_predict_have_no_target_unless_it_is_given(make):

@@ -21,7 +21,14 @@ def make(tmp_path, monkeypatch):
     def make(workdir, name="a", *, path="", vocabulary=80, **options):
         section = {
             **{"train": f"folder:{name}@train", "validation": "", "test": "", "fields": ("de", "en"), "clean": {}},
-            **{"max_train_records": 0, "max_malformed": 0.0, "packed": True, "rows": 4, "row_length": 48},
+            **{
+                "max_train_records": 0,
+                "max_megabytes": 256.0,
+                "max_malformed": 0.0,
+                "packed": True,
+                "rows": 4,
+                "row_length": 48,
+            },
             **{"tokenizer": {"path": str(path), "vocabulary": vocabulary, "split_digits": False}},
         }
         return pairs.Pairs(ml_collections.ConfigDict(section), tmp_path / workdir, **options)

@@ -78,7 +78,7 @@ def test_wrong_split_and_field_of_a_prepared_builder(prepared):
         sources.load("tfds:toy_pairs@test")
     with pytest.raises(errors.DataError, match="no field 'fr'; choose from de, en, label"):
         sources.load("tfds:toy_pairs", fields=("de", "fr"))
-    with pytest.raises(errors.DataError, match="field 'label' of record 0 is not text"):
+    with pytest.raises(errors.DataError, match="toy_pairs@train, record 0: field 'label' is not text"):
         tokenized.tokenize(sources.load("tfds:toy_pairs"), None, cleaner=text.Cleaner(), fields=("label",))
 
 
