@@ -42,7 +42,7 @@ def load(path, names=()):
         ) from error
     if len(found) < len(names):
         held = ", ".join(there) or "none"
-        raise errors.DataError(f"{path} should hold the arrays {' and '.join(names)}; it holds {held}")
+        raise errors.DataError(f"{path} must hold the arrays {' and '.join(names)}; it holds {held}")
     return found
 
 

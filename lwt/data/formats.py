@@ -81,7 +81,7 @@ def _pair(paths, limit):
     for numbered in itertools.zip_longest(*(_texts(path, limit) for path in paths)):
         if None in numbered:
             short, whole = (next(p for p, x in zip(paths, numbered) if (x is None) == over) for over in (True, False))
-            raise errors.DataError(f"{short} has fewer lines than {whole}; the lines of a pair should correspond")
+            raise errors.DataError(f"{short} has fewer lines than {whole}; the lines of a pair must correspond")
         number, texts = numbered[0][0], [text for _, text in numbered]
         wrong = next((text for text in texts if isinstance(text, Malformed)), None)
         yield paths[0], number, 1, wrong or {n: text.rstrip("\r\n") for n, text in zip(names, texts, strict=True)}
@@ -178,7 +178,7 @@ def _csv(path, limit):
             wrong.clear()
         if header is None:
             if isinstance(cells, Malformed) or len(set(cells)) != len(cells):
-                raise errors.DataError(f"{path}:{first}: the first line should name the fields, each once: {cells}")
+                raise errors.DataError(f"{path}:{first}: the first line must name the fields, each once: {cells}")
             header = cells
         elif isinstance(cells, Malformed):
             yield first, last - first + 1, cells

@@ -41,7 +41,7 @@ class Labels:
             return cls(tuple(names))
         wrong = next((v for v in values if not isinstance(v, str | int | float)), None)
         if wrong is not None:
-            raise errors.DataError(f"{where}: a label should be text or a number, not {wrong!r:.60}")
+            raise errors.DataError(f"{where}: a label must be text or a number, not {wrong!r:.60}")
         texts = {text_of(value) for value in set(values)}
         numbers = {text: _number(text) for text in texts}
         if None in numbers.values():
@@ -88,7 +88,7 @@ class Labels:
             where: index of a label -> its place, for messages.
 
         Raises:
-            lwt.errors.DataError: a label should be a number but is not; or labels count the named classes from 1.
+            lwt.errors.DataError: a label must be a number but is not; or labels count the named classes from 1.
         """
         if self.regression:
             numbers = [_number(value) for value in values]

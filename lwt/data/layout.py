@@ -27,7 +27,11 @@ READ = (
 _SHARD = re.compile(r"(.+?)[-._](\d+)[-._]of[-._](\d+)([-._][0-9a-f]{8,})?", re.IGNORECASE)
 _NUMBERED = re.compile(rf"({'|'.join(WORDS)}|part|data|shard|chunk)[-._](\d+)(-[0-9a-f]{{8}}-.*)?", re.IGNORECASE)
 _LANGUAGES = re.compile(r"[-._][a-z]{2,3}[-_][a-z]{2,3}", re.IGNORECASE)  # "train.de-en.de" is a text of "train"
-_DOCUMENTS = re.compile(r"[._].*|.*\.md|(readme|license|licence|source|citation|labels)\b.*", re.IGNORECASE)
+_DOCUMENTS = re.compile(
+    r"[._].*|.*\.md|(readme|license|licence|source|citation|labels)\b.*"
+    r"|(dataset_(infos?|dict)|state|config|metadata|schema|croissant|package)\.json",
+    re.IGNORECASE,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +80,12 @@ def _files(folder):
     """`splits` of the files in a folder, without its subfolders."""
     shards, numbered, texts = (collections.defaultdict(list) for _ in range(3))
     parts, unread = {}, []
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and path.name != LABELS):
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and not is_document(path.name)):
         form = formats.of(path)
         if formats.language(path):
             texts[_text_stem(path)].append(path)
         elif not form:
-            unread += [path] if not is_document(path.name) else []
+            unread.append(path)
         elif match := _SHARD.fullmatch(stem := _stem(path)):
             shards[known(match[1]), form, int(match[3])].append((int(match[2]), path))
         elif match := _NUMBERED.fullmatch(stem):

@@ -95,7 +95,7 @@ def make(
         for source in new:
             message = f"the labels of {source.name} are hidden (all are -1)"
             if named:
-                raise errors.DataError(f"{message}; data.validation and data.test should name sets with labels")
+                raise errors.DataError(f"{message}; data.validation and data.test must name sets with labels")
             LOG.warning("%s: it is not used", message)
         hidden, names = new, _find(train, without={source.name for source in new}) if new else names
     for source in loaded.values():

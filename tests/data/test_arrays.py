@@ -36,7 +36,7 @@ def test_any_flipped_bit_is_noticed_or_harmless(tmp_path, kind):
 
 def test_arrays_that_are_missing_or_hold_objects(tmp_path):
     np.savez(tmp_path / "a.npz", other=np.arange(3), objects=np.array([{}], object))
-    with pytest.raises(errors.DataError, match="should hold the arrays image; it holds other, objects"):
+    with pytest.raises(errors.DataError, match="must hold the arrays image; it holds other, objects"):
         arrays.load(tmp_path / "a.npz", ("image",))
     with pytest.raises(errors.DataError, match="damaged, holds objects or is too large"):
         arrays.load(tmp_path / "a.npz", ("objects",))

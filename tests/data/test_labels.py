@@ -42,7 +42,7 @@ def test_a_label_is_a_name_or_a_place():
 def test_labels_that_mean_nothing():
     with pytest.raises(errors.DataError, match="all labels are 'x'; there is nothing to learn"):
         labels.Labels.of(["x", "x"])
-    with pytest.raises(errors.DataError, match=r"a label should be text or a number, not \['x'\]"):
+    with pytest.raises(errors.DataError, match=r"a label must be text or a number, not \['x'\]"):
         labels.Labels.of(["x", ["x"]])
     for wrong in ("much", float("nan")):
         with pytest.raises(errors.DataError, match="line 1: the label is not a number"):

@@ -129,7 +129,7 @@ def test_pairs_of_text_files_are_records(tmp_path, monkeypatch, form):
 
 def test_what_is_not_read_is_named(write, tmp_path, caplog):
     write("train.csv", ["a", "b"])
-    for name in ("test.csv.zip", "dev.arrow", "README.md", ".hidden"):
+    for name in ("test.csv.zip", "dev.arrow", "README.md", ".hidden", "dataset_infos.json"):
         (tmp_path / "set" / name).write_bytes(b"")
     sources.report(sources.load("folder:set"))
     assert "set: not read: dev.arrow, test.csv.zip" in caplog.text and "README" not in caplog.text

@@ -98,7 +98,7 @@ def test_files_with_hidden_labels_are_no_test_sets(folder, tmp_path, caplog, hid
     made = splits.make(name, tmp_path / "s.json")
     assert made.rule == "ii" and texts(made.tests["test"]) == numbered("v", 3)
     assert "the labels of folder:a@test are hidden (all are -1): it is not used" in caplog.text
-    with pytest.raises(errors.DataError, match="folder:a@test are hidden .*should name sets with labels"):
+    with pytest.raises(errors.DataError, match="folder:a@test are hidden .*must name sets with labels"):
         splits.make(name, tmp_path / "n.json", tests=[f"{name}@test"])
     write(tmp_path, "train", [hidden, type(hidden)(1)] * 15)  # where -1 is a label
     write(tmp_path, "test", [hidden] * 4)

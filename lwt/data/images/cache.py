@@ -126,6 +126,10 @@ def _write(path, source, *, label, fit):
             for name, column in columns.items():
                 column.append(record.get(name))
         _check(source, good, bad=bad, messages=messages, max_malformed=1.0)
+        for name in sorted({*getattr(source.records, "classes", ())} - {*columns[label]}):
+            raise errors.DataError(
+                f"{source.name}: no image of class {name!r} can be used: {'; '.join(messages[:SHOWN])}"
+            )
         images.flush()
     about = {"columns": columns, "malformed": bad, "messages": messages}
     about["notes"] = getattr(source.records, "notes", ())
@@ -142,7 +146,7 @@ def _decode(source, number, *, label, fit, images):
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in record.items()}
         plain = {name: value for name, value in plain.items() if _is_plain(value)}
         if label not in plain:
-            raise ValueError(f"its {label} should be text or a number, not {record.get(label)!r:.60}")
+            raise ValueError(f"its {label} must be text or a number, not {record.get(label)!r:.60}")
         wanted = (image.shape, image.dtype) if images is None else (images.shape[1:], images.dtype)
         if (image.shape, image.dtype) != wanted:
             raise ValueError(

@@ -74,7 +74,7 @@ def load(path, *, max_megabytes=formats.MAX_MEGABYTES):
             return arrays.load(path)
         return decode(path.read_bytes(), path, max_megabytes=max_megabytes)
     except (OSError, ValueError, EOFError) as error:
-        raise errors.DataError(f"{path} cannot be read ({error}); it should be the path of an image file") from error
+        raise errors.DataError(f"{path} cannot be read ({error}); it must be the path of an image file") from error
 
 
 def fit(image, *, size=0, channels=0):
@@ -94,7 +94,7 @@ def fit(image, *, size=0, channels=0):
     image = np.asarray(image)
     image = image[..., None] if image.ndim == 2 else image
     if image.ndim != 3 or not image.size:
-        raise ValueError(f"its shape {image.shape} should be (height, width) or (height, width, channels)")
+        raise ValueError(f"its shape {image.shape} must be (height, width) or (height, width, channels)")
     if np.issubdtype(image.dtype, np.floating):
         with np.errstate(over="ignore"):
             single = image.astype(np.float32)
@@ -106,7 +106,7 @@ def fit(image, *, size=0, channels=0):
             raise ValueError(f"its floats have {image.shape[2]} channels, not {channels}: set data.channels=0")
         return np.repeat(single, channels // image.shape[2], axis=2) if channels else single
     if image.dtype != np.uint8:
-        raise ValueError(f"its type {image.dtype} should be uint8, or floats")
+        raise ValueError(f"its type {image.dtype} must be uint8, or floats")
     if image.shape[2] not in (1, 3) and (size or channels not in (0, image.shape[2])):
         raise ValueError(f"its {image.shape[2]} channels are neither 1 nor 3: set data.channels=0, data.image_size=0")
     return _converted(image, size, channels or image.shape[2])

@@ -88,6 +88,11 @@ class ImageFiles(collections.abc.Sequence):
     def __len__(self):
         return len(self.names)
 
+    @property
+    def classes(self):
+        """The names of the classes."""
+        return {_parts(name)[0] for name in self.names}
+
     def __getitem__(self, index):
         path = self.folder / self.names[index]
         image = decoding.decode(path.read_bytes(), path, max_megabytes=self.max_megabytes)
@@ -117,9 +122,14 @@ class ImageArchive(collections.abc.Sequence):
         name, label, content = self._content[0][index]
         where = f"{self.path}:{name}"
         if not label:
-            raise errors.DataError(f"{where} does not name its class: it should be CLASS/NAME or NUMBER_CLASS")
+            raise errors.DataError(f"{where} does not name its class: it must be CLASS/NAME or NUMBER_CLASS")
         image = decoding.decode(content, where, max_megabytes=self.max_megabytes)
         return {"image": image, "label": label, "file": name}
+
+    @property
+    def classes(self):
+        """The names of the classes."""
+        return {label for _, label, _ in self._content[0] if label}
 
     @property
     def notes(self):
@@ -182,7 +192,7 @@ class ImageArrays(collections.abc.Sequence):
         image, label = read["image"], read["label"]
         if image.ndim not in (3, 4) or label.ndim != 1 or len(image) != len(label):
             raise errors.DataError(
-                f"{self.path}: image {image.shape} and label {label.shape} should be [n h w] or [n h w c], and [n]"
+                f"{self.path}: image {image.shape} and label {label.shape} must be [n h w] or [n h w c], and [n]"
             )
         return read
 

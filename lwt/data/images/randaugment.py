@@ -22,7 +22,7 @@ class RandAugment:
     def __init__(self, operations, magnitude):
         if not (operations >= 1 and 0 <= magnitude <= 30):
             raise errors.ConfigError(
-                f"data.randaugment={(operations, magnitude)} should be (operations, magnitude): 1 or more, and 0 to 30"
+                f"data.randaugment={(operations, magnitude)} must be (operations, magnitude): 1 or more, and 0 to 30"
             )
         try:
             import PIL.Image

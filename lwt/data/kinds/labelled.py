@@ -45,7 +45,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         parts = [text.split("\t", 1) if count == 2 else [text] for text in texts]
         wrong = next((i for i, sides in enumerate(parts) if len(sides) != count), None)
         if wrong is not None:
-            raise errors.DataError(f"text {wrong + 1} should be two texts with a tab between: {texts[wrong]!r:.60}")
+            raise errors.DataError(f"text {wrong + 1} must be two texts with a tab between: {texts[wrong]!r:.60}")
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
         examples = self._rows(tuple(map(tokenized.RaggedArray.of, sides)), None)
         return common.Evaluation("texts", examples, texts)
@@ -74,7 +74,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
     def _split_settings(self):
         fields = tuple(self._section.fields)
         if len(fields) > 2:
-            raise errors.ConfigError(f"data.fields={fields} should name one or two text fields, or none to find them")
+            raise errors.ConfigError(f"data.fields={fields} must name one or two text fields, or none to find them")
         return {"fields": fields, "load": functools.partial(sources.load, max_megabytes=self._section.max_megabytes)}
 
     def _load_other(self, name):

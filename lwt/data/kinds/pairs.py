@@ -25,7 +25,7 @@ class Pairs(text_data.TextData):
     def __init__(self, section, workdir, **options):
         if len(section.fields) != 2:
             raise errors.ConfigError(
-                f"data.fields={tuple(section.fields)} should name two fields: those of the source and of the target"
+                f"data.fields={tuple(section.fields)} must name two fields: those of the source and of the target"
             )
         super().__init__(section, workdir, **options)
 

@@ -81,9 +81,9 @@ def _maps(path):
     try:
         frames = np.stack([*arrays.load(path, RADARS).values()], axis=-1).astype(np.float32)
     except ValueError as error:
-        raise errors.DataError(f"{path}: {' and '.join(RADARS)} should be numbers of one shape: {error}") from error
+        raise errors.DataError(f"{path}: {' and '.join(RADARS)} must be numbers of one shape: {error}") from error
     if frames.ndim != 3 or frames.shape[1] < BINS[1]:
-        raise errors.DataError(f"{path}: arrays of shape {frames.shape[:-1]} should be [frames 128]")
+        raise errors.DataError(f"{path}: arrays of shape {frames.shape[:-1]} must be [frames 128]")
     moving = (frames - np.median(frames, axis=0))[:, slice(*BINS)]
     return (np.clip(moving, *RANGE) - RANGE[0]) / (RANGE[1] - RANGE[0])
 

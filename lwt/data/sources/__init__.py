@@ -162,7 +162,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=
             many records are malformed.
     """
     if not 0 < max_megabytes < 1e6:
-        raise errors.ConfigError(f"data.max_megabytes={max_megabytes!r} should be above 0 and below 1,000,000")
+        raise errors.ConfigError(f"data.max_megabytes={max_megabytes!r} must be above 0 and below 1,000,000")
     fields, parts = None if fields is None else tuple(fields), []
     for part in parts_of(name):
         module, rest, own = _resolve(part)

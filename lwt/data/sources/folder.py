@@ -121,7 +121,7 @@ def classes(path):
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice or len(names) < 2:
         what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
-        raise errors.DataError(f"{path}: {what}; it should name every class once, one per line, at least two")
+        raise errors.DataError(f"{path}: {what}; it must name every class once, one per line, at least two")
     return names
 
 

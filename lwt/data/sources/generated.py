@@ -21,6 +21,7 @@ from lwt.data.radar import maps
 
 SIZES = {"train": 100_000, "validation": 1_000, "test": 2_000}
 SHARES = {"train": range(0, 94), "validation": range(94, 96), "test": range(96, 100)}  # of the hash, in percent
+LARGEST = 10_000_000  # records
 PAPER_TASKS = ("sort_ascending", "sort_descending", "add_1", "add_2")
 TASKS = {
     "sort_ascending": sorted,
@@ -68,14 +69,18 @@ def _values(name, options, defaults):
         key, equals, text = option.partition("=")
         if key not in defaults or not equals:
             raise errors.DataError(f"generated:{name}: option {option!r}; {errors.suggest(key, defaults)}")
+        if sum(other.startswith(f"{key}=") for other in options) > 1:
+            raise errors.DataError(f"generated:{name}: {key} is given twice")
         if isinstance(defaults[key], tuple):
             values[key] = tuple(text.split("|"))
         elif isinstance(defaults[key], str):
             values[key] = text
-        elif text.isdecimal() and (key == "seed" or int(text) > 0):
+        elif text.isdecimal() and len(text) < 12 and (key == "seed" or 0 < int(text) <= LARGEST):
             values[key] = int(text)
         else:
-            raise errors.DataError(f"generated:{name}: {key} should be a whole number, not {text!r}")
+            raise errors.DataError(
+                f"generated:{name}: {key} must be a whole number (size: 1 to {LARGEST}), not {text!r}"
+            )
     return values
 
 

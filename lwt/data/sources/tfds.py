@@ -5,6 +5,7 @@ when they are needed; bad UTF-8 is replaced, and an empty side becomes zero toke
 """
 
 import collections.abc
+import contextlib
 import dataclasses
 import importlib
 import logging
@@ -61,12 +62,21 @@ def read(name, split, *, fields, max_malformed, max_megabytes):
         fields=there,
         fingerprint=sources.digest(builder.info.full_name, builder.info.dataset_size, split, len(records)),
         classes=tuple(getattr(builder.info.features["label"], "names", None) or ()) if "label" in there else (),
+        notes=_notes(builder, name),
     )
 
 
 def splits(name):
     """The splits of a builder; prepares it if necessary."""
     return sorted(_prepared(name).info.splits)
+
+
+def _notes(builder, name):
+    """Says which config is read if the name leaves it open."""
+    configs = ", ".join(config.name for config in getattr(builder, "BUILDER_CONFIGS", ()))
+    if "/" in name or "," not in configs:
+        return ()
+    return (f"tfds:{name} does not name a config: {builder.builder_config.name} is read, of {configs:.200}",)
 
 
 def _builder(name):
@@ -88,11 +98,15 @@ def _builder(name):
     except registered.DatasetNotFoundError as error:
         known = registered.list_imported_builders()
         raise errors.DataError(f"no tfds data set {dataset!r}; {errors.suggest(dataset, known)}") from error
-    except ValueError as error:
-        configs = list(tfds.builder_cls(dataset).builder_configs)
-        if not config or config in configs:
-            raise errors.DataError(f"tfds:{name}: {errors.first_line(error)}") from error
-        raise errors.DataError(f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}") from error
+    except Exception as error:  # whatever a name, a version or a builder's own code raises
+        configs = ()
+        with contextlib.suppress(Exception):
+            configs = list(tfds.builder_cls(dataset).builder_configs)
+        if config and configs and config.partition(":")[0] not in configs:
+            message = f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}"
+            raise errors.DataError(message) from error
+        message = errors.first_line(error).rpartition('}": ')[2]  # behind the arguments of the builder
+        raise errors.DataError(f"tfds:{name}: {message}; the form is tfds:NAME/CONFIG:VERSION@SPLIT") from error
 
 
 def _prepared(name):

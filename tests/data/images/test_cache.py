@@ -37,6 +37,10 @@ def test_malformed_images_are_named_and_counted(make_images, tmp_path, caplog, p
     with pytest.raises(errors.DataError, match=rf"2 of 40 images are malformed \(5.0%, allowed 1.0%\): .*{broken}"):
         _ = make_images(workdir="strict", max_malformed=0.01).splits
     assert len(make_images(workdir="resized", image_size=8).splits.train.malformed) == 1
+    (tmp_path / "a/train/cow").mkdir()
+    (tmp_path / "a/train/cow/1.png").write_bytes(b"no image")
+    with pytest.raises(errors.DataError, match="no image of class 'cow' can be used: "):
+        _ = make_images(workdir="classes").splits
 
 
 def test_labels_and_the_cache_are_checked(tmp_path, monkeypatch, pictures):
@@ -47,7 +51,7 @@ def test_labels_and_the_cache_are_checked(tmp_path, monkeypatch, pictures):
     ]
     source = sources.Source("made", records, ("image", "label", "id"), "f")
     found = cache.decoded(source, max_malformed=0.05)
-    assert found.malformed == ("made, record 3: its label should be text or a number, not [3]",)
+    assert found.malformed == ("made, record 3: its label must be text or a number, not [3]",)
     assert [record["id"] for record in found] == [*range(3), *range(4, 20)] and set(found.fields) == {*source.fields}
     np.testing.assert_array_equal(found[5]["image"], records[6]["image"])
     (tmp_path / "file").touch()

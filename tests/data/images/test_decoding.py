@@ -28,8 +28,8 @@ def test_an_image_becomes_what_a_model_takes(pictures):
 @pytest.mark.parametrize(
     "image, settings, message",
     [
-        (np.zeros((2, 2, 2, 2), np.uint8), {}, r"shape \(2, 2, 2, 2\) should be"),
-        (np.zeros((2, 2, 3), np.int64), {}, "type int64 should be uint8, or floats"),
+        (np.zeros((2, 2, 2, 2), np.uint8), {}, r"shape \(2, 2, 2, 2\) must be"),
+        (np.zeros((2, 2, 3), np.int64), {}, "type int64 must be uint8, or floats"),
         (np.full((2, 2, 1), np.nan), {}, "not finite"),
         (np.zeros((2, 2, 1)), {"size": 4}, "are not resized"),
         (np.zeros((2, 2, 5), np.uint8), {"channels": 3}, "5 channels are neither 1 nor 3"),

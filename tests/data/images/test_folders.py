@@ -52,8 +52,8 @@ def test_damaged_sources_are_named(make_images, tmp_path, pictures):
     pictures.archive(tmp_path / "d/train.tar", {"ant.png": pictures.encoded(pictures.pixels(1)[0])})
     np.savez(tmp_path / "e/train.npz", image=pictures.pixels(20), label=np.linspace(0, 1, 20))
     for name, message in (
-        ("a", "should hold the arrays image and label; it holds images"),
-        ("b", r"image \(4, 8, 8, 3\) and label \(3,\) should be"),
+        ("a", "must hold the arrays image and label; it holds images"),
+        ("b", r"image \(4, 8, 8, 3\) and label \(3,\) must be"),
         ("c", "train.tar.xz is damaged after"),
         ("d", "1 of 1 images are malformed .*train.tar:ant.png does not name its class"),
     ):

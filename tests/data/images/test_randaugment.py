@@ -75,7 +75,7 @@ def test_wrong_settings_are_refused(torchvision, monkeypatch):
     with pytest.raises(errors.ConfigError, match="is for uint8 images of 1 or 3 channels, not float32 of 3"):
         randaugment.RandAugment(2, 9)(pixels(2).astype("f4"), np.zeros(2, np.float32))
     for wrong in ((0, 9), (2, 31)):
-        with pytest.raises(errors.ConfigError, match=r"data.randaugment=\(\d+, \d+\) should be \(operations, magnit"):
+        with pytest.raises(errors.ConfigError, match=r"data.randaugment=\(\d+, \d+\) must be \(operations, magnit"):
             randaugment.RandAugment(*wrong)
     monkeypatch.setitem(sys.modules, "torchvision.transforms.v2", None)
     with pytest.raises(errors.ConfigError, match=r"needs torchvision.*pip install 'lwt\[augment\]'"):

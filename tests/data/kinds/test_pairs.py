@@ -91,7 +91,7 @@ def test_what_is_taken_is_said_before_it_is_read(make):
 
 @pytest.mark.parametrize("fields", [("source",), ("a", "b", "c"), ()])
 def test_other_numbers_of_fields_are_refused(make, fields):
-    with pytest.raises(errors.ConfigError, match="should name two fields"):
+    with pytest.raises(errors.ConfigError, match="must name two fields"):
         make(fields=fields)
 
 

@@ -124,7 +124,7 @@ def test_classes_are_named_by_labels_txt(folder):
     assert sources.load("folder:pairs@other").classes == () and sources.splits("folder:pairs") == ["other", "train"]
     for text, words in (("no\nyes\nno\n", "'no' is there twice"), ("no\n", "1 names")):
         (folder / "labels.txt").write_text(text)
-        with pytest.raises(errors.DataError, match=f"labels.txt: {words}; it should name every class once"):
+        with pytest.raises(errors.DataError, match=f"labels.txt: {words}; it must name every class once"):
             sources.load("folder:pairs")
 
 

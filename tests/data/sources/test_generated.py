@@ -56,6 +56,9 @@ def test_sizes_balance_and_determinism():
         ("sise=3", "did you mean 'size'"),
         ("size=many", "whole number"),
         ("size=0", "whole number"),
+        ("size=99999999999", "whole number .size: 1 to 10000000."),
+        ("seed=-1", "whole number"),
+        ("size=3,size=4", "size is given twice"),
     ],
 )
 def test_wrong_options(options, words):

@@ -126,6 +126,25 @@ def test_unknown_names(tmp_path, monkeypatch):
         sources.load("tfds:wmt17_translat/de-en")
     with pytest.raises(errors.DataError, match="tfds:wmt17_translate has no config 'en-de'; "):
         sources.load("tfds:wmt17_translate/en-de")
+    for name, message in (
+        ("mnist:9.9.9", "tfds:mnist:9.9.9: Dataset mnist cannot be loaded at version 9.9.9, only: "),
+        ("glue/sst2:9.9.9", "cannot be loaded at version 9.9.9"),
+        (
+            "mnist:",
+            "tfds:mnist:: Parsing builder name string mnist: failed.*the form is tfds:NAME/CONFIG:VERSION@SPLIT",
+        ),
+        ("..", "tfds:..: Parsing"),
+    ):
+        with pytest.raises(errors.DataError, match=message) as caught:
+            sources.load(f"tfds:{name}")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_config_that_is_not_named_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    with tfds.testing.mock_data(num_examples=4):
+        assert "tfds:glue does not name a config: cola is read, of cola, sst2" in sources.load("tfds:glue").notes[0]
+        assert not sources.load("tfds:glue/sst2").notes and not sources.load("tfds:cifar10").notes
 
 
 def test_bytes_and_scalars_become_plain():
