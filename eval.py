@@ -18,6 +18,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or of a bundle
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", "best", "best, last or a step.")
+_BASE = flags.DEFINE_string("base", "", "Folder of the run that --workdir adapts; default: as recorded, or beside it.")
 _WEIGHTS = flags.DEFINE_string("weights", "", "A file of lwt.export.quantize that replaces the weights.")
 _PREDICT = flags.DEFINE_string(
     "predict", "", "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); - for standard input."
@@ -40,7 +41,7 @@ def main():
         "top_p": _TOP_P.value,
     }
     decoding = {name: value for name, value in flags_given.items() if value is not None}
-    experiment = door.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, decoding=decoding)
+    experiment = door.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, base=_BASE.value, decoding=decoding)
     if _WEIGHTS.value:
         experiment = experiment.with_file(_WEIGHTS.value)
     if _PREDICT.value:

@@ -14,7 +14,7 @@ See ``docs/design/``.
 __version__ = "0.1.0"
 
 
-def load(workdir, *, checkpoint="best"):
+def load(workdir, *, checkpoint="best", base=""):
     """Opens a run or a bundle as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
     It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``.
@@ -22,10 +22,11 @@ def load(workdir, *, checkpoint="best"):
     Args:
         workdir: the folder given to ``train.py --workdir``, or one that a method or ``lwt.export.bundle`` wrote.
         checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
+        base: the folder of the run that an adapter run started from, if it is neither where it was nor beside it.
 
     Raises:
         lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
     """
     from lwt.runs import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
 
-    return experiment.load(workdir, checkpoint=checkpoint)
+    return experiment.load(workdir, checkpoint=checkpoint, base=base)

@@ -195,7 +195,6 @@ def main(tuned, values):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("base", "", "Folder of the run to compare with; default: the run that --workdir started from.")
     flags.DEFINE_float("budget", None, "Parameters of the adapter; up to 1: a share of all directions'.", lower_bound=0)
     flags.DEFINE_enum("scores", "adalora", SCORES, "What ranks the directions.")
     flags.DEFINE_string("targets", ".*", "Regular expression for the names of the weights.")

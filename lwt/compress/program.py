@@ -17,7 +17,7 @@ def run(compress, *, required=(), checkpoint="best"):
 
     def main():
         values = flags.FLAGS
-        experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+        experiment = lwt.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
         command_line.report({"workdir": values.out, **compress(experiment, values)})
 
     command_line.run(main, required=["workdir", "out", *required])

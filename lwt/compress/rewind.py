@@ -21,7 +21,7 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.reparam import compose, prune
-from lwt.runs import assembly, experiment
+from lwt.runs import assembly
 from lwt.training import new_run
 
 
@@ -55,9 +55,8 @@ def rewind(pruned, out, *, early=None):
 
 def start_of(trained):
     """The weights that a run started from: those of ``init_from``, or the random ones that its seed gives again."""
-    config = trained.config
-    base = experiment.arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
-    params = assembly.initial_params(config, trained.model, reparam=compose.build({"name": "none"}), base=base)
+    plain = compose.build({"name": "none"})
+    params = assembly.initial_params(trained.config, trained.model, reparam=plain, base=trained.base())
     return trees.subtree(jax.tree.map(jnp.asarray, params[0] | params[1]), "base")
 
 

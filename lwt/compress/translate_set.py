@@ -98,7 +98,8 @@ def _translate(teacher, records, *, path):
 def main():
     """Translates, and prints what the set holds."""
     values, begin = flags.FLAGS, time.perf_counter()
-    teacher = experiment.load(values.workdir, checkpoint=values.checkpoint, decoding={"beams": values.beams})
+    decoding = {"beams": values.beams}
+    teacher = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
     made = write(teacher, values.out, data=values.data, records=values.records)
     command_line.report({**made, "decoding": teacher.task.decoding(), "seconds": round(time.perf_counter() - begin, 1)})
 

@@ -41,7 +41,7 @@ def main():
 
     stop, values = threading.Event(), flags.FLAGS
     adapters = parse_adapters(values.adapter)
-    served = session.Session(values.workdir, checkpoint=values.checkpoint, adapters=adapters)
+    served = session.Session(values.workdir, checkpoint=values.checkpoint, base=values.base, adapters=adapters)
     from lwt.demo import page  # last: it takes seconds, and errors of the workdir come first
 
     address = page.launch(served, host=values.host, port=values.port)

@@ -26,6 +26,7 @@ class Session:
     Args:
         workdir: of a run or bundle.
         checkpoint: "best", "last" or a step.
+        base: folder of the run that `workdir` adapts, if it was moved.
         adapters: ``{name: folder}``; a folder is the workdir of a run that trained an adapter on this base, or its
             ``adapter``.
 
@@ -39,8 +40,8 @@ class Session:
         lwt.errors.ConfigError: the name of an adapter is reserved.
     """
 
-    def __init__(self, workdir, *, checkpoint="best", adapters=None):
-        self.experiment = experiment.load(workdir, checkpoint=checkpoint)
+    def __init__(self, workdir, *, checkpoint="best", base="", adapters=None):
+        self.experiment = experiment.load(workdir, checkpoint=checkpoint, base=base)
         self.inputs = inputs.of(self.experiment)
         self._mesh = devices.make_mesh({"data": -1})
         self._runs = {BASE: self._placed(self.experiment.weights, BASE)}

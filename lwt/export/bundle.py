@@ -193,7 +193,7 @@ def _limits(source):
 def main():
     """The program: writes the bundle, and prints its size."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     size = write(source, values.out, precision=values.precision, block=values.block, license=values.license)
     command_line.report({"folder": values.out, "checkpoint": source.step, "bytes": size})
 

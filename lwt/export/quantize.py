@@ -112,7 +112,7 @@ def main():
         given["threshold"] = values.threshold
     if values.activations:
         given = {"block": 0, **given, "activations": values.activations}
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     used = quantize.Quantize(**given) if given else quantization_of(source)
     limits = None
     if used.activations == "static":

@@ -17,9 +17,10 @@ _PROCESS = flags.DEFINE_integer("process", 0, "Index of this process, from 0.")
 
 
 def define_run(*, workdir="Folder of a run or bundle.", checkpoint="best", out=""):
-    """Declares --workdir and --checkpoint, which name the run to read, and --out if `out` gives its help text."""
+    """Declares --workdir, --checkpoint and --base, which name the run to read, and --out with the help text `out`."""
     flags.DEFINE_string("workdir", None, workdir)
     flags.DEFINE_string("checkpoint", checkpoint, "best, last or a step; a bundle has only one.")
+    flags.DEFINE_string("base", "", "Folder of the run that --workdir adapts; default: as recorded, or beside it.")
     if out:
         flags.DEFINE_string("out", None, out)
 

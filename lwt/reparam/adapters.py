@@ -48,12 +48,15 @@ class Adapter:
 
 
 def fingerprint(base):
-    """The SHA-256 (hex) of the names, shapes, types and bytes of a flat dict, whatever its order."""
+    """The SHA-256 (hex) of the names, shapes, types and bytes of a flat dict, whatever its order.
+
+    Nodes, such as quantized weights, count as the arrays that they stand for: adapters train on these.
+    """
     digest = hashlib.sha256()
     for name in sorted(base):
-        for array in map(np.ascontiguousarray, jax.tree.leaves(base[name])):  # a node has several
-            digest.update(f"{name} {array.shape} {array.dtype}\n".encode())
-            digest.update(array.tobytes())
+        array = np.ascontiguousarray(linear.dense(base[name]) if linear.is_node(base[name]) else base[name])
+        digest.update(f"{name} {array.shape} {array.dtype}\n".encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 

@@ -10,6 +10,7 @@ import jax
 
 from lwt import errors, registry, trees
 from lwt.reparam import compose
+from lwt.runs import bases
 
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
 ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
@@ -24,7 +25,8 @@ def make_data(config, workdir, *, make=True):
         make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
     """
     kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")
-    return kind(config.data, workdir, base=config.init_from, seed=config.seed, make=make)
+    base = bases.find(config.init_from, workdir) if make and config.init_from else ""
+    return kind(config.data, workdir, base=base, seed=config.seed, make=make)
 
 
 def make_model(config, vocabulary, *, outputs=0):

@@ -23,22 +23,23 @@ from lwt.layers import linear
 from lwt.machine import devices
 from lwt.metrics import translation
 from lwt.reparam import adapters, compose
-from lwt.runs import assembly, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
+from lwt.runs import assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
 
 LOG = logging.getLogger(__name__)
 CHUNK = 8192  # most texts that are answered at a time
 
 
-def load(workdir, *, checkpoint="best", decoding=None, precision=""):
+def load(workdir, *, checkpoint="best", base="", decoding=None, precision=""):
     """Opens a run or a bundle; see `lwt.load`.
 
     Args:
         workdir: folder of the run or bundle.
         checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
+        base: folder of the run that this one adapts; "": where `bases.candidates` finds it.
         decoding: settings of the task that replace the config's, such as ``{"beams": 4}``.
         precision: of the operands of products; "": the config's.
     """
-    return Experiment(workdir, checkpoint=checkpoint, decoding=decoding, precision=precision)
+    return Experiment(workdir, checkpoint=checkpoint, base=base, decoding=decoding, precision=precision)
 
 
 def arrays_of(workdir, checkpoint):
@@ -62,8 +63,8 @@ class Experiment:
         step: optimizer steps of the checkpoint.
     """
 
-    def __init__(self, workdir, *, checkpoint="best", decoding=None, precision=""):
-        self.workdir = str(workdir)
+    def __init__(self, workdir, *, checkpoint="best", base="", decoding=None, precision=""):
+        self.workdir, self._base, self._base_print = str(workdir), str(base), ""
         info = bundle.read_info(workdir) if bundle.is_bundle(workdir) else None  # first: it verifies every file
         self.config = run_config.read(workdir)
         self.config.precision = precision or self.config.precision
@@ -91,15 +92,14 @@ class Experiment:
 
     def _restore(self, which):
         """Checkpoint `which`, and the leaves that were never trained: ``(trained, frozen, step)``."""
-        base = self.base()
-        make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam, base=base)
-        trainable, frozen = jax.eval_shape(make) if base is None else make()
-        if base is None and frozen:  # fresh weights that no step has touched: they follow from the seed
-            frozen = make()[1]
-        identity = {**self.data.identity, "base": adapters.fingerprint(base) if base else ""}
         with checkpoint.of_run(self.workdir, self.config) as checkpoints:
-            same = functools.partial(checkpoint.check_identity, identity=identity, where=checkpoints.folder)
-            state, _, step = checkpoints.restore(which, check=same)
+            same = functools.partial(checkpoint.check_identity, identity=self.data.identity, where=checkpoints.folder)
+            state, saved, step = checkpoints.restore(which, check=same)
+        self._base_print = saved.get("identity", {}).get("base", "")
+        make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam)
+        trainable, frozen = jax.eval_shape(make)
+        if frozen:  # what no step has touched follows from the base, or from the seed
+            frozen = make(base=self.base())[1]
         projection = f"{assembly.PROJECTION}/"
         found, _ = trees.split(trees.subtree(state, "trainable"), lambda name: not name.startswith(projection))
         difference = trees.differences(trainable, found)
@@ -121,18 +121,26 @@ class Experiment:
         """The weights of the run that this one started from, as arrays; None if it started from scratch.
 
         Raises:
-            lwt.errors.CheckpointError: that run is missing.
+            lwt.errors.CheckpointError: that run is missing, or its weights are others than those in training.
         """
         recorded = self.config.init_from
         if not recorded:
             return None
-        beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(recorded))
-        for path in (recorded, beside):
-            if os.path.isdir(path):
-                return arrays_of(path, self.config.init_checkpoint)
+        wrong = []
+        for path in [self._base] if self._base else bases.candidates(recorded, self.workdir):
+            try:
+                weights = arrays_of(path, self.config.init_checkpoint)
+            except errors.LwtError as error:
+                wrong.append(str(error))
+                continue
+            found = adapters.fingerprint(weights)
+            if self._base_print in ("", found):
+                return weights
+            wrong.append(f"{path} has the fingerprint {found:.12} instead of {self._base_print:.12}")
+        beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(recorded.rstrip("/")))
+        wrong = wrong or [f"which is neither there nor at {beside}"]
         raise errors.CheckpointError(
-            f"{self.workdir} adapts the run {recorded}, which is neither there nor at {beside}; put it back at one of "
-            "these places"
+            f"{self.workdir} adapts the run {recorded}, {'; '.join(wrong)}; put it back, or give its folder as --base"
         )
 
     @property

@@ -9,7 +9,7 @@ import ml_collections
 from lwt import errors, files, trees
 from lwt.data.kinds import common
 from lwt.machine import devices
-from lwt.runs import checkpoint
+from lwt.runs import bases, checkpoint
 
 NAME = "config.json"
 MAY_CHANGE = (  # in a run that resumes
@@ -64,6 +64,8 @@ def keep(config, workdir):
     path = os.path.join(workdir, NAME)
     new = as_json(config)
     old = as_json(_parse(path)) if os.path.exists(path) else new
+    if old["init_from"] and _real(old["init_from"], workdir) == _real(new["init_from"], workdir):  # it was moved
+        old["init_from"] = new["init_from"]
     difference = _difference(trees.flatten(old), trees.flatten(new))
     begun = checkpoint.of_run(workdir).last_step() is not None
     if difference and begun:
@@ -95,6 +97,11 @@ def read(workdir):
 def as_json(config):
     """A config as JSON restores it: dicts, lists (in place of tuples), numbers and texts."""
     return json.loads(json.dumps(config.to_dict()))
+
+
+def _real(base, workdir):
+    """The folder of the run that the one in `workdir` started from, in one spelling."""
+    return os.path.realpath(bases.find(base, workdir)) if base else ""
 
 
 def _parse(path):

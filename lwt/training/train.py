@@ -1,6 +1,6 @@
 """Trains the run of a config: the door that ``train.py`` and the studies use."""
 
-from lwt.runs import assembly, experiment, lock
+from lwt.runs import assembly, bases, experiment, lock
 from lwt.training import build, loop
 
 
@@ -15,7 +15,8 @@ def run(config, workdir):
         lwt.errors.ConfigError: another process is training in `workdir`; or see `build.build`.
     """
     with lock.held(workdir):
-        base = experiment.arrays_of(config.init_from, config.init_checkpoint) if config.init_from else None
+        folder = bases.find(config.init_from, workdir) if config.init_from else None
+        base = experiment.arrays_of(folder, config.init_checkpoint) if folder else None
         return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config)))
 
 

@@ -163,7 +163,7 @@ def measured(values):
         raise errors.ConfigError(f"--shares={','.join(values.shares)}: expected numbers") from error
     if not all(0 < share <= 1 for share in shares):
         raise errors.ConfigError(f"--shares={','.join(values.shares)}: each must be above 0, and at most 1")
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     scores = gates.scores(experiment, "heads", batches=experiment.batches(limit=values.examples), over=values.over)
     ranking = gates.normalised(scores) if values.normalise else scores
     total = values.ablate * 2 * sum(map(len, scores.values())) + (1 + values.seeds) * len(shares)

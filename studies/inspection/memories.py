@@ -190,7 +190,7 @@ def _page_layer(layer, texts, tokenizer):
 def measured(values):
     """What the page says, as `write` takes it; `values` are the flags."""
     begin = time.perf_counter()
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     given = {key: getattr(values, key) for key in ("data", "limit", "top", "shown", "sampled")}
     found, texts, facts = ffn_memories.study(experiment, **given)
     facts |= {"workdir": values.workdir, "command": pages.command_line(), "hardware": hardware.describe()}

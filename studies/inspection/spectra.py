@@ -122,7 +122,7 @@ def _lines(found):
 def measured(values):
     """What the page says, as `write` takes it; `values` are the flags."""
     begin = time.perf_counter()
-    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    experiment = lwt.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     singular = {"weights": spectra.of_weights(experiment.weights, values.weights)}
     if experiment.config.init_from:
         updates = spectra.of_updates(experiment.weights, experiment.base(), pattern=values.weights)

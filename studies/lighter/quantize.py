@@ -169,7 +169,7 @@ def main():
 def measured(values, names):
     """Evaluates and times the formats `names`; returns the rows of ``results.json``. `values` are the flags."""
     begin = time.perf_counter()
-    stored = lwt.load(values.workdir, checkpoint=values.checkpoint)
+    stored = lwt.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     experiment = stored.with_weights(linear.merge(stored.weights), name="float32", step=stored.step)
     evaluated = evaluate(experiment, names, records=values.records, calibrated=values.calibrate)
     found = points(experiment, evaluated, rounds=values.rounds)

@@ -179,3 +179,22 @@ def test_largest_difference():
         lambda x: x, lambda x: x + jnp.array([0.5, -2.0]), batches=[jnp.zeros(2)] * 2
     )
     assert difference == 2.0
+
+
+def test_the_recipe_of_the_docs_holds_on_a_quantized_base(base, apply, family, tmp_path):
+    """The base of a quantized run is nodes; adapters were trained on the arrays that these stand for."""
+    nodes = compose.build({"name": "quantize"}).expand(base, {}, 0)
+    arrays = linear.merge(nodes)
+    assert adapters.fingerprint(nodes) == adapters.fingerprint(arrays) != adapters.fingerprint(base)
+    about = {"base_fingerprint": adapters.fingerprint(arrays), "step": 5}
+    kept = []
+    for i, adapter in enumerate(family[:2]):
+        adapters.save(tmp_path / str(i), adapter.leaves, reparam_config=adapter.config, **about)
+        kept.append(adapters.load(tmp_path / str(i), base_fingerprint=adapters.fingerprint(nodes)))
+        plain = adapters.low_rank(kept[-1], nodes, rank=8)
+        expected = apply(adapter.expand(arrays), IDS)
+        np.testing.assert_allclose(apply(plain.expand(nodes), IDS), expected, atol=1e-5)
+    both = adapters.weighted_merge(kept, [0.7, 0.3], base=nodes)
+    wanted = adapters.merge(arrays, adapters.weighted_merge(kept, [0.7, 0.3], base=arrays).expand(arrays))
+    for name, w in adapters.merge(nodes, both.expand(nodes)).items():
+        np.testing.assert_allclose(w if not linear.is_node(w) else linear.dense(w), wanted[name], atol=1e-6)

@@ -177,7 +177,7 @@ def test_checkpoints_cut_short(tiny, base, caplog):
     cut(2)
     assert checkpoint.Checkpoints(base / "checkpoints").last_step() == 2
     train.run(config, base)
-    assert "checkpoints/2/state" in caplog.text and "going back to step 1" in caplog.text
+    assert "checkpoints/2/state" in caplog.text and "using step 1" in caplog.text
     assert experiment.load(base).step == 2, "written again"
     cut(1), cut(2)
     text = complaint(train.run, config, base)

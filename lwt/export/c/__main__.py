@@ -17,7 +17,7 @@ from lwt.runs import experiment
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     report = export.export(source, values.out, activations=values.activations, budget=values.budget)
     command_line.report({"folder": values.out, **report})
 

@@ -85,7 +85,7 @@ def _percent(right):
 def main():
     """The program: prints the figures."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint)
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     command_line.report(check(source, values.folder, data=values.data, emulated=values.emulated))
 
 

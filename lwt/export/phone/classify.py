@@ -202,7 +202,7 @@ def _measured(source, call, batch):
 def main():
     """The program: writes the file, and prints the report."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, precision=PRECISION)
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, precision=PRECISION)
     suffix = RUNTIMES[values.runtime].SUFFIX
     path = values.out or os.path.join(values.workdir, "export", f"{values.format}.{suffix}")
     report = export(

@@ -200,7 +200,11 @@ def main():
     values = flags.FLAGS
     decoding = {"beams": 1, "temperature": 0.0}
     trained = experiment.load(
-        values.workdir, checkpoint=values.checkpoint, decoding=decoding, precision=classify.PRECISION
+        values.workdir,
+        checkpoint=values.checkpoint,
+        base=values.base,
+        decoding=decoding,
+        precision=classify.PRECISION,
     )
     report = export(
         trained, values.out, **{name: values[name].value for name in ("runtime", "format", "length", "records")}

@@ -98,7 +98,7 @@ def main():
     if bool(values.out) == bool(values.checkpoint and values.base):
         raise errors.ConfigError("give --out to write the weights of a run, or --checkpoint and --base to make one")
     if values.out:
-        source = experiment.load(values.workdir, checkpoint=values.which)
+        source = experiment.load(values.workdir, checkpoint=values.which, base=values.base)
         command_line.report({"folder": values.out, "checkpoint": source.step, "weights": write(source, values.out)})
         return
     base = experiment.load(values.base, checkpoint=values.which)
@@ -110,7 +110,9 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string("workdir", None, "Folder of the run to make, or with --out of the run to read.")
     flags.DEFINE_string("out", "", "Folder to write for transformers.")
     flags.DEFINE_string("checkpoint", "", "Folder of transformers to read.")
-    flags.DEFINE_string("base", "", "With --checkpoint: the run that gives data, labels and tokenizer.")
+    flags.DEFINE_string(
+        "base", "", "With --checkpoint: the run that gives data, labels and tokenizer. Else: the run --workdir adapts."
+    )
     flags.DEFINE_bool("new_head", False, "With --checkpoint: take the head of --base.")
     flags.DEFINE_string("which", "best", "Checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])

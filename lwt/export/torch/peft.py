@@ -168,7 +168,7 @@ def main():
     if bool(values.out) == bool(values.adapter and values.base):
         raise errors.ConfigError("give --out to write the adapter of a run, or --adapter and --base to make a run")
     if values.out:
-        source = experiment.load(values.workdir, checkpoint=values.which)
+        source = experiment.load(values.workdir, checkpoint=values.which, base=values.base)
         weights = write(source, values.out, as_lora=values.as_lora)
         command_line.report({"folder": values.out, "checkpoint": source.step, "weights": weights})
         return
@@ -182,6 +182,6 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string("out", "", "Folder to write for PEFT.")
     flags.DEFINE_bool("as_lora", False, "With --out: write plain LoRA, however the adapter was trained.")
     flags.DEFINE_string("adapter", "", "Folder of PEFT to read.")
-    flags.DEFINE_string("base", "", "With --adapter: the run that it adapts.")
+    flags.DEFINE_string("base", "", "The run that --adapter, or --workdir, adapts.")
     flags.DEFINE_string("which", "best", "Checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])
