@@ -2,6 +2,8 @@
 
 import math
 
+import jax.numpy as jnp
+
 from lwt import errors
 
 
@@ -43,6 +45,12 @@ def require_multiple(model, key, *, of):
     """Raises ConfigError if one field is not a multiple of another."""
     if getattr(model, key) % getattr(model, of):
         raise refuse(model, key, must=f"a multiple of model.{of}={getattr(model, of)}")
+
+
+def image_example(model):
+    """The smallest batch of images, for the initialization of a model whose other fields are not checked yet."""
+    require_positive(model, "image_size", "channels")
+    return {"image": jnp.zeros((1, model.image_size, model.image_size, model.channels))}
 
 
 def require_images(model, image):

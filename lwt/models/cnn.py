@@ -6,7 +6,6 @@ channels of one image (Wu and He 2018), since a batch norm would need running me
 """
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt.layers import linear, patch, validate
@@ -47,7 +46,7 @@ class CNN(nn.Module):
     @nn.nowrap
     def example(self):
         """The smallest batch, for initialization."""
-        return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
+        return validate.image_example(self)
 
     def setup(self):
         validate.require_positive(self, "outputs", "image_size", "channels")

@@ -17,7 +17,6 @@ The paper prints no table of its sizes, so widths and depths are our choice. So 
 import functools
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt.attention import softmax
@@ -138,7 +137,7 @@ class LHViT(nn.Module):
     @nn.nowrap
     def example(self):
         """The smallest batch, for initialization."""
-        return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
+        return validate.image_example(self)
 
     def setup(self):
         self._check()

@@ -16,7 +16,6 @@ the authors use in pre-training only. `lwt/export/torch/timm.py` reads checkpoin
 import collections.abc
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
@@ -92,7 +91,7 @@ class ViT(nn.Module):
     @nn.nowrap
     def example(self):
         """The smallest batch, for initialization."""
-        return {"image": jnp.zeros((1, self.image_size, self.image_size, self.channels))}
+        return validate.image_example(self)
 
     def setup(self):
         self._check()

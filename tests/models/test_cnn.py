@@ -50,10 +50,12 @@ def test_bfloat16_is_near_float32(weights_of, run):
         (dict(widths=()), r"model.widths=\(\) must be multiples of 8"),
         (dict(widths=(8, 12)), r"model.widths=\(8, 12\) must be multiples of 8"),
         (dict(channels=0), "model.channels=0 must be at least 1"),
+        (dict(image_size=-1), "model.image_size=-1 must be at least 1"),
         (dict(image_size=4), r"images of shape \(8, 8, 1\) do not fit model.image_size=4"),
     ],
 )
 def test_sizes_that_do_not_fit(fields, words):
     model = cnn.CNN(**{**SMALL, **fields})
     with pytest.raises(errors.ConfigError, match=words):
+        model.example()
         jax.eval_shape(lambda: model.init(jax.random.key(0), {"image": jnp.zeros((1, 8, 8, 1))}))

@@ -38,7 +38,7 @@ def test_decoding_follows_the_settings(settings, phrase):
     task = translate.Translate(**settings)
     assert task.decoding() == phrase
 
-    def apply(*args, method):
+    def apply(*args, method, **_):
         if method != "step":
             return {"self": {"index": jnp.zeros((), jnp.int32)}, "cross": {}} if method == "start" else None
         tokens, cache = args
