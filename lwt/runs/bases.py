@@ -5,8 +5,6 @@ import pathlib
 
 from lwt.runs import bundle
 
-CONFIG = "config.json"
-
 
 def find(recorded, workdir):
     """The folder of the run `recorded`, from which the run in `workdir` started; `recorded` itself if there is none."""
@@ -29,7 +27,7 @@ def candidates(recorded, workdir):
     ends = (pathlib.Path(*names[i:]) for i in range(len(names)))
     found = {}
     for path in (recorded, *(folder / end for end in ends for folder in above)):
-        if os.path.isfile(path / CONFIG) or bundle.is_bundle(path):
+        if os.path.isfile(path / bundle.CONFIG) or bundle.is_bundle(path):
             found.setdefault(os.path.realpath(path), str(path))
     found.pop(os.path.realpath(own), None)
     return list(found.values())

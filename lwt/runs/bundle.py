@@ -18,8 +18,10 @@ import safetensors
 import safetensors.flax
 
 from lwt import errors, files
+from lwt.data import tokenizer
 
 INFO, WEIGHTS, METRICS, CARD = "bundle.json", "model.safetensors", "metrics.json", "README.md"
+CONFIG = "config.json"  # of runs, too
 KIND = "lwt bundle, 1"
 FLOATS = ("float32", "bfloat16", "float16")
 INTEGERS = "int8"  # weights in the format of lwt/runs/integer_file.py
@@ -32,22 +34,33 @@ def is_bundle(folder):
 
 def describe(folder, **about):
     """Writes ``bundle.json`` with the checksums of the files of a folder, and what `about` says of them."""
-    paths = sorted(path for path in folder.iterdir() if path.name != CARD)
+    paths = sorted(path for path in folder.iterdir() if path.name != CARD and not path.name.startswith("."))
     info = {"kind": KIND, **about, "files": {path.name: files.sha256(path) for path in paths}}
     files.write_json(folder / INFO, info, checked=True)
 
 
 def read_info(folder):
-    """What `describe` wrote, after the checksum of every file was compared."""
+    """What `describe` wrote, after the checksum of every file was compared.
+
+    Raises:
+        lwt.errors.CheckpointError: a file is missing or damaged; or the list names something else than plain files of
+            the folder, or lacks one that the model is made from.
+    """
     folder = pathlib.Path(folder)
     try:
         info = files.read_json(folder / INFO)
-        sums, step, precision = info["files"].items(), int(info["step"]), info["precision"]
+        sums, step, precision = dict(info["files"]), int(info["step"]), info["precision"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
     if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it should be {KIND!r}")
-    for name, digest in sums:
+    for name in {CONFIG, WEIGHTS, *({tokenizer.FILE} & set(os.listdir(folder)))} - sums.keys():
+        raise errors.CheckpointError(f"{folder / INFO} does not list {name}, which is part of every bundle that has it")
+    for name, digest in sums.items():
+        path = folder / name
+        plain = name == os.path.basename(name) and name not in ("", ".", "..")
+        if not plain or os.path.exists(path) and not os.path.isfile(path):  # such as /dev/zero, or a pipe
+            raise errors.CheckpointError(f"{folder / INFO} lists {name!r:.80}, which is not a plain file of its folder")
         try:
             found = files.sha256(folder / name)
         except OSError as error:

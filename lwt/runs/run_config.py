@@ -9,9 +9,9 @@ import ml_collections
 from lwt import errors, files, trees
 from lwt.data.kinds import common
 from lwt.machine import devices
-from lwt.runs import bases, checkpoint
+from lwt.runs import bases, bundle, checkpoint
 
-NAME = "config.json"
+NAME = bundle.CONFIG
 MAY_CHANGE = (  # in a run that resumes
     *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
     *("profile_steps", "mesh", "sharding"),

@@ -1,6 +1,7 @@
 """The files of a bundle: checksums find damage, and weights come back as float32."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -66,3 +67,33 @@ def test_damaged_weights_are_named(folder):
     (folder / bundle.WEIGHTS).write_bytes(b"short")
     with pytest.raises(errors.CheckpointError, match="model.safetensors is damaged"):
         bundle.read_weights(folder)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../secret", "sub/a", "", ".", "..", "pipe", "eval"])
+def test_the_list_names_plain_files_of_the_folder_only(folder, name):
+    """A list from a stranger must not make the reader wait for a pipe, or read what lies elsewhere."""
+    (folder / "eval").mkdir()
+    os.mkfifo(folder / "pipe")
+    path = folder / bundle.INFO
+    info = files.read_json(path)
+    files.write_json(path, info | {"files": info["files"] | {name: "0" * 64}}, checked=True)
+    with pytest.raises(errors.CheckpointError, match="bundle.json lists .*, which is not a plain file of its folder"):
+        bundle.read_info(folder)
+
+
+@pytest.mark.parametrize("names", [(), ("config.json",), ("model.safetensors",), ("tokenizer.model",)])
+def test_the_files_that_the_model_is_made_from_have_to_be_listed(folder, names):
+    path = folder / bundle.INFO
+    info = files.read_json(path)
+    left = {name: digest for name, digest in info["files"].items() if names and name not in names}
+    files.write_json(path, info | {"files": left}, checked=True)
+    with pytest.raises(errors.CheckpointError, match="bundle.json does not list "):
+        bundle.read_info(folder)
+
+
+@pytest.mark.parametrize("value", [None, [], 3, {"a": 1}, [["a", "b", "c"]]])
+def test_a_list_of_another_form_is_damage(folder, value):
+    path = folder / bundle.INFO
+    files.write_json(path, files.read_json(path) | {"files": value}, checked=True)
+    with pytest.raises(errors.CheckpointError, match="bundle.json"):
+        bundle.read_info(folder)
