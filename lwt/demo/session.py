@@ -1,7 +1,7 @@
 """A run and adapters on it, which answer one input after another. The page is one use of it."""
 
 import dataclasses
-import pathlib
+import os
 
 import numpy as np
 from scipy import special
@@ -130,6 +130,6 @@ class Session:
 
 def _merged(base, folder):
     """The weights of a base with the adapter in a folder merged in."""
-    beside = pathlib.Path(folder, "adapter")
-    found = adapters.load(beside if beside.is_dir() else folder, base_fingerprint=adapters.fingerprint(base))
+    beside = os.path.join(folder, "adapter")
+    found = adapters.load(beside if os.path.isdir(beside) else folder, base_fingerprint=adapters.fingerprint(base))
     return adapters.merge(base, found.expand(base))

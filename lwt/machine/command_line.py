@@ -52,6 +52,10 @@ def run(main, *, required):
         main()
     except errors.LwtError as error:
         fail(str(error))
+    except OSError as error:  # such as a file without permission to read it
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}")
 
 
 def show_log(stream=None):

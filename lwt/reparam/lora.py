@@ -96,6 +96,7 @@ class LoRA:
     def _factors(self, key, name, w):
         """The starting `a` `[in r]` and `b` `[r out]` of the target `name` of value `w`."""
         (n_in, n_out), rank = w.shape, self.rank_of(name)
+        targets.check_size(rank, name, shape=w.shape)
         if self.start == "lora":
             if targets.is_embedding(name):
                 return jnp.zeros((n_in, rank)), jax.random.normal(key, (rank, n_out))

@@ -45,6 +45,7 @@ class SingLoRA:
         """The adapter's leaves ``NAME/a`` `[max(in, out) r]`."""
         adapter = {}
         for i, name in enumerate(targets.select(base, self.targets)):
+            targets.check_size(self.rank, name, shape=base[name].shape)
             width = max(base[name].shape)
             adapter[f"{name}/a"] = targets.kaiming_uniform(jax.random.fold_in(key, i), (width, self.rank), fan_in=width)
         return adapter

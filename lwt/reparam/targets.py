@@ -95,6 +95,15 @@ def is_embedding(name):
     return re.fullmatch(r"(.*/)?(\w*embedding|embed/\w+)", name) is not None
 
 
+def check_size(rank, name, *, shape):
+    """Raises ConfigError for a rank above ``in + out`` of the matrix `name`; above min(in, out) it adds nothing."""
+    if rank > sum(shape):
+        raise errors.ConfigError(
+            f"reparam.rank is {rank} at {name!r} of shape {tuple(shape)}; no product of that shape has a rank above "
+            f"{min(shape)}"
+        )
+
+
 def label(leaf):
     """The label of an adapter's leaf ``NAME/a``, ``NAME/b``, ``NAME/a0``, ``NAME/b0`` or ``NAME/magnitude``."""
     name, kind = leaf.rsplit("/", 1)

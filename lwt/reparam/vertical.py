@@ -89,6 +89,7 @@ class Vertical:
         adapter = {}
         for i, increment in enumerate(plan):
             (n_in, n_out), rank = _shape(base, increment.onto), self._rank(increment.name)
+            targets.check_size(rank, increment.name, shape=(n_in, n_out))
             key_a, key_b = jax.random.split(jax.random.fold_in(key, i))
             b = jnp.zeros((rank, n_out))
             if self.start == "kaiming":

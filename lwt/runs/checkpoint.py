@@ -9,7 +9,10 @@ number for its name and a manifest inside is complete. docs/design/checkpoints.m
 """
 
 import contextlib
+import errno
 import functools
+import logging
+import os
 import pathlib
 import shutil
 
@@ -22,7 +25,11 @@ from lwt import errors
 from lwt.runs import manifest, saved_steps
 
 FOLDER = "checkpoints"  # of a workdir
+FULL = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]  # as Orbax spells them
 TIMEOUT = 600  # seconds that a process waits for the others at the end of a save
+
+# Orbax logs an error of its threads with two tracebacks and raises it as well.
+logging.getLogger("absl").addFilter(lambda record: f"{os.sep}orbax{os.sep}" not in record.pathname)
 
 
 def of_run(workdir, config=None, **options):
@@ -208,6 +215,9 @@ class Checkpoints:
                 yield
         except errors.CheckpointError:
             self._saving = None
+            for path in self.folder.glob(f"{step}.*"):
+                if _is_temporary(path):  # it may be what fills the disk
+                    shutil.rmtree(path, ignore_errors=True)
             raise
 
     def _prune(self, step):
@@ -251,7 +261,8 @@ def _as_checkpoint_error(what):
         yield
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise errors.CheckpointError(f"{what}: {reason}") from error
+        full = next((cause for cause in FULL if cause in str(error)), None)
+        raise errors.CheckpointError(f"{what}: {full or reason}") from error
 
 
 def _is_temporary(path):

@@ -5,6 +5,7 @@ The manifest carries a checksum of its own, so that a damaged manifest is detect
 
 import json
 import math
+import os
 
 import jax
 import jax.numpy as jnp
@@ -78,11 +79,16 @@ def verify(folder):
     contents = read(folder)
     for name, (size, digest) in contents["files"].items():
         path = folder / name
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise errors.CheckpointError(f"{path}: missing, though {NAME} lists it")
-        if path.stat().st_size != size:
-            raise errors.CheckpointError(f"{path}: {path.stat().st_size} bytes instead of {size}")
-        if files.sha256(path) != digest:
+        try:
+            found = path.stat().st_size
+            same = found == size and files.sha256(path) == digest
+        except OSError as error:
+            raise errors.CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+        if found != size:
+            raise errors.CheckpointError(f"{path}: {found} bytes instead of {size}")
+        if not same:
             raise errors.CheckpointError(f"{path}: damaged, its checksum differs from that in {NAME}")
     return contents
 

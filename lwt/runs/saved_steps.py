@@ -28,7 +28,7 @@ class SavedSteps:
 
     def complete(self):
         """The steps whose save finished, ascending."""
-        return [step for step in self._all() if (self.path(step) / manifest.NAME).is_file()]
+        return [step for step in self._all() if os.path.isfile(self.path(step) / manifest.NAME)]
 
     def manifests(self, *, until=None):
         """``{step: manifest}`` of the steps up to `until` with a readable manifest, ascending; the log names others."""
@@ -82,7 +82,10 @@ class SavedSteps:
         """All steps that have a folder, complete or not, ascending."""
         if not os.path.isdir(self.folder):
             return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal())
+        try:
+            return sorted(int(name) for name in os.listdir(self.folder) if name.isdecimal())
+        except OSError as error:
+            raise errors.CheckpointError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def _read(self):
         """``({step: manifest}, {step: error})`` of all steps, ascending."""

@@ -1,10 +1,13 @@
 """Targets given as one pattern or as alternatives, labels of leaves, and starting values."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lwt import errors
 from lwt.reparam import compose, lora, targets
 
 LAYER = "encoder/layer_0/"
@@ -28,6 +31,18 @@ def test_targets_as_a_list_are_alternatives(given, expected, base):
         reparam = compose.build({"name": "lora", "rank": 2, "targets": value})
         assert sorted(reparam.init(jax.random.key(0), base)) == [f"{name}/{leaf}" for name in expected for leaf in "ab"]
     assert hash(reparam) == hash(compose.build({"name": "lora", "rank": 2, "targets": given}))
+
+
+@pytest.mark.parametrize("name", ["lora", "dora", "singlora", "vertical"])
+def test_a_rank_above_the_size_of_a_matrix_is_refused(name):
+    base = {f"block_{i}/attention/query/kernel": jax.ShapeDtypeStruct((128, 96), jnp.float32) for i in range(2)}
+    for rank, fits in ((8, True), (224, True), (225, False), (100_000, False)):
+        init = functools.partial(compose.build({"name": name, "rank": rank}).init, jax.random.key(0))
+        if fits:
+            assert jax.eval_shape(init, base)
+        else:
+            with pytest.raises(errors.ConfigError, match=f"reparam.rank is {rank} at .*query.*no product .* above 96"):
+                jax.eval_shape(init, base)
 
 
 def test_labels_tell_tables_from_kernels():

@@ -3,6 +3,9 @@
 import logging
 import pathlib
 import shutil
+import subprocess
+import sys
+import textwrap
 
 import jax
 import numpy as np
@@ -10,8 +13,8 @@ import pytest
 
 from lwt import errors
 from lwt.reparam import adapters, compose
-from lwt.runs import checkpoint, experiment
-from lwt.training import new_run, teaching
+from lwt.runs import checkpoint, experiment, run_config
+from lwt.training import new_run, teaching, train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 LORA = {"name": "lora", "rank": 2}
@@ -119,3 +122,42 @@ def test_the_parts_of_a_config_have_to_be_there(copied):
     (copied / "config.json").write_text("[]")
     with pytest.raises(errors.CheckpointError, match="config.json is damaged"):
         experiment.load(copied)
+
+
+LONG = "a" * 300
+
+
+def test_a_name_of_300_characters_is_one_line(tiny, run, tmp_path):
+    for call in (
+        lambda: run_config.keep(tiny(), tmp_path / LONG),
+        lambda: experiment.load(tmp_path / LONG),
+        lambda: experiment.load(run.workdir, checkpoint=LONG),
+        lambda: new_run.write(run, tmp_path / LONG),
+        lambda: adapters.load(tmp_path / LONG),
+        lambda: train.run(tiny({"init_from": str(tmp_path / LONG)}), tmp_path / "run"),
+    ):
+        with pytest.raises(errors.LwtError, match=LONG):
+            call()
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_earlier_checkpoint(tmp_path):
+    """The limit of a file's size stands for the disk: the error comes from the same place."""
+    child = """
+        import resource, signal, sys
+        import numpy as np
+        from lwt.machine import command_line
+        from lwt.runs import checkpoint
+        def main():
+            with checkpoint.Checkpoints(folder) as checkpoints:
+                for step, size in ((1, 1000), (2, 3_000_000)):
+                    checkpoints.save(step, {"w": np.random.default_rng(0).normal(size=size)}, data_state={}, wait=True)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        folder = sys.argv.pop()
+        command_line.run(main, required=[])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(child), str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2 and found.stdout == ""
+    assert found.stderr == f"error: {tmp_path}/2: not written: File too large\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
