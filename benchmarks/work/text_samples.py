@@ -58,7 +58,7 @@ def _examples(section, data, folder):
         tokenizer.train(lines, model, vocabulary=vocabulary, specials=tokenizer.ENCODER, exact=True)
     tokens = tokenizer.Tokenizer(model, specials=tokenizer.ENCODER)
     return masked_examples.MaskedExamples(
-        corpus.tokenize(source, tokens, cleaner=cleaner, cache_dir=folder),
+        corpus.tokenize(source, tokens, cleaner=cleaner, folders=(folder,)),
         max_length=LENGTH,
         masking=masked_examples.Masking.of(section.masking),
         pieces=range(tokens.first, tokens.pieces),

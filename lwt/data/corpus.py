@@ -6,25 +6,17 @@ document of its own, cut at line breaks and ends of sentences; if most records h
 are one document. Each part of a joined source is judged alone.
 """
 
-import contextlib
 import dataclasses
-import json
-import logging
-import pathlib
+import functools
 import re
-import secrets
-import shutil
-import zlib
 
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources, text_fields
+from lwt.data import array_cache, sources, text_fields
 from lwt.data.batches import tokenized
 
-LOG = logging.getLogger(__name__)
 SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[.!?][\"')\]])\s+")
-META = "meta.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,81 +90,35 @@ def _are_sentences(source, fields):
     return sum(sum(map(len, map(sentences, texts))) > 2 for texts in records) * 2 < len(records)
 
 
-def tokenize(source, tokens, *, cleaner, cache_dir):
+def tokenize(source, tokens, *, cleaner, folders):
     """Cleans and encodes the text of a source: a `Corpus` that is mapped into memory.
 
     Args:
         source: a `sources.Source` with a text.
         tokens: a `tokenizer.Tokenizer`.
         cleaner: a `text.Cleaner`.
-        cache_dir: the folder that keeps the result under the fingerprints of all of the above; a damaged result is
-            written again.
+        folders: see `array_cache.cached`.
 
     Raises:
         lwt.errors.DataError: see `lines`; or the source has no text.
     """
-    key = sources.digest("corpus 2", source.fingerprint, tokens.fingerprint, cleaner)
-    folder = pathlib.Path(cache_dir) / key
-    corpus = _open(folder)
-    if corpus is None:
-        # Not `files.replacing_folder`: another process may already map the folder that was there first.
-        temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
-        temporary.mkdir(parents=True)
-        try:
-            _write(temporary, source, tokens=tokens, cleaner=cleaner)
-            with contextlib.suppress(OSError):  # another process was faster
-                temporary.replace(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        corpus = _open(folder)
-    return corpus
+    fingerprint = sources.digest("corpus 2", source.fingerprint, tokens.fingerprint, cleaner)
+    make = functools.partial(_make, source=source, tokens=tokens, cleaner=cleaner)
+    found = array_cache.cached(sources.digest("arrays 1", fingerprint), folders, make=make)
+    return Corpus(found["values"], found["offsets"], found["documents"], fingerprint)
 
 
-def _write(folder, source, *, tokens, cleaner):
-    dtype = np.dtype(np.uint16 if tokens.pieces <= 1 << 16 else np.int32)
-    lengths, documents, checksum = [], [], 0
-    with open(folder / "values", "wb") as file:
-        for texts, numbers in lines(source):
-            rows = tokenized.RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts]))
-            real = rows.lengths > 0
-            lengths.append(rows.lengths[real])
-            documents.append(np.asarray(numbers, np.int64)[real])
-            block = rows.values.astype(dtype).tobytes()
-            checksum = zlib.crc32(block, checksum)
-            file.write(block)
-    lengths, documents = np.concatenate(lengths), np.concatenate(documents)
-    if not len(lengths):
+def _make(append, *, source, tokens, cleaner):
+    count, total, last = 0, 0, -1  # lines, tokens, the number of the last document
+    append("offsets", np.zeros(1, np.int64))
+    for texts, numbers in lines(source):
+        rows = tokenized.RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts]))
+        real = rows.lengths > 0
+        numbers = np.asarray(numbers, np.int64)[real]
+        append("values", rows.values.astype(tokens.dtype))
+        append("offsets", total + rows.lengths[real].cumsum())
+        append("documents", count + np.flatnonzero(np.diff(numbers, prepend=last)))
+        count, total, last = count + len(numbers), total + len(rows.values), numbers[-1] if len(numbers) else last
+    if not count:
         raise errors.DataError(f"{source.name} has no text")
-    offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
-    starts = np.flatnonzero(np.diff(documents, prepend=-1))
-    starts = np.append(starts, len(lengths)).astype(np.int64)
-    for name, array in (("offsets", offsets), ("documents", starts)):
-        (folder / name).write_bytes(array.tobytes())
-        checksum = zlib.crc32(array, checksum)
-    meta = {"dtype": dtype.name, "tokens": int(offsets[-1]), "checksum": checksum}
-    (folder / META).write_text(json.dumps(meta))
-
-
-def _open(folder):
-    """The corpus in a folder; None if it is missing. A damaged one is removed."""
-    if not folder.is_dir():
-        return None
-    try:
-        meta = json.loads((folder / META).read_text())
-        values = np.memmap(folder / "values", dtype=meta["dtype"], mode="r")
-        offsets, documents = (np.fromfile(folder / name, np.int64) for name in ("offsets", "documents"))
-        if len(values) != meta["tokens"] or _checksum(values, offsets, documents) != meta["checksum"]:
-            raise ValueError("its checksum is wrong")
-        return Corpus(values, offsets, documents, folder.name)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        LOG.warning("the cache %s is damaged (%s); tokenizing again", folder, error)
-        shutil.rmtree(folder)
-        return None
-
-
-def _checksum(*arrays):
-    checksum = 0
-    for array in arrays:
-        for start in range(0, len(array), 1 << 24):
-            checksum = zlib.crc32(np.ascontiguousarray(array[start : start + (1 << 24)]), checksum)
-    return checksum
+    append("documents", np.array([count]))

@@ -112,6 +112,7 @@ class Tokenizer:
         pieces: the number of ids.
         first: the first id that is not special.
         vocabulary: rows of the model's table: `pieces`, for `SEQ2SEQ` padded to a multiple of 64.
+        dtype: the smallest of ids on disk, uint16 or int32.
         fingerprint: SHA-256 of the file.
 
     Raises:
@@ -138,6 +139,7 @@ class Tokenizer:
             raise errors.DataError(f"tokenizer {path}: ids 0 to 4 should be {', '.join(ENCODER)}; they are {found}")
         self.path = pathlib.Path(path)
         self.pieces, self.first = p.get_piece_size(), len(specials)
+        self.dtype = np.dtype(np.uint16 if self.pieces <= 1 << 16 else np.int32)
         self.vocabulary = self.pieces if specials == ENCODER else -(-self.pieces // 64) * 64
         self.fingerprint = files.sha256(model)
 

@@ -91,25 +91,25 @@ def test_tokens_are_cached_by_content_and_a_damaged_cache_is_made_anew(folder, t
     source, cleaner = sources.load("folder:books"), text.Cleaner(characters=r"[\w. ]")
     lines = [cleaner.clean(line) for texts, _ in corpus.lines(source) for line in texts]
     tokens = tokenizer.train(lines, tmp_path / "t.model", vocabulary=90, specials=tokenizer.ENCODER)
-    first = corpus.tokenize(source, tokens, cleaner=cleaner, cache_dir=tmp_path / "cache")
+    first = corpus.tokenize(source, tokens, cleaner=cleaner, folders=(tmp_path / "cache",))
     rows = [first.values[a:b] for a, b in zip(first.offsets[:-1], first.offsets[1:], strict=True)]
     assert tokens.decode(rows) == [line for line in lines if line] and len(lines) == len(first) + 1  # not the stars
-    assert first.documents.tolist() == [0, 2, 4, 5] and isinstance(first.values, np.memmap)
+    assert first.documents.tolist() == [0, 2, 4, 5] and isinstance(first.values.base, np.memmap)
     assert first.values.dtype == np.uint16
     (cache,) = (tmp_path / "cache").iterdir()
     monkeypatch.setattr(tokenizer.Tokenizer, "encode", lambda *_: pytest.fail("the cache was not used"))
-    corpus.tokenize(source, tokens, cleaner=cleaner, cache_dir=tmp_path / "cache")
+    corpus.tokenize(source, tokens, cleaner=cleaner, folders=(tmp_path / "cache",))
     monkeypatch.undo()
     monkeypatch.setenv("LWT_DATA", str(tmp_path))
     for name in ("values", "offsets", "documents", "meta.json"):
         content = (cache / name).read_bytes()
         for damage in (content[:-1], bytes([content[0] ^ 1]) + content[1:], b""):
             (cache / name).write_bytes(damage)
-            again = corpus.tokenize(source, tokens, cleaner=cleaner, cache_dir=tmp_path / "cache")
+            again = corpus.tokenize(source, tokens, cleaner=cleaner, folders=(tmp_path / "cache",))
             np.testing.assert_array_equal(again.values, first.values)
             assert (cache / name).read_bytes() == content
     assert "is damaged" in caplog.text
-    corpus.tokenize(source, tokens, cleaner=text.Cleaner(), cache_dir=tmp_path / "cache")
+    corpus.tokenize(source, tokens, cleaner=text.Cleaner(), folders=(tmp_path / "cache",))
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
@@ -118,5 +118,5 @@ def test_a_text_of_which_nothing_is_left(folder, tmp_path):
     tokens = tokenizer.train(["a book"] * 9, tmp_path / "t.model", vocabulary=60, specials=tokenizer.ENCODER)
     with pytest.raises(errors.DataError, match="folder:books@train has no text"):
         corpus.tokenize(
-            sources.load("folder:books"), tokens, cleaner=text.Cleaner(characters="@"), cache_dir=tmp_path / "c"
+            sources.load("folder:books"), tokens, cleaner=text.Cleaner(characters="@"), folders=(tmp_path / "c",)
         )

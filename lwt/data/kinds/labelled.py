@@ -115,6 +115,10 @@ class _Sides(collections.abc.Sequence):
     def __len__(self):
         return len(self.source)
 
+    def where(self, index):
+        """The place of a record for an error message."""
+        return self.source.where(index)
+
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
 

@@ -52,7 +52,7 @@ class Masked(text_data.TextData):
         return self._examples(self._train_source, limit=0)
 
     def _examples(self, source, *, limit):
-        text = corpus.tokenize(source, self.tokenizer, cleaner=self._cleaner, cache_dir=self._token_cache)
+        text = corpus.tokenize(source, self.tokenizer, cleaner=self._cleaner, folders=self._token_caches)
         return masked_examples.MaskedExamples(
             text,
             max_length=self.max_length,

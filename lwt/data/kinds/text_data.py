@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 
-from lwt import errors
+from lwt import errors, files
 from lwt.data import sources, text, tokenizer
 from lwt.data.batches import bucketed, sharding, tokenized
 from lwt.data.kinds import common
@@ -82,8 +82,8 @@ class TextData(common.Data):
         return self._bucketed().measure()
 
     @property
-    def _token_cache(self):
-        return self._workdir / "tokens"
+    def _token_caches(self):
+        return self._workdir / "tokens", files.cache_folder() / "tokens"  # a colleague's run cannot be written
 
     def _load(self, name, *, load=sources.load, **options):
         if not name:
@@ -95,7 +95,7 @@ class TextData(common.Data):
         return source
 
     def _tokenize(self, source, fields):
-        options = {"cleaner": self._cleaner, "fields": fields, "cache_dir": self._token_cache}
+        options = {"cleaner": self._cleaner, "fields": fields, "folders": self._token_caches}
         return tokenized.tokenize(source, self.tokenizer, **options)
 
     def _make_tokenizer(self, path, given):

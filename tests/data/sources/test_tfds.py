@@ -69,17 +69,18 @@ def test_from_builder_to_ids(prepared, tmp_path):
     source = sources.load("tfds:toy_pairs", fields=("de", "en"))
     tokens = tokenizer.train([r[f] for r in source for f in ("de", "en")], tmp_path / "t.model", vocabulary=128)
     cleaner = text.Cleaner(lowercase=False)
-    de, en = tokenized.tokenize(source, tokens, cleaner=cleaner, fields=("de", "en"))
+    de, en = tokenized.tokenize(source, tokens, cleaner=cleaner, fields=("de", "en"), folders=(tmp_path,))
     assert tokens.decode([de[5], en[5]]) == [source[5]["de"], source[5]["en"]]
 
 
-def test_wrong_split_and_field_of_a_prepared_builder(prepared):
+def test_wrong_split_and_field_of_a_prepared_builder(prepared, tmp_path):
     with pytest.raises(errors.DataError, match="no split 'test'; choose from train, valid"):
         sources.load("tfds:toy_pairs@test")
     with pytest.raises(errors.DataError, match="no field 'fr'; choose from de, en, label"):
         sources.load("tfds:toy_pairs", fields=("de", "fr"))
+    source, tokens = sources.load("tfds:toy_pairs"), tokenizer.train(["x"] * 9, tmp_path / "t.model", vocabulary=100)
     with pytest.raises(errors.DataError, match="toy_pairs@train, record 0: field 'label' is not text"):
-        tokenized.tokenize(sources.load("tfds:toy_pairs"), None, cleaner=text.Cleaner(), fields=("label",))
+        tokenized.tokenize(source, tokens, cleaner=text.Cleaner(), fields=("label",), folders=(tmp_path,))
 
 
 @pytest.mark.parametrize(
