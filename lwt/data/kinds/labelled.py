@@ -122,10 +122,6 @@ class _Sides(collections.abc.Sequence):
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
 
-    def where(self, index):
-        """The place of a record."""
-        return self.source.where(index)
-
     def __getitems__(self, indices):
         records = self.source.pick(np.asarray(indices, np.int64)).read(0, len(indices))
         return [dict(zip("01", text_fields.texts_of(record, self.fields), strict=False)) for record in records]
