@@ -216,6 +216,9 @@ def _texts(path, limit):
                     line = file.readline(1 << 20)
                 yield number, Malformed(_too_long(limit))
                 continue
+            if b"\0" in line:
+                yield number, Malformed("zero bytes: the file is damaged, or its text is not UTF-8")
+                continue
             try:
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -235,7 +238,9 @@ def _damage(path, where):
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
-        raise errors.DataError(f"{path} is damaged after {where()} ({error}); get the file again") from error
+        raise errors.DataError(
+            f"{path} is damaged after {where()} ({errors.first_line(error)}); get the file again"
+        ) from error
 
 
 def _parquet(path, limit):
@@ -250,7 +255,9 @@ def _parquet(path, limit):
                 row += 1
                 yield row, 1, record
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise errors.DataError(f"{path} is damaged after row {row} ({error}); get the file again") from error
+        raise errors.DataError(
+            f"{path} is damaged after row {row} ({errors.first_line(error)}); get the file again"
+        ) from error
 
 
 READERS = {

@@ -65,3 +65,12 @@ def test_texts_of_several_lines_are_fine(tmp_path, caplog):
     path, poem = tmp_path / "a.csv", "\n".join(["Two roads diverged, and sorry", "I could not", "travel both"] * 5)
     path.write_text(f'n,x\n1,"{poem}"\n2,"one\ntwo"\n')
     assert [record["x"] for _, _, record in read(path)] == [poem, "one\ntwo"] and not caplog.text
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.tsv", "a.txt"])
+def test_zero_bytes_are_malformed(tmp_path, name):
+    rows = [json.dumps({"x": f"row {i}"}) if name == "a.jsonl" else f"row {i}" for i in range(20)]
+    content = "\n".join(rows if name in ("a.jsonl", "a.txt") else ["x", *rows]).encode()
+    (tmp_path / name).write_bytes(content[:60] + bytes(50) + content[110:])
+    wrong = [record for _, _, record in read(tmp_path / name) if isinstance(record, formats.Malformed)]
+    assert "zero bytes" in str(wrong[0])
