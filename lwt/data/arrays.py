@@ -8,6 +8,7 @@ import numpy as np
 
 from lwt import errors, files
 
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of this machine
 PREFIX = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -67,8 +68,7 @@ def _check_size(file, size):
     version = np.lib.format.read_magic(file)
     shape, _, dtype = PREFIX.get(version, PREFIX[2, 0])(file)
     wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not dtype.hasobject and size - file.tell() != wanted:
         raise ValueError(f"its header declares {wanted} bytes, but {size - file.tell()} follow")
-    if wanted > memory:
-        raise ValueError(f"an array of {wanted / 1e9:.1f} GB does not fit into {memory / 1e9:.1f} GB of memory")
+    if wanted > MEMORY:
+        raise ValueError(f"an array of {wanted / 1e9:.1f} GB does not fit into {MEMORY / 1e9:.1f} GB of memory")

@@ -247,13 +247,13 @@ def _parquet(path, limit):
     import pyarrow  # imported here because it is slow
     import pyarrow.parquet
 
-    del limit
     row = 0
     try:
-        for batch in pyarrow.parquet.ParquetFile(path, page_checksum_verification=True).iter_batches():
+        for batch in pyarrow.parquet.ParquetFile(path, page_checksum_verification=True).iter_batches(batch_size=1024):
             for record in batch.to_pylist():
                 row += 1
-                yield row, 1, record
+                long = any(isinstance(value, str) and len(value) > limit for value in record.values())
+                yield row, 1, Malformed(_too_long(limit)) if long else record
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise errors.DataError(
             f"{path} is damaged after row {row} ({errors.first_line(error)}); get the file again"

@@ -119,6 +119,21 @@ class Labels:
         return [self.names[value] if value >= 0 else "?" for value in values]
 
 
+def read(path):
+    """The names of the classes, one per line of a ``labels.txt``; () if there is no such file."""
+    if not path.is_file():
+        return ()
+    try:
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip())
+    except UnicodeDecodeError as error:
+        raise errors.DataError(f"{path}: bad UTF-8 at byte {error.start}") from error
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice or len(names) < 2:
+        what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
+        raise errors.DataError(f"{path}: {what}; it must name every class once, one per line, at least two")
+    return names
+
+
 def text_of(label):
     """A label as the name of a class: single spaces, and "2" for 2.0."""
     text = " ".join(str(label).split())

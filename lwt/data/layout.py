@@ -76,20 +76,18 @@ def choose(parts, split, *, folder):
     return alternatives[0] if alternatives else None
 
 
-def _files(folder):
-    """`splits` of the files in a folder, without its subfolders."""
-    shards, numbered, texts = (collections.defaultdict(list) for _ in range(3))
-    parts, unread = {}, []
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and not is_document(path.name)):
-        form = formats.of(path)
-        if formats.language(path):
-            texts[_text_stem(path)].append(path)
-        elif not form:
-            unread.append(path)
-        elif match := _SHARD.fullmatch(stem := _stem(path)):
+def grouped(files):
+    """``{split: [Part, ...]}`` of files, of which shards belong together.
+
+    Args:
+        files: ``[(name without the format, format, path)]``
+    """
+    parts, shards, numbered = {}, collections.defaultdict(list), collections.defaultdict(list)
+    for stem, form, path in files:
+        if match := _SHARD.fullmatch(stem):
             shards[known(match[1]), form, int(match[3])].append((int(match[2]), path))
         elif match := _NUMBERED.fullmatch(stem):
-            numbered[match[1].lower(), form].append((int(match[2]), path))
+            numbered[known(match[1]), form].append((int(match[2]), path, stem))
         else:
             parts.setdefault(known(stem), []).append(Part((path,)))
     for (split, _, total), found in shards.items():
@@ -101,19 +99,33 @@ def _files(folder):
             problem = f"a shard is there twice: {', '.join(path.name for path in paths)}"
         parts.setdefault(split, []).append(Part(paths, problem))
     for (split, _), found in numbered.items():
-        numbers, paths = zip(*sorted(found), strict=True)
+        numbers, paths, stems = zip(*sorted(found), strict=True)
         if numbers == (*range(len(numbers)),) or (len(numbers) > 1 and numbers == (*range(1, len(numbers) + 1),)):
-            parts.setdefault(known(split), []).append(Part(paths))
-        else:  # of their own: test-2016.jsonl, test-2017.jsonl
-            for path in paths:
-                parts.setdefault(_stem(path), []).append(Part((path,)))
+            parts.setdefault(split, []).append(Part(paths))
+        else:  # splits of their own: test-2016.jsonl, test-2017.jsonl
+            for stem, path in zip(stems, paths, strict=True):
+                parts.setdefault(stem, []).append(Part((path,)))
+    return parts
+
+
+def _files(folder):
+    """`splits` of the files in a folder, without its subfolders."""
+    found, texts, unread = [], collections.defaultdict(list), []
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and not is_document(path.name)):
+        form = formats.of(path)
+        if formats.language(path):
+            texts[_text_stem(path)].append(path)
+        elif form:
+            found.append((_stem(path), form, path))
+        else:
+            unread.append(path)
+    for paths in [paths for paths in texts.values() if len(paths) == 1]:  # "notes.en.txt"
+        found += [(_stem(path), formats.of(path), path) for path in paths if formats.of(path)]
+        unread += [path for path in paths if not formats.of(path)]
+    parts = grouped(found)
     for stem, paths in texts.items():
         if len(paths) > 1:
             parts.setdefault(known(stem), []).append(Part(tuple(paths)))
-        elif formats.of(paths[0]):  # "notes.en.txt"
-            parts.setdefault(_stem(paths[0]), []).append(Part(tuple(paths)))
-        else:
-            unread += paths
     return parts, unread
 
 

@@ -122,6 +122,9 @@ def make(
         counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key=key)
         saved = {"asked": asked, "counts": counts, "indices": indices}
         files.write_json(path, saved, indent=None, checked=True)
+    for part, shared in ((part, saved["counts"].get(f"{part} in train", 0)) for part in parts):
+        if shared * 2 > len(parts[part]):
+            LOG.warning("%s: %d of %d records are training records too", parts[part].name, shared, len(parts[part]))
     train, validation = parts.pop("train"), parts.pop("validation")
     return Splits(train, validation, parts, fields, rule, saved["counts"])
 

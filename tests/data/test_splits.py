@@ -158,7 +158,7 @@ def test_a_file_of_other_data_is_refused(folder, tmp_path):
             splits.make(name, tmp_path / "s.json")
 
 
-def test_leaks_are_counted_and_can_be_left_out(folder, tmp_path):
+def test_leaks_are_counted_and_can_be_left_out(folder, tmp_path, caplog):
     train = [*numbered("t", 20), "A  Leak", "of validation", "a leak"]
     name = folder("a", train=train, validation=["v", "OF validation", "a leak "], test=["x", "a leak", "x"])
     made = splits.make(name, tmp_path / "s.json")
@@ -168,6 +168,10 @@ def test_leaks_are_counted_and_can_be_left_out(folder, tmp_path):
     clean = splits.make(name, tmp_path / "clean.json", leak_free=True)
     assert texts(clean.train) == train[:20] and texts(clean.validation) == ["v", "OF validation"]
     shared = ("validation in train", "test in train", "test in validation")
+    assert "a@test: 1 of 3" not in caplog.text
+    folder("a", test=["x", "a leak", "t 0", "t 1"])
+    splits.make(name, tmp_path / "other.json")
+    assert "folder:a@test: 3 of 4 records are training records too" in caplog.text
     assert len(clean.tests["test"]) == 3 and [clean.counts[name] for name in shared] == [0, 0, 0]
 
 

@@ -126,13 +126,14 @@ def _write(path, source, *, label, fit):
             for name, column in columns.items():
                 column.append(record.get(name))
         _check(source, good, bad=bad, messages=messages, max_malformed=1.0)
-        for name in sorted({*getattr(source.records, "classes", ())} - {*columns[label]}):
+        classes = {name for part in source.parts for name in getattr(part.records, "classes", ())}
+        for name in sorted(classes - {*columns[label]}):
             raise errors.DataError(
                 f"{source.name}: no image of class {name!r} can be used: {'; '.join(messages[:SHOWN])}"
             )
         images.flush()
     about = {"columns": columns, "malformed": bad, "messages": messages}
-    about["notes"] = getattr(source.records, "notes", ())
+    about["notes"] = [note for part in source.parts for note in getattr(part.records, "notes", ())]
     files.write_json(path.with_suffix(".json"), about, indent=None, checked=True)
 
 

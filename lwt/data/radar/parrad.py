@@ -21,7 +21,7 @@ import csv
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import arrays, sources
+from lwt.data import arrays, labels, sources
 
 RECORDING, EVENTS, GROUPS = "mdoppler.npz", "events.csv", "labels_group.txt"
 RADARS = ("radar14", "radar68")
@@ -59,13 +59,12 @@ def load(folder, name, *, split, fields):
         if split == "all" or (i % FOLDS == int(split[4:])) == split.startswith("fold")
     ]
     hashes = [files.sha256(folder / file) for file in (RECORDING, EVENTS)]
-    groups = folder / GROUPS
     return sources.Source(
         name=f"folder:{name}@{split}",
         records=records,
         fields=FIELDS,
         fingerprint=sources.digest("radar_parrad 1", *hashes, split),
-        classes=tuple(groups.read_text(encoding="utf-8").split()) if groups.is_file() else (),
+        classes=labels.read(folder / GROUPS),
     )
 
 

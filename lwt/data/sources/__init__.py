@@ -18,6 +18,7 @@ and may define ``splits(name) -> [str]`` and ``describe(name, split) -> str``.
 import bisect
 import collections.abc
 import dataclasses
+import functools
 import hashlib
 import itertools
 import logging
@@ -246,6 +247,12 @@ def _own_split(name):
     return "" if "/" in tail else tail
 
 
+@functools.cache
+def _warn(note):
+    """Logs a note once, though several splits share it."""
+    LOG.warning("%s", note)
+
+
 def need_fields(name, fields, *, there):
     """Raises DataError for the first of `fields` (which may be None) that is not `there`."""
     for field in fields or ():
@@ -261,7 +268,7 @@ def digest(*parts):
 def report(source):
     """Logs which files and records a source left out."""
     for note in source.notes:
-        LOG.warning("%s", note)
+        _warn(note)
     for message in source.malformed[:3]:
         LOG.warning("left out: %s", message)
     if len(source.malformed) > 3:

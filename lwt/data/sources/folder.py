@@ -15,7 +15,7 @@ import os
 import pathlib
 
 from lwt import errors, files
-from lwt.data import formats, layout, sources
+from lwt.data import formats, labels, layout, sources
 from lwt.data.images import folders as image_folders
 from lwt.data.radar import parrad
 
@@ -51,7 +51,7 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
         return parrad.load(folder, name, split=split, fields=fields)
     part, notes = _find(folder, name, split)
     if _of_images(part.paths[0]):
-        return _images(name, split, part, fields=fields, notes=notes, max_megabytes=max_megabytes)
+        return _images(name, split, part, folder=folder, fields=fields, notes=notes, max_megabytes=max_megabytes)
     where = part.paths[0] if len(part.paths) == 1 else f"{part.paths[0].parent}: {part}"
     columns, lines, starts, messages, bad, total = {}, array.array("q"), {}, [], 0, 0
     for path, line, span, record in formats.read(part.paths, max_megabytes=max_megabytes):
@@ -110,40 +110,21 @@ def describe(name, split):
     return "" if parrad.is_recording(folder) else str(_find(folder, name, split)[0])
 
 
-def classes(path):
-    """The names of the classes, one per line of a ``labels.txt``; () if there is no such file."""
-    if not path.is_file():
-        return ()
-    try:
-        names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
-    except UnicodeDecodeError as error:
-        raise errors.DataError(f"{path}: bad UTF-8 at byte {error.start}") from error
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice or len(names) < 2:
-        what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
-        raise errors.DataError(f"{path}: {what}; it must name every class once, one per line, at least two")
-    return names
-
-
 def _classes(part, folder):
     places = [part.paths[0].parent, folder]
-    return next((names for place in places if (names := classes(place / layout.LABELS))), ())
+    return next((names for place in places if (names := labels.read(place / layout.LABELS))), ())
 
 
-def _images(name, split, part, *, fields, notes, max_megabytes):
+def _images(name, split, part, *, folder, fields, notes, max_megabytes):
     """A split of images, which are decoded when they are read."""
-    (path,) = part.paths
-    records, fingerprint, there = image_folders.records(path, max_megabytes=max_megabytes)
-    sources.need_fields(f"folder:{name}", fields, there=there)
-    return sources.Source(
-        name=f"folder:{name}@{split}",
-        records=records,
-        fields=there,
-        fingerprint=fingerprint,
-        classes=classes((path if path == _folder(name) and path.is_dir() else path.parent) / layout.LABELS),
-        notes=notes,
-        origin=str(part),
-    )
+    found, name = [], f"folder:{name}"
+    for path in part.paths:
+        records, fingerprint, there = image_folders.records(path, max_megabytes=max_megabytes)
+        sources.need_fields(name, fields, there=there)
+        found.append(sources.Source(f"{name}@{split}", records, there, fingerprint))
+    path = part.paths[0] if part.paths[0] == folder and folder.is_dir() else part.paths[0].parent
+    joined, more = sources.join(found), {"notes": notes, "origin": str(part)}
+    return dataclasses.replace(joined, name=f"{name}@{split}", classes=labels.read(path / layout.LABELS), **more)
 
 
 def _of_images(path):
@@ -173,11 +154,12 @@ def _check(record, columns, fields):
 def _parts(folder):
     """``({split: [Part, ...]}, paths that are not read)`` of records and images."""
     parts, unread = layout.splits(folder)
-    for split, path in image_folders.splits(folder):
-        inside = [part for part in parts.get(split, ()) if part.paths[0].parent == path]  # train/metadata.csv
-        parts[split] = [part for part in parts.get(split, ()) if part not in inside] + [layout.Part((path,))]
+    for split, images in image_folders.splits(folder).items():
+        taken = {path for part in images for path in part.paths}
+        inside = [part for part in parts.get(split, ()) if part.paths[0].parent in taken]  # train/metadata.csv
+        parts[split] = [part for part in parts.get(split, ()) if part not in inside] + images
         unread += [file for part in inside for file in part.paths]
-        unread = [other for other in unread if other != path and not (path == folder and other.is_dir())]
+        unread = [path for path in unread if path not in taken and not (folder in taken and path.is_dir())]
     return parts, unread
 
 

@@ -26,7 +26,6 @@ from ml_collections import config_flags
 
 from lwt import errors, files, trees
 from lwt.data import labels
-from lwt.data.sources import folder
 from lwt.export.torch import timm_layouts
 from lwt.machine import command_line
 from lwt.reparam import compose
@@ -176,7 +175,7 @@ def main():
         return
     if values.config is None or not values.checkpoint:
         raise errors.ConfigError("give --config and --checkpoint to make a run, or --out to write the weights of one")
-    names = folder.classes(pathlib.Path(values.labels)) if values.labels else ()
+    names = labels.read(pathlib.Path(values.labels)) if values.labels else ()
     if values.labels and not names:
         raise errors.ConfigError(f"--labels={values.labels} does not exist; give a file with one class name per line")
     weights = convert(
