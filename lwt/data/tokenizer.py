@@ -127,14 +127,13 @@ class Tokenizer:
         except ValueError as error:
             raise errors.DataError(f"tokenizer {path} is damaged: {error}") from error
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
+            p = self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            found = tuple(p.id_to_piece(i) for i in range(min(len(specials), p.get_piece_size())))
+        except (RuntimeError, ValueError) as error:
             raise errors.DataError(f"tokenizer {path} is damaged or not a SentencePiece model") from error
-        p = self._processor
         named = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if specials == SEQ2SEQ and named != (PAD, UNK, BOS, EOS):
             raise errors.DataError(f"tokenizer {path}: pad, unknown, begin and end should be the ids 0, 1, 2, 3")
-        found = tuple(p.id_to_piece(i) for i in range(min(len(specials), p.get_piece_size())))
         if specials == ENCODER and found != ENCODER:
             raise errors.DataError(f"tokenizer {path}: ids 0 to 4 should be {', '.join(ENCODER)}; they are {found}")
         self.path = pathlib.Path(path)

@@ -55,9 +55,6 @@ class Checkpoints:
         keep_last: how many of the newest steps stay on disk; the best one stays as well.
         select: the evaluation figure that decides which step is best.
         mode: ``"min"`` or ``"max"``: whether lower or higher figures are better.
-
-    Raises:
-        lwt.errors.ConfigError: `keep_last` or `mode` is out of range.
     """
 
     def __init__(self, folder, *, keep_last=2, select="loss", mode="min"):
@@ -231,13 +228,7 @@ class Checkpoints:
 
 
 def check_identity(saved, *, identity, where):
-    """Raises CheckpointError for a checkpoint that was written with another tokenizer, base or teacher.
-
-    Args:
-        saved: the checkpoint's data state.
-        identity: name -> fingerprint, as found now.
-        where: the folder to name.
-    """
+    """Raises CheckpointError unless the fingerprints `identity` are those in a checkpoint's data state `saved`."""
     for name, value in identity.items():
         before = saved.get("identity", {}).get(name)
         if before != value:

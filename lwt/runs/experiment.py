@@ -1,10 +1,11 @@
-"""Opens whatever holds a trained model, as an `Experiment` to use.
+"""Opens whatever holds a trained model, as an `Experiment` to use. There are four forms on disk:
 
+    a run            the folder given to ``train.py --workdir``
+    an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
+    a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
+    a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
 
-a run            the folder given to ``train.py --workdir``
-an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
-a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
-a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
+`load` opens each of them.
 """
 
 import copy

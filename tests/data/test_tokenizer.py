@@ -1,5 +1,7 @@
 """The tokenizer: round trip, sizes, determinism, and what can be wrong."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,13 @@ def test_an_exact_size_that_the_text_does_not_yield(tmp_path):
         tokenizer.train(corpus(), tmp_path / "x.model", vocabulary=8000, **args)
     most = int(str(e.value).rpartition(" ")[2])
     assert tokenizer.train(corpus(), tmp_path / "y.model", vocabulary=most, **args).pieces == most
+
+
+def test_a_flipped_bit_in_a_model_without_a_checksum(tokens, tmp_path):
+    """Every bit of the first pieces: what can be read is read, the rest is an error of one line."""
+    model, path = tokens.path.read_bytes(), tmp_path / "a.model"
+    for place in range(60):
+        for bit in range(8):
+            path.write_bytes(model[:place] + bytes([model[place] ^ 1 << bit]) + model[place + 1 :])
+            with contextlib.suppress(errors.DataError):
+                tokenizer.Tokenizer(path)
