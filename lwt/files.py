@@ -38,6 +38,7 @@ def replacing(path, *, checked=False):
         temporary = _temporary(path)
         try:
             yield temporary
+            checked = checked or bool(_known(path))  # no write leaves the checksum of what was there before
             with _checksum_of(path, sha256(temporary)) if checked else contextlib.nullcontext():
                 temporary.replace(path)
         finally:

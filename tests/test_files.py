@@ -75,7 +75,7 @@ def test_a_checked_file_is_read_and_damage_is_found(tmp_path):
             call(path)
     with pytest.raises(ValueError):
         files.copy(path, tmp_path / "b.json")
-    files.write_json(path, {"rank": 6}, checked=True)
+    files.write_json(path, {"rank": 6})  # it keeps its checksum
     files.copy(path, tmp_path / "b.json")
     assert files.read_json(tmp_path / "b.json") == {"rank": 6} and (tmp_path / ".b.json.sha256").exists()
     files.remove(path)

@@ -75,8 +75,11 @@ def _begin(folder, settings):
     path = pathlib.Path(folder, SETTINGS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        files.write_json(path, settings)
-    begun = json.loads(path.read_text(encoding="utf-8"))
+        files.write_json(path, settings, checked=True)
+    try:
+        begun = files.read_json(path)
+    except (OSError, ValueError) as error:
+        raise errors.DataError(f"{path} is damaged ({error}); give another --out") from error
     for key, value in settings.items():
         if begun.get(key) != value:
             raise errors.ConfigError(

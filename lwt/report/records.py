@@ -87,8 +87,8 @@ def of_folder(folder, kept, *, metrics=False):
     folder = pathlib.Path(folder)
     line = {"name": folder.name}
     if (folder / CONFIG).exists():
-        line["config"] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    line["records"] = {file: json.loads((folder / file).read_text(encoding="utf-8")) for file in kept}
+        line["config"] = _json(folder / CONFIG)
+    line["records"] = {file: _json(folder / file) for file in kept}
     if metrics and (folder / METRICS).exists():
         text = (folder / METRICS).read_text(encoding="utf-8")
         line["metrics"] = [json.loads(row) for row in text.splitlines()]
@@ -149,3 +149,10 @@ def _check(line, where):
         path = pathlib.PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise errors.DataError(f"{where}: {name!r} is not a path inside a workdir")
+
+
+def _json(path):
+    try:
+        return json.loads(files.read(path))
+    except ValueError as error:
+        raise errors.CheckpointError(f"{path} is damaged: {error}") from error

@@ -130,15 +130,19 @@ def finished(folder, steps):
 
 def read_record(folder, record):
     """The record of a run; None if there is none, or it is damaged, so that the run is measured again."""
+    path = os.path.join(folder, record)
     try:
-        return files.read_json(os.path.join(folder, record))
-    except (OSError, ValueError):
+        return files.read_json(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        LOG.warning("%s is damaged (%s); the run is measured again", path, error)
         return None
 
 
 def write_record(folder, found, *, record):
     """Writes the dict `found` as the record of a run."""
-    files.write_text(os.path.join(folder, record), json.dumps(found, indent=2))  # a figure may be NaN
+    files.write_text(os.path.join(folder, record), json.dumps(found, indent=2), checked=True)  # a figure may be NaN
 
 
 def folders(workdir):

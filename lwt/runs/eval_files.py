@@ -41,7 +41,7 @@ def write(workdir, name, *, contents):
     try:
         folder = files.first_writable(own, other)
         for suffix, text in contents.items():
-            files.write_text(folder / f"{name}.{suffix}", text)
+            files.write_text(folder / f"{name}.{suffix}", text, checked=suffix == "json")  # which is read again
     except OSError as error:
         LOG.warning("the files of the evaluation cannot be written: %s", error)
         return
