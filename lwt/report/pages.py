@@ -117,9 +117,19 @@ def bullets(sentences):
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
-def missing(names):
-    """A list of the sentence on runs that were asked for and have no record; empty if there are none."""
-    return [f"Not in the figures: {listed(names)}."] if names else []
+def notes(records, *, missing=()):
+    """Sentences on runs that have no record, and on records of another config than the study's.
+
+    Args:
+        records: ``{name: record}``; "differs" in a record says how its config differs.
+        missing: names of runs that were asked for and have no record.
+    """
+    others = {}
+    for name, record in records.items():
+        if "differs" in record:
+            others.setdefault(record["differs"], []).append(name)
+    found = [f"Not in the figures: {listed(missing)}."] if missing else []
+    return found + [f"Of another config than the study's ({why}): {listed(names)}." for why, names in others.items()]
 
 
 def listed(names, *, limit=LISTED):

@@ -95,10 +95,11 @@ def of_run(record, *, command_line):
     """What the rows of a run have in common: all but ``metric`` and ``value``.
 
     Args:
-        record: of the run, with its ``arguments`` (the seed among them), ``config``, ``figures`` and so on.
+        record: of the run, with its ``arguments`` (the seed among them), ``config``, ``figures`` and so on, and
+            ``differs`` if the run has another config than its study.
         command_line: what makes the rows.
     """
-    overrides = dict(record["arguments"])
+    overrides = dict(record["arguments"]) | {key: record[key] for key in ("differs",) if key in record}
     return {
         "config": record["config"],
         "seed": overrides.pop("seed"),

@@ -17,6 +17,7 @@ import gc
 import json
 import logging
 import os
+import pathlib
 import re
 import sys
 import tempfile
@@ -78,7 +79,8 @@ def choose(found, *, only="", index=-1):
 def run(entry, workdir, *, measure, record, config=None):
     """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
-    A run of which only the record and the config are left counts as finished.
+    A run of which only the record and the config are left counts as finished if they are those of `config`. If not, the
+    log names it, and it is trained again.
 
     Args:
         entry: the run.
@@ -91,11 +93,17 @@ def run(entry, workdir, *, measure, record, config=None):
         lwt.errors.LwtError: as training and `measure` do; `Interrupted` after a SIGTERM.
     """
     folder, config = os.path.join(workdir, entry.name), config or config_file.load(entry.spec)
-    run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     kept = read_record(folder, record)
+    if kept and checkpoint.of_run(folder).last_step() is None:
+        why = differs(folder, config)
+        if not why and kept["steps"] == steps_of(config, folder, kept=kept):
+            return kept
+        LOG.info("%s: its record is of another run (%s), it is trained again", folder, why or f"{kept['steps']} steps")
+        for file in (record, run_config.NAME, records.METRICS, records.HARDWARE):
+            pathlib.Path(folder, file).unlink(missing_ok=True)
+        kept = None
+    run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     steps = steps_of(config, folder, kept=kept)
-    if kept and kept["steps"] == steps and not os.path.isdir(os.path.join(folder, checkpoint.FOLDER)):
-        return kept
     if not finished(folder, steps):
         train.run(config, folder)
         if not finished(folder, steps):
@@ -105,6 +113,26 @@ def run(entry, workdir, *, measure, record, config=None):
     found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps} | measure(entry, folder)
     write_record(folder, found, record=record)
     return found
+
+
+def differs(folder, config):
+    """How the config that a run was finished with differs from `config`; "" if it does not.
+
+    Paths inside the study's workdir may be those of another one: its runs were finished elsewhere.
+    """
+    inside = os.path.dirname(os.path.normpath(folder)) + os.sep
+
+    def same(old, new):
+        if isinstance(old, list) and isinstance(new, list):
+            return len(old) == len(new) and all(map(same, old, new))
+        if isinstance(old, str) and isinstance(new, str) and new.startswith(inside):
+            return old.endswith(os.sep + new.removeprefix(inside))
+        return old == new
+
+    try:
+        return run_config.difference(folder, config, same=same)
+    except errors.CheckpointError:
+        return "its config was not kept"
 
 
 def steps_of(config, folder, *, kept=None):
@@ -170,6 +198,29 @@ def collect(workdir, expected, *, record):
     if not found:
         raise errors.DataError(f"none of the {len(missing)} runs has a record; run the study without --report_only")
     return found, missing
+
+
+def with_differences(found, entries, workdir, *, config=None):
+    """The records `found`, with "differs" in those that their config file would train differently today.
+
+    A page says so. A config that starts from a run that does not exist here is not compared.
+
+    Args:
+        found: ``{name: record}``.
+        entries: of the study.
+        workdir: of the study.
+        config: as in `main`.
+    """
+    marked = dict(found)
+    for entry in entries:
+        folder = os.path.join(workdir, entry.name)
+        if entry.name in found and entry.spec and os.path.exists(os.path.join(folder, run_config.NAME)):
+            own = dataclasses.replace(entry, spec=found[entry.name].get("config", entry.spec))
+            with contextlib.suppress(errors.LwtError, OSError):
+                wanted = config(own) if config else config_file.load(own.spec)
+                if wanted and (why := differs(folder, wanted)):
+                    marked[entry.name] = found[entry.name] | {"differs": why}
+    return marked
 
 
 def seconds(folder):
@@ -240,7 +291,7 @@ def _with_records(main):
         main()
 
 
-def main(chosen, run, *, write, record, expected=None, curves=None):
+def main(chosen, run, *, write, record, known=None, config=None, expected=None, curves=None):
     """The program of a study: trains, then writes the page; exit code 1 if a run failed.
 
     Args:
@@ -248,6 +299,8 @@ def main(chosen, run, *, write, record, expected=None, curves=None):
         run: ``entry -> None``.
         write: ``(out, {name: record}, missing=names, command_line=this call) -> names`` of the files of the page.
         record: path of the record in a run's folder.
+        known: all entries of the study, whose records the page compares with their configs; None for `chosen`.
+        config: ``entry -> config``, or None for what is used whatever its config; default: that of its spec.
         expected: entries that the page misses if they have no record; None for `chosen`.
         curves: ``{name: record} -> names`` of the runs whose learning curves the page shows; None: of no run.
     """
@@ -270,6 +323,7 @@ def main(chosen, run, *, write, record, expected=None, curves=None):
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
             records.update(path, values.workdir, found=found, record=record, metrics=metrics)
         made = pages.command_line(out if values.report_only else "")
+        found = with_differences(found, chosen if known is None else known, values.workdir, config=config)
         written = write(out, found, missing=missing, command_line=made)
         print(f"wrote {out}/{', '.join(written)}")
     if failures:

@@ -1,6 +1,7 @@
 """The config of a run, as its workdir stores it in ``config.json``."""
 
 import json
+import operator
 import os
 
 import jax
@@ -66,7 +67,7 @@ def keep(config, workdir):
     old = as_json(_parse(path)) if os.path.exists(path) else new
     if old["init_from"] and _real(old["init_from"], workdir) == _real(new["init_from"], workdir):  # it was moved
         old["init_from"] = new["init_from"]
-    difference = _difference(trees.flatten(old), trees.flatten(new))
+    difference = _difference(trees.flatten(old), trees.flatten(new), free=MAY_CHANGE)
     begun = checkpoint.of_run(workdir).last_step() is not None
     if difference and begun:
         raise errors.ConfigError(
@@ -122,9 +123,24 @@ def _parse(path):
     return config
 
 
-def _difference(old, new):
-    """Describes the first key that differs between two flat configs and may not; else an empty text."""
+def difference(workdir, config, *, same=operator.eq):
+    """Describes the first key in which the finished run of a workdir differs from a config; "" if none does.
+
+    How long it trained is not compared, nor what does not change its figures: logging, saving and the devices.
+
+    Args:
+        same: ``(old value, new value) -> bool``.
+
+    Raises:
+        lwt.errors.CheckpointError: the workdir has no config.
+    """
+    old, new = (trees.flatten(as_json(one)) for one in (_parse(os.path.join(workdir, NAME)), config))
+    return _difference(old, new, free=[key for key in MAY_CHANGE if not key.startswith("select")], same=same)
+
+
+def _difference(old, new, *, free, same=operator.eq):
+    """Describes the first key that differs between two flat configs and is not `free` to; else an empty text."""
     for key in sorted({*old, *new}):
-        if old.get(key) != new.get(key) and key.split("/")[0] not in MAY_CHANGE:
+        if not same(old.get(key), new.get(key)) and key.split("/")[0] not in free:
             return f"{key.replace('/', '.')}={old.get(key)!r}, not {new.get(key)!r}"
     return ""

@@ -172,7 +172,8 @@ def main():
     chosen = study.choose(found, only=values.only, index=values.index)
     if values.index < 0 and found[0] not in chosen:
         chosen = [found[0], *chosen]
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write=lora_report.write, record=RECORD)
+    given = dict(write=lora_report.write, record=RECORD, known=found, config=config_of)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
 
 
 if __name__ == "__main__":

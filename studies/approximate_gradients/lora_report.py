@@ -52,7 +52,8 @@ def write(out, records, *, missing, command_line):
     bounds = sorted({bound for line in accuracy.values() for bound in line})
     adapted = [record for record in records.values() if "method" in record["arguments"]]
     report.add(f"{len(adapted)} runs in {pages.hours(adapted)} on {pages.machines(adapted)}.")
-    report.add(pages.bullets([*findings(accuracy), *pages.missing([name for name in missing if name != BASE])]))
+    missing = [name for name in missing if name != BASE]
+    report.add(pages.bullets([*findings(accuracy), *pages.notes(records, missing=missing)]))
     header = ["gradient", *(f"logit {bound}" for bound in bounds), *(f"error, logit {bound}" for bound in bounds)]
     body = [
         [

@@ -58,7 +58,9 @@ def write(out, records, *, missing, command_line):
     rows = report.rows(rows_of(records, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}
     sentences = [line for task, values in tables.items() for line in findings(task, values)]
-    report.add("\n".join(_settings(records)), pages.bullets([*sentences, *pages.missing(missing)]), HOW_TO_READ)
+    report.add(
+        "\n".join(_settings(records)), pages.bullets([*sentences, *pages.notes(records, missing=missing)]), HOW_TO_READ
+    )
     _draw(report.picture("quality.png", "quality over the time of a step"), tables)
     for task, values in tables.items():
         report.add(f"## {task.capitalize()}", table(task, values, records=records))

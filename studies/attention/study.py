@@ -185,4 +185,5 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write=attention_report.write, record=RECORD)
+    given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)

@@ -38,7 +38,7 @@ def write(out, records, *, workdir, missing, command_line):
     report.csv("memory.csv", memory)
     report.csv("data.csv", data)
     report.add("\n".join(settings(bases, tuned)))
-    report.add(pages.bullets([*findings(lines, rows), *pages.missing(missing)]), HOW_TO_READ)
+    report.add(pages.bullets([*findings(lines, rows), *pages.notes(records, missing=missing)]), HOW_TO_READ)
     empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
     for number, table in tables.items():
         if number not in empty:

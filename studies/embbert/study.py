@@ -218,4 +218,9 @@ def main():
     chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own
     write = functools.partial(embbert_report.write, workdir=values.workdir)
     train = functools.partial(run, workdir=values.workdir)
-    study.main(chosen, train, write=write, record=RECORD, curves=embbert_report.curves)
+
+    def config_of(entry):
+        """The config of a fine-tuning; None for a pre-training, which is used whatever its config."""
+        return config_file.load(entry.spec) if "task" in entry.arguments else None
+
+    study.main(chosen, train, write=write, record=RECORD, known=found, config=config_of, curves=embbert_report.curves)

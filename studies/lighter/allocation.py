@@ -161,7 +161,7 @@ def write(out, records, *, missing, command_line):
     given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(
-        pages.bullets(pages.missing(missing)),
+        pages.bullets(pages.notes(records, missing=missing)),
         f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at "
         f"the rate {given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
         "`studies/lighter/allocation.py`.",
@@ -182,8 +182,9 @@ def main():
     """The program."""
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
-    chosen = study.choose(entries(values.base, values.workdir, **given), only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write=write, record=RECORD)
+    found = entries(values.base, values.workdir, **given)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), write=write, record=RECORD, known=found)
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ def write(out, records, *, missing, command_line):
     label = first["metric"] + (" (%)" if factor == 100 else "")
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(
-        pages.bullets(pages.missing(missing)),
+        pages.bullets(pages.notes(records, missing=missing)),
         f"`{bases[0]}` on `{first['data']}`: {label} {factor * first['whole']:.2f} (dashed). {len(records)} points, "
         f"trained in {minutes:.0f} minutes together, on {pages.machines(records.values())}.",
         HOW_TO_READ,

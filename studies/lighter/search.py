@@ -58,7 +58,8 @@ def promote(points, count):
 
 def milliseconds(task, chosen, workdir, *, data="", smoke=False, rounds=7):
     """``{name: milliseconds}`` of candidates, measured now or earlier on the same machine."""
-    path, machine = os.path.join(workdir, TIMES), f"{task} on {hardware.describe()}"
+    what = ", ".join(filter(None, (task, data, "smoke" if smoke else "")))
+    path, machine = os.path.join(workdir, TIMES), f"{what} on {hardware.describe()}"
     try:
         with open(path) as file:
             kept = json.load(file).get(machine, {})

@@ -157,7 +157,7 @@ def write(out, records, *, workdir, missing, command_line):
     by_title = groups(report.rows(rows_of(records, command_line=command_line)))
     report.csv("table.csv", csv_table(by_title))
     report.add(f"{describe_base(next(iter(records.values()))['base'])}\n{_settings(records.values())}")
-    report.add(pages.bullets([*findings(by_title), *pages.missing(missing)]), HOW_TO_READ)
+    report.add(pages.bullets([*findings(by_title), *pages.notes(records, missing=missing)]), HOW_TO_READ)
     for title, rows in by_title.items():
         report.add(f"## {title}", table(rows))
     ranked = {title: rows for title, rows in by_title.items() if means(rows)}

@@ -101,4 +101,4 @@ def main():
         return rank_report.curves(ordered(records))
 
     run_here = functools.partial(run, workdir=values.workdir)
-    study.main(chosen, run_here, write=write, record=RECORD, expected=found, curves=curves)
+    study.main(chosen, run_here, write=write, record=RECORD, known=found, expected=found, curves=curves)

@@ -54,7 +54,7 @@ def write(out, records, *, missing, command_line):
     found = complete(runs_of({name: own for name, own in records.items() if own["arguments"]["model"] != LINEAR}))
     report = pages.Page(out, "Radar maps: LH-ViT beside other networks", command_line=command_line)
     report.rows(row for runs in found.values() for row in rows_of(runs, command_line=command_line))
-    report.add(pages.bullets(pages.missing(missing)), HOW_TO_READ)
+    report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for data, (title, name, axes) in SETS.items():
         own = {model: runs for (of, model), runs in found.items() if of == data}
         if not own:

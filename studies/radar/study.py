@@ -54,10 +54,9 @@ def run(entry, workdir):
     """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
     if entry.arguments["model"] == radar_report.LINEAR:
         folder = os.path.join(workdir, entry.name)
-        found = study.read_record(folder, RECORD)
-        if not found:
-            figures = linear_classifier.of_images(radar_report.SETS[entry.arguments["data"]][1])
-            found = {"arguments": entry.arguments, "figures": figures}
+        found, data = study.read_record(folder, RECORD), radar_report.SETS[entry.arguments["data"]][1]
+        if not found or found["figures"]["data"] != data:
+            found = {"arguments": entry.arguments, "figures": linear_classifier.of_images(data)}
             study.write_record(folder, found, record=RECORD)
         return found
     return study.run(entry, workdir, measure=measure, record=RECORD)
@@ -91,5 +90,7 @@ def answers_of(folder):
 def main():
     """The program."""
     values = flags.FLAGS
-    chosen = study.choose(entries(seeds=values.seeds, smoke=values.smoke), only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write=radar_report.write, record=RECORD)
+    found = entries(seeds=values.seeds, smoke=values.smoke)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    given = dict(write=radar_report.write, record=RECORD, known=found)
+    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)

@@ -67,7 +67,7 @@ def write(out, records, *, missing, command_line):
     records = dict(sorted(records.items(), key=_order))
     report = pages.Page(out, "Vertical LoRA beside the whole model", command_line=command_line)
     rows = report.rows(rows_of(records, command_line=command_line))
-    report.add(pages.bullets(pages.missing(missing)), HOW_TO_READ)
+    report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for task, metric in METRICS.items():
         own = [row for row in rows if row["overrides"]["task"] == task]
         if not own:

@@ -21,15 +21,16 @@ ROW = dict(
 def test_a_page(tmp_path):
     page = pages.Page(tmp_path / "out", "Title", command_line="python -m x")
     assert page.rows([ROW]) == [ROW] == results.load(tmp_path / "out/results.json")
-    page.add("First.", "", pages.bullets(pages.missing([])), "| a |\n| --- |\n")
+    page.add("First.", "", pages.bullets(pages.notes({"a": {}})), "| a |\n| --- |\n")
     page.picture("a.png", "a picture").write_bytes(b"")
     page.csv("a.csv", (["x", "y"], [[1, None], [2.5, "z"]]))
-    page.add(pages.bullets(["one", *pages.missing("abcdefgh")]))
+    page.add(pages.bullets(["one", *pages.notes({"i": {"differs": "x=1, not 2"}}, missing="abcdefgh")]))
     assert page.write() == ["README.md", "results.json", "a.png", "a.csv"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*page.files}
     assert (tmp_path / "out/README.md").read_text() == (
         "# Title\n\n    python -m x\n\nFirst.\n\n| a |\n| --- |\n\n![a picture](a.png)\n\n"
         "- one\n- Not in the figures: a, b, c, d, e, f and 2 more.\n"
+        "- Of another config than the study's (x=1, not 2): i.\n"
     )
     assert (tmp_path / "out/a.csv").read_bytes() == b"x,y\r\n1,\r\n2.5,z\r\n"
 

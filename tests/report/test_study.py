@@ -7,8 +7,8 @@ import pytest
 from absl import flags
 
 from lwt import errors
-from lwt.report import records, study
-from lwt.runs import checkpoint
+from lwt.report import records, results, study
+from lwt.runs import checkpoint, run_config
 
 RECORD = "eval/study.json"
 
@@ -67,6 +67,48 @@ def test_finished_runs_are_left_alone_and_unfinished_ones_resumed(tiny, trained,
     config = tiny({"steps": 3})
     with pytest.raises(errors.ConfigError, match="steps"):  # of a run that is longer than the study's
         study.finished(str(tmp_path / "done"), config.steps)
+
+
+def test_a_record_is_used_only_if_its_config_is_the_study_s(tiny, trained, tmp_path, caplog):
+    (entry,) = entries("a")
+    line = {"name": "a", "config": tiny({"steps": 4}).to_dict(), "metrics": [{"step": 4}]}
+    line |= {"records": {RECORD: {"arguments": {}, "config": "config.py:seed=0", "steps": 4, "figures": "old"}}}
+    path = tmp_path / records.NAME
+
+    def run(config, line, workdir):
+        records.write(path, {"a": json.loads(json.dumps(line))})
+        records.unpack(path, workdir)
+        before = {file: file.read_bytes() for file in (workdir / "a").iterdir() if file.is_file()}
+        given = dict(measure=lambda *_: {"figures": "new"}, record=RECORD, config=config)
+        figures = study.run(entry, str(workdir), **given)["figures"]
+        return figures, before == {file: file.read_bytes() for file in (workdir / "a").iterdir() if file.is_file()}
+
+    with caplog.at_level("INFO"):
+        assert run(tiny({"steps": 4, "log_every": 3}), line, tmp_path / "same") == ("old", True)
+        moved = line | {"config": line["config"] | {"init_from": "runs/old/base", "init_skip": ["head/.*"]}}
+        config = tiny({"steps": 4, "init_from": str(tmp_path / "moved/base"), "init_skip": ["head/.*"]})
+        assert run(config, moved, tmp_path / "moved") == ("old", True)  # the study's own base, in another workdir
+        assert not trained and not caplog.records
+        changed = {"steps": 4, "optimizer.learning_rate": 0.5}
+        assert run(tiny(changed), line, tmp_path / "other") == ("new", False)
+        assert run(tiny({"steps": 4}), line | {"records": {RECORD: {"steps": 2}}}, tmp_path / "short") == ("new", False)
+        line.pop("config")
+        assert run(tiny({"steps": 4}), line, tmp_path / "unknown") == ("new", False)
+    assert trained == ["a"] * 3 and not (tmp_path / "other/a/metrics.jsonl").exists()
+    logged = [record.getMessage() for record in caplog.records if "another run" in record.getMessage()]
+    assert ["optimizer.learning_rate" in logged[0], "2 steps" in logged[1], "was not kept" in logged[2]] == [True] * 3
+
+
+def test_a_page_names_records_of_another_config(tiny, tmp_path):
+    found = {name: {"steps": 4} for name in "abc"}
+    for name, changes in {"a": {}, "b": {"seed": 7}}.items():
+        run_config.keep(tiny({"steps": 4, **changes}), str(tmp_path / name))
+    given = dict(config=lambda entry: tiny({"steps": 8, "seed": 0}))
+    marked = study.with_differences(found, entries("a", "b", "c", "d"), str(tmp_path), **given)
+    assert marked == found | {"b": {"steps": 4, "differs": "seed=7, not 0"}}
+    record = marked["b"] | {"arguments": {"seed": 7}, "config": "c.py", "figures": {"data": "x"}}
+    row = results.of_run(record | {"hardware": "h", "seconds": 1}, command_line="c")
+    assert row["overrides"] == {"differs": "seed=7, not 0"}
 
 
 def test_a_failed_run_does_not_stop_the_others():

@@ -139,7 +139,7 @@ def test_the_whole_search(tmp_path, monkeypatch):
         space=[*space, "width=8:64"], steps=["1"], keep=1.0, seed=0, smoke=True,
         workdir=str(tmp_path / "runs"), out=str(tmp_path / "out"),
     )  # fmt: skip
-    files = search.search(types.SimpleNamespace(**given))
+    files = search.write(given["out"], **search.search(types.SimpleNamespace(**given)))
     with open(tmp_path / "out/candidates.csv") as file:
         lines = {line["candidate"]: line for line in csv.DictReader(file)}
     assert list(lines) == ["l1-d8-h2-f8-softmax, float32", "l1-d8-h2-f8-softmax, int8"]
@@ -151,6 +151,6 @@ def test_the_whole_search(tmp_path, monkeypatch):
     assert files_bytes[0] < files_bytes[1] < wanted  # this little text fills no vocabulary of 320
     assert all((tmp_path / "out" / name).stat().st_size > 0 for name in files)
     monkeypatch.setattr(search.study.train, "run", None)  # nothing is trained twice
-    assert search.search(types.SimpleNamespace(**given)) == files
+    assert search.write(given["out"], **search.search(types.SimpleNamespace(**given))) == files
     with pytest.raises(errors.ConfigError, match="the least"):
         search.search(types.SimpleNamespace(**given | {"max_bytes": 10}))
