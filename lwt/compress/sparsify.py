@@ -16,7 +16,7 @@ from absl import flags
 from lwt import errors
 from lwt.compress import program
 from lwt.layers import linear
-from lwt.reparam import prune, targets
+from lwt.reparam import prune
 from lwt.training import new_run
 
 
@@ -30,7 +30,8 @@ def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=
     Raises:
         lwt.errors.ConfigError: neither or both of sparsity and pattern are given, or no weight would be left.
     """
-    targets.check_share(sparsity, "--sparsity")
+    if not 0 <= sparsity <= 1:
+        raise errors.ConfigError(f"--sparsity={sparsity} must be a share between 0 and 1")
     if bool(sparsity) == bool(pattern):
         raise errors.ConfigError("give either --sparsity or --pattern")
     pruning = prune.Prune(sparsity=sparsity, pattern=pattern, scope=scope, targets=names)
