@@ -6,11 +6,14 @@ the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update
 about one measurement has one line, ``page``, whose record is all that the page says (`of_page`).
 """
 
+import contextlib
+import dataclasses
 import json
+import os
 import pathlib
 
 from lwt import errors, files
-from lwt.runs import checkpoint, run_config
+from lwt.runs import checkpoint, config_file, run_config
 
 NAME = "records.jsonl"
 CONFIG, METRICS, HARDWARE = run_config.NAME, "metrics.jsonl", "hardware.txt"
@@ -136,6 +139,49 @@ def of_page(out, measure, *, run="", report_only=False):
         return load(path)[PAGE]["records"][FACTS]
     except KeyError as error:
         raise errors.DataError(f"{path} has no line {PAGE!r} with {FACTS}; run without --report_only") from error
+
+
+def differs(folder, config):
+    """How the config that a run was finished with differs from `config`; "" if it does not.
+
+    Paths inside the study's workdir may be those of another one: its runs were finished elsewhere.
+    """
+    inside = os.path.dirname(os.path.normpath(folder)) + os.sep
+
+    def same(old, new):
+        if isinstance(old, list) and isinstance(new, list):
+            return len(old) == len(new) and all(map(same, old, new))
+        if isinstance(old, str) and isinstance(new, str) and new.startswith(inside):
+            return old.endswith(os.sep + new.removeprefix(inside))
+        return old == new
+
+    try:
+        return run_config.difference(folder, config, same=same)
+    except errors.CheckpointError:
+        return "its config was not kept"
+
+
+def with_differences(found, entries, *, workdir, config=None):
+    """The records `found`, with "differs" in those that their config file would train differently today.
+
+    A page says so. A config that starts from a run that does not exist here is not compared.
+
+    Args:
+        found: ``{name: record}``.
+        entries: `study.Entry` objects.
+        workdir: of the study.
+        config: ``entry -> config``, or None for what is used whatever its config; default: that of its spec.
+    """
+    marked = dict(found)
+    for entry in entries:
+        folder = os.path.join(workdir, entry.name)
+        if entry.name in found and entry.spec and os.path.exists(os.path.join(folder, run_config.NAME)):
+            own = dataclasses.replace(entry, spec=found[entry.name].get("config", entry.spec))
+            with contextlib.suppress(errors.LwtError, OSError):
+                wanted = config(own) if config else config_file.load(own.spec)
+                if wanted and (why := differs(folder, wanted)):
+                    marked[entry.name] = found[entry.name] | {"differs": why}
+    return marked
 
 
 def _check(line, where):

@@ -95,7 +95,7 @@ def run(entry, workdir, *, measure, record, config=None):
     folder, config = os.path.join(workdir, entry.name), config or config_file.load(entry.spec)
     kept = read_record(folder, record)
     if kept and checkpoint.of_run(folder).last_step() is None:
-        why = differs(folder, config)
+        why = records.differs(folder, config)
         if not why and kept["steps"] == steps_of(config, folder, kept=kept):
             return kept
         LOG.info("%s: its record is of another run (%s), it is trained again", folder, why or f"{kept['steps']} steps")
@@ -113,26 +113,6 @@ def run(entry, workdir, *, measure, record, config=None):
     found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps} | measure(entry, folder)
     write_record(folder, found, record=record)
     return found
-
-
-def differs(folder, config):
-    """How the config that a run was finished with differs from `config`; "" if it does not.
-
-    Paths inside the study's workdir may be those of another one: its runs were finished elsewhere.
-    """
-    inside = os.path.dirname(os.path.normpath(folder)) + os.sep
-
-    def same(old, new):
-        if isinstance(old, list) and isinstance(new, list):
-            return len(old) == len(new) and all(map(same, old, new))
-        if isinstance(old, str) and isinstance(new, str) and new.startswith(inside):
-            return old.endswith(os.sep + new.removeprefix(inside))
-        return old == new
-
-    try:
-        return run_config.difference(folder, config, same=same)
-    except errors.CheckpointError:
-        return "its config was not kept"
 
 
 def steps_of(config, folder, *, kept=None):
@@ -198,29 +178,6 @@ def collect(workdir, expected, *, record):
     if not found:
         raise errors.DataError(f"none of the {len(missing)} runs has a record; run the study without --report_only")
     return found, missing
-
-
-def with_differences(found, entries, workdir, *, config=None):
-    """The records `found`, with "differs" in those that their config file would train differently today.
-
-    A page says so. A config that starts from a run that does not exist here is not compared.
-
-    Args:
-        found: ``{name: record}``.
-        entries: of the study.
-        workdir: of the study.
-        config: as in `main`.
-    """
-    marked = dict(found)
-    for entry in entries:
-        folder = os.path.join(workdir, entry.name)
-        if entry.name in found and entry.spec and os.path.exists(os.path.join(folder, run_config.NAME)):
-            own = dataclasses.replace(entry, spec=found[entry.name].get("config", entry.spec))
-            with contextlib.suppress(errors.LwtError, OSError):
-                wanted = config(own) if config else config_file.load(own.spec)
-                if wanted and (why := differs(folder, wanted)):
-                    marked[entry.name] = found[entry.name] | {"differs": why}
-    return marked
 
 
 def seconds(folder):
@@ -323,7 +280,7 @@ def main(chosen, run, *, write, record, known=None, config=None, expected=None, 
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
             records.update(path, values.workdir, found=found, record=record, metrics=metrics)
         made = pages.command_line(out if values.report_only else "")
-        found = with_differences(found, chosen if known is None else known, values.workdir, config=config)
+        found = records.with_differences(found, known or chosen, workdir=values.workdir, config=config)
         written = write(out, found, missing=missing, command_line=made)
         print(f"wrote {out}/{', '.join(written)}")
     if failures:

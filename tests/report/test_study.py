@@ -104,7 +104,7 @@ def test_a_page_names_records_of_another_config(tiny, tmp_path):
     for name, changes in {"a": {}, "b": {"seed": 7}}.items():
         run_config.keep(tiny({"steps": 4, **changes}), str(tmp_path / name))
     given = dict(config=lambda entry: tiny({"steps": 8, "seed": 0}))
-    marked = study.with_differences(found, entries("a", "b", "c", "d"), str(tmp_path), **given)
+    marked = records.with_differences(found, entries("a", "b", "c", "d"), workdir=str(tmp_path), **given)
     assert marked == found | {"b": {"steps": 4, "differs": "seed=7, not 0"}}
     record = marked["b"] | {"arguments": {"seed": 7}, "config": "c.py", "figures": {"data": "x"}}
     row = results.of_run(record | {"hardware": "h", "seconds": 1}, command_line="c")
