@@ -22,7 +22,7 @@ from lwt.export import folders
 from lwt.machine import latency
 from lwt.reparam import compose
 from lwt.report import study
-from lwt.runs import assembly, checkpoint, run_config
+from lwt.runs import assembly, bases, checkpoint, run_config
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
@@ -111,6 +111,7 @@ def made_by(folder):
         methods.insert(0, "distilled")
     if not parent:
         return ", ".join([config.model.name, *methods])
+    parent = bases.find(parent, folder)
     there = os.path.isfile(os.path.join(parent, run_config.NAME))
     return ", ".join([made_by(parent) if there else parent, *(methods or ["fine-tuned"])])
 

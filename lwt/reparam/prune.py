@@ -76,6 +76,11 @@ class Prune:
         gradual = not self.pattern and self.end and not self.initial
         return bool(self.mask == "zeros" or self.begin or gradual)
 
+    @property
+    def follows_training(self):
+        """Whether the masks are the same, made from the weights at the start or from the trained ones."""
+        return self.mask == "zeros" and self.gradient == "masked"
+
     def init(self, key, base):
         """No leaves; with ``mask="zeros"`` a bool ``NAME/mask`` `[in out]` for every target."""
         del key

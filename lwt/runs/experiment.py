@@ -100,7 +100,8 @@ class Experiment:
         make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam)
         trainable, frozen = jax.eval_shape(make)
         if frozen:  # what no step has touched follows from the base, or from the seed
-            frozen = make(base=self.base())[1]
+            own = not trees.subtree(frozen, "base") and getattr(self._reparam, "follows_training", False)
+            frozen = make(base=trees.subtree(state, "trainable/base") if own else self.base())[1]
         projection = f"{assembly.PROJECTION}/"
         found, _ = trees.split(trees.subtree(state, "trainable"), lambda name: not name.startswith(projection))
         difference = trees.differences(trainable, found)

@@ -12,7 +12,7 @@ from lwt import errors, files
 from lwt.export import bundle
 from lwt.reparam import compose
 from lwt.runs import bases, experiment, run_config
-from lwt.training import new_run
+from lwt.training import new_run, train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 LORA = {"name": "lora", "rank": 2}
@@ -100,6 +100,20 @@ def test_a_run_that_trained_all_weights_needs_no_base(home, tmp_path):
     record(tmp_path / "tuned", "/gone/base")
     assert opens(tmp_path / "tuned", tuned.weights)
     assert experiment.load(tmp_path / "tuned").predict(PROMPTS) == source.predict(PROMPTS)
+
+
+def test_a_run_that_trains_a_pruned_one_needs_no_base(tiny, home, tmp_path):
+    source = experiment.load(home / "runs/base")
+    name = "encoder/layer_0/mlp/fc1/kernel"
+    pruned = source.weights | {name: source.weights[name].at[:, :20].set(0)}
+    new_run.write(source, tmp_path / "pruned", weights=pruned)
+    section = {"name": "prune", "mask": "zeros", "targets": ".*fc1/kernel"}
+    rate = {"optimizer.learning_rate": 0.1, "steps": 2, "reparam": section}
+    train.run(tiny({"init_from": str(tmp_path / "pruned"), **rate}), tmp_path / "run")
+    found = experiment.load(tmp_path / "run").weights
+    assert (np.asarray(found[name]) == 0).sum() >= 20 * 32 and np.abs(found[name] - pruned[name]).max() > 0.01
+    shutil.rmtree(tmp_path / "pruned")
+    assert opens(tmp_path / "run", found)
 
 
 def test_the_same_base_elsewhere_is_no_other_config(tiny, home, tmp_path):
