@@ -95,10 +95,8 @@ def test_other_modes(arguments, vlora, tmp_path):
 def test_images_for_a_task_of_texts(task, vlora, tmp_path):
     config = vlora("rank=0")
     config.task = dict(name=task)
-    with pytest.raises(
-        errors.ConfigError,
-        match=f"task.name='{task}' should be 'classify_images': the labels are the 2 classes 0, 1, ... of images",
-    ):
+    message = f"task.name='{task}' does not fit data.kind='images'; choose from classify_images"
+    with pytest.raises(errors.ConfigError, match=message):
         build.build(config, str(tmp_path))
 
 
