@@ -95,6 +95,8 @@ class Labels:
             wrong = next((i for i, x in enumerate(numbers) if x is None or not math.isfinite(x)), None)
             if wrong is not None:
                 raise errors.DataError(f"{where(wrong)}: the label is not a number: {values[wrong]!r:.60}")
+            if len(numbers) > 1 and {*numbers} == {-1}:
+                raise errors.DataError(f"{where(0)}: all {len(numbers)} labels are -1, so they are hidden")
             return np.asarray(numbers, np.float32), collections.Counter()
         numbers = {name: i for i, name in enumerate(self.names)}
         numbers = {text_of(name): i for name, i in numbers.items()} | numbers

@@ -49,6 +49,7 @@ class Part:
 def splits(folder):
     """``(parts, unread)``: {split: [Part, ...]}, one if the folder is well-formed; and the paths that are not read."""
     parts, unread = _files(folder)
+    unread += sorted(path for path in folder.iterdir() if not path.exists())  # broken links
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
         inner, rest = _files(path) if path.name.lower() in ("data", *WORDS) else ({}, ())
         if path.name.lower() == "data":

@@ -49,6 +49,12 @@ def test_labels_that_mean_nothing():
             labels.Labels(()).encode([1.5, wrong], where="line {}".format)
 
 
+def test_hidden_numbers_are_refused():
+    with pytest.raises(errors.DataError, match="record 0: all 3 labels are -1, so they are hidden"):
+        labels.Labels(()).encode([-1, -1.0, "-1"])
+    assert labels.Labels(()).encode([-1.0, 0.5])[0].tolist() == [-1, 0.5]
+
+
 def test_labels_that_count_named_classes_from_one():
     named = labels.Labels(("ant", "bee", "cow"))
     for values in ([1, 2, 3, 1], ["1.0", "3"], [3]):

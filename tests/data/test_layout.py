@@ -131,9 +131,12 @@ def test_what_is_not_read_is_named(write, tmp_path, caplog):
     write("train.csv", ["a", "b"])
     for name in ("test.csv.zip", "dev.arrow", "README.md", ".hidden", "dataset_infos.json"):
         (tmp_path / "set" / name).write_bytes(b"")
+    (tmp_path / "set/validation.csv").symlink_to("nowhere")
     sources.report(sources.load("folder:set"))
-    assert "set: not read: dev.arrow, test.csv.zip" in caplog.text and "README" not in caplog.text
-    with pytest.raises(errors.DataError, match="no split 'test'; choose from train; not read: dev.arrow, test.csv.zip"):
+    assert "set: not read: dev.arrow, test.csv.zip, validation.csv" in caplog.text and "README" not in caplog.text
+    with pytest.raises(
+        errors.DataError, match="no split 'test'; choose from train; not read: dev.arrow, test.csv.zip, vali"
+    ):
         texts("test")
     (tmp_path / "set/train.csv").unlink()
     with pytest.raises(errors.DataError, match=r"no data that is read \(.*\.jsonl, \.json.*train\.de.*not read: dev"):

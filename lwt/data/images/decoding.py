@@ -20,8 +20,8 @@ def decode(content, where, *, max_megabytes=formats.MAX_MEGABYTES):
     Applies the EXIF orientation, scales 16 bits to 8, and puts transparent pixels on white.
 
     Raises:
-        lwt.errors.DataError: Pillow cannot read the image, it has several frames or whole numbers of 32 bits, only its
-            transparency shows anything, or it is larger than `max_megabytes`; the message calls it `where`.
+        lwt.errors.DataError: Pillow cannot read the image, it has several frames or whole numbers of 32 bits, nothing
+            of it can be seen on white, or it is larger than `max_megabytes`; the message calls it `where`.
     """
     import PIL.Image  # imported here: texts do not need it
     import PIL.ImageOps
@@ -55,10 +55,10 @@ def _plain(image, kind):
     if not image.has_transparency_data:
         return np.asarray(image.convert("L" if grey else "RGB"))
     image = image.convert("RGBA")
-    alpha, white = np.asarray(image)[..., 3], PIL.Image.new("RGBA", image.size, "white")
+    pixels, white = np.asarray(image), PIL.Image.new("RGBA", image.size, "white")
     seen = np.asarray(PIL.Image.alpha_composite(white, image).convert("L" if grey else "RGB"))
-    if (alpha != alpha[0, 0]).any() and (seen == seen[:1, :1]).all():
-        raise ValueError("only its transparency shows anything; put it on a background")
+    if (pixels != pixels[0, 0]).any() and (seen == seen[0, 0]).all():
+        raise ValueError("on white nothing of it can be seen; put it on another background")
     return seen
 
 

@@ -17,7 +17,7 @@ import hashlib
 import os
 import pathlib
 
-from lwt import files
+from lwt import errors, files
 from lwt.data import formats, layout
 from lwt.data.images import archives, decoding, names
 
@@ -99,8 +99,12 @@ class ImageFiles(collections.abc.Sequence):
         hashed = hashlib.sha256()
         for name in self.paths:
             path = self.folder / name
-            hashed.update(f"{name}\0{path.stat().st_size}\0".encode())
-            hashed.update(path.read_bytes())
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                raise errors.DataError(f"{path} cannot be read: {error.strerror}") from error
+            hashed.update(f"{name}\0{len(content)}\0".encode())
+            hashed.update(content)
         return hashed.hexdigest()
 
 

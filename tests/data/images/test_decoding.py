@@ -88,8 +88,9 @@ def test_transparent_pixels_are_white():
     with_alpha = PIL.Image.fromarray(np.stack([grey, clear], -1), "LA")
     np.testing.assert_array_equal(decoding.decode(saved(with_alpha), "x")[..., 0], [[0, 100], [200, 255]])
     np.testing.assert_array_equal(decoding.decode(saved(grey, transparency=50), "x"), [[0, 100], [200, 255]])
-    with pytest.raises(errors.DataError, match="only its transparency shows anything"):
-        decoding.decode(saved(np.dstack([np.full((2, 2, 3), 255, np.uint8), clear])), "x")
+    for hidden in (np.dstack([np.full((2, 2, 3), 255, np.uint8), clear]), colours(0)):
+        with pytest.raises(errors.DataError, match="on white nothing of it can be seen"):
+            decoding.decode(saved(hidden), "x")
 
 
 def test_other_colours_and_orientations():

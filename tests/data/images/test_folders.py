@@ -72,6 +72,9 @@ def test_classes_of_other_files_and_deeper_folders(make_images, tmp_path, pictur
     data = make_images()
     assert sum(map(len, (data.splits.train, data.splits.validation, data.splits.tests["test"]))) == 40
     assert data.labels.names == ("ant", "bee") and "train: not read: 1 .txt, 1 .png" in caplog.text
+    (tmp_path / "a/train/bee/broken.png").symlink_to("nowhere")
+    with pytest.raises(errors.DataError, match="bee/broken.png cannot be read: No such file"):
+        sources.load("folder:a")
     for extra, message in (
         ("heic", "class 'cow' has no image that can be read, only 1 .heic"),
         ("", "an empty folder"),
