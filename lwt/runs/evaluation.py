@@ -25,7 +25,7 @@ class Evaluator:
     """
 
     def __init__(self, task, model, mesh):
-        self._task, self._mesh = task, mesh
+        self._task, self._mesh, self._given, self._spread = task, mesh, None, None
 
         def apply(weights):
             return functools.partial(model.apply, {"params": trees.unflatten(weights)})
@@ -44,6 +44,15 @@ class Evaluator:
         self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
         self._gather = compile_(lambda x: x)
 
+    def _on_devices(self, weights):
+        """The weights on all devices of the mesh; those of a checkpoint come on one."""
+        places = {leaf.sharding for leaf in jax.tree.leaves(weights) if isinstance(leaf, jax.Array)}
+        if all(place.device_set == set(self._mesh.devices.flat) for place in places):
+            return weights
+        if self._given is not weights:
+            self._given, self._spread = weights, devices.put(weights, devices.replicated(self._mesh))
+        return self._spread
+
     def _placed(self, batch):
         """The rows of a batch on the devices, with filler rows up to a multiple of their number."""
         missing = -len(batch["example"]) % -(-self._mesh.shape["data"] // jax.process_count())
@@ -54,7 +63,7 @@ class Evaluator:
 
     def losses(self, weights, batches):
         """The task's figures from sums over all batches: loss, perplexity, accuracy."""
-        totals = None
+        totals, weights = None, self._on_devices(weights)
         for batch in batches:
             sums = self._sums(weights, self._placed(batch))
             totals = sums if totals is None else jax.tree.map(lambda x, y: x + y, totals, sums)
@@ -62,7 +71,7 @@ class Evaluator:
 
     def texts(self, weights, batches, *, tokenizer, count, max_length):
         """The decoded texts of `count` records, in order: at most 1.5 times the length of the source plus 16 tokens."""
-        ids = [[] for _ in range(count)]
+        ids, weights = [[] for _ in range(count)], self._on_devices(weights)
         for batch in batches:
             length = min(max_length, batch["source"].shape[1] * 3 // 2 + 16)
             placed = self._placed(batch)
@@ -75,7 +84,7 @@ class Evaluator:
 
     def predictions(self, weights, batches, *, count):
         """The predictions for `count` records, `[count]` or `[count outputs]`, in the records' order."""
-        found = None
+        found, weights = None, self._on_devices(weights)
         for batch in batches:
             values, examples = jax.device_get(self._predict(weights, self._placed(batch)))
             if found is None:

@@ -1,5 +1,10 @@
 """Figures do not depend on how records are batched, and answers come in the order of the records."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -69,3 +74,26 @@ def test_a_batch_is_padded_to_a_multiple_of_the_devices(evaluator, monkeypatch, 
     for name, array in batch.items():
         np.testing.assert_array_equal(placed[name][:rows], array)
     assert (placed["example"][rows:] == -1).all() and not placed["x"][rows:].any()
+
+
+THREE = """
+import jax, numpy as np
+from lwt.machine import devices
+from lwt.runs import evaluation
+from tests.runs import test_evaluation as t
+
+assert jax.device_count() == 3
+evaluator = evaluation.Evaluator(t.Squares(), t.Scale(), devices.make_mesh({"data": -1}))
+weights = {"scale": jax.device_put(np.float32(2), jax.devices()[0])}  # as those of a checkpoint
+loss = evaluator.losses(weights, t.batches(range(7), rows=8))["loss"]
+np.testing.assert_allclose(loss, np.mean((2 * t.X) ** 2), rtol=1e-6)
+found = evaluator.predictions(weights, t.batches(range(7), rows=2), count=7)
+np.testing.assert_allclose(found, 2 * t.X, rtol=1e-6)
+"""
+
+
+def test_three_devices_give_the_figures_of_one():
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
+    root = pathlib.Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", THREE], cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
