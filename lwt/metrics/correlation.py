@@ -1,10 +1,14 @@
 """Pearson's and Spearman's correlation of predicted and true values. They need all records at once, so have no sums."""
 
+import logging
+
 import numpy as np
 from scipy import stats
 
 from lwt import errors
 from lwt.metrics import exact
+
+LOG = logging.getLogger(__name__)
 
 
 def pearson(predictions, references):
@@ -26,14 +30,17 @@ def score(predictions, references, *, groups=None):
     """``pearson`` and ``spearman`` of a list of predictions, and ``examples``.
 
     Args:
-        groups: the group of each record, or None; adds ``spearman/GROUP``.
+        groups: the group of each record, or None; adds ``spearman/GROUP`` for groups of two records or more, and logs
+            which groups are smaller.
     """
     exact.check_lengths(predictions, references, groups=groups)
     x, y = np.asarray(predictions), np.asarray(references)
     figures = {"pearson": pearson(x, y), "spearman": spearman(x, y), "examples": len(y)}
-    for group in sorted(set(() if groups is None else groups)):
-        mine = np.array([name == group for name in groups])
-        figures[f"spearman/{group}"] = spearman(x[mine], y[mine])
+    for group, mine in exact.places_of(groups).items():
+        if len(mine) > 1:
+            figures[f"spearman/{group}"] = spearman(x[mine], y[mine])
+        else:
+            LOG.warning("spearman/%s is left out: the group has one record, and a correlation needs two", group)
     return figures
 
 
@@ -47,5 +54,8 @@ def _correlation(function, predictions, references):
         if not np.isfinite(values).all():
             first = int(np.argmin(np.isfinite(values)))
             raise errors.NotFinite(f"{what} {first} (counted from 0) is {values[first]}, not a number to correlate")
-    constant = any(values.min() == values.max() for values in pair)
-    return 0.0 if constant else float(function(*pair).statistic)
+    if any(values.min() == values.max() for values in pair):
+        return 0.0
+    # By powers of two, which round nothing, so that the squares of very large and very small numbers stay finite.
+    pair = [np.ldexp(values, -np.frexp(np.abs(values).max())[1]) for values in pair]
+    return float(function(*pair).statistic)

@@ -15,12 +15,19 @@ def score(hypotheses, references, *, groups=None):
     check_lengths(hypotheses, references, groups=groups)
     if not len(references):
         raise errors.DataError("no answer to compare: the split is empty")
-    correct = {"": []}
-    for i, (hypothesis, reference) in enumerate(zip(hypotheses, references)):
-        for ending in ("",) if groups is None else ("", f"/{groups[i]}"):
-            correct.setdefault(ending, []).append(hypothesis.split() == reference.split())
-    figures = {f"exact_match{ending}": sum(own) / len(own) for ending, own in sorted(correct.items())}
+    correct = [hypothesis.split() == reference.split() for hypothesis, reference in zip(hypotheses, references)]
+    figures = {"exact_match": sum(correct) / len(correct)}
+    for group, mine in places_of(groups).items():
+        figures[f"exact_match/{group}"] = sum(correct[i] for i in mine) / len(mine)
     return figures | {"examples": len(references)}
+
+
+def places_of(groups):
+    """``{group: indices of its records}`` by name, from the group of each record; empty for None."""
+    found = {}
+    for i, group in enumerate(() if groups is None else groups):
+        found.setdefault(str(group), []).append(i)
+    return dict(sorted(found.items()))
 
 
 def check_lengths(hypotheses, references, *, groups=None):

@@ -37,8 +37,7 @@ def score(hypotheses, references, *, groups=None, lowercase=False):
         "bleu_signature": str(bleu.get_signature()),
         "chrf_signature": str(chrf.get_signature()),
     }
-    for group in sorted(set(() if groups is None else groups)):
-        mine = [i for i, name in enumerate(groups) if name == group]
+    for group, mine in exact.places_of(groups).items():
         few = [hypotheses[i] for i in mine], [[references[i] for i in mine]]
         figures[f"bleu/{group}"] = bleu.corpus_score(*few).score
     return figures

@@ -38,6 +38,23 @@ def test_groups():
     assert (figures["spearman/a"], figures["spearman/b"]) == pytest.approx((1, -1))
 
 
+@pytest.mark.parametrize("power", [-1050, -700, -1, 0, 3, 700, 1000])
+def test_numbers_of_any_size_correlate_as_small_ones_do(power):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=50)
+    y = x + rng.normal(size=50)
+    wanted, scaled = correlation.score(x, y), np.ldexp(x, power)
+    assert correlation.score(scaled, y) == pytest.approx(wanted, abs=1e-6 if power < -1000 else 0)
+    assert correlation.score(scaled, np.ldexp(y, power))["pearson"] == pytest.approx(wanted["pearson"], abs=1e-5)
+    assert correlation.pearson([1e200, 2e200, 3e200], [1, 2, 3]) == pytest.approx(1)
+
+
+def test_a_group_of_one_record_is_left_out_and_named(caplog):
+    found = correlation.score([1, 2, 3, 4], [1, 2, 4, 3], groups=["a", "a", "b", None])
+    assert {name for name in found if "/" in name} == {"spearman/a"}
+    assert "spearman/b is left out" in caplog.text and "spearman/None is left out" in caplog.text
+
+
 def test_wrong_input():
     with pytest.raises(errors.NotFinite, match="prediction 1 .* is nan"):
         correlation.score([1.0, np.nan, 2.0], [1.0, 2.0, 3.0])
