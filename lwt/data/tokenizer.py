@@ -127,13 +127,15 @@ class Tokenizer:
         except ValueError as error:
             raise errors.DataError(f"tokenizer {path} is damaged: {error}") from error
         try:
-            p = self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-            found = tuple(p.id_to_piece(i) for i in range(min(len(specials), p.get_piece_size())))
-        except (RuntimeError, ValueError) as error:
+            self._processor = p = sentencepiece.SentencePieceProcessor(model_proto=model)
+            pieces = tuple(map(p.id_to_piece, range(p.get_piece_size())))
+            p.decode([p.unk_id()])
+        except (RuntimeError, ValueError, IndexError) as error:  # the pieces of a damaged model may be any bytes
             raise errors.DataError(f"tokenizer {path} is damaged or not a SentencePiece model") from error
         named = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if specials == SEQ2SEQ and named != (PAD, UNK, BOS, EOS):
             raise errors.DataError(f"tokenizer {path}: pad, unknown, begin and end should be the ids 0, 1, 2, 3")
+        found = pieces[: len(specials)]
         if specials == ENCODER and found != ENCODER:
             raise errors.DataError(f"tokenizer {path}: ids 0 to 4 should be {', '.join(ENCODER)}; they are {found}")
         self.path = pathlib.Path(path)

@@ -70,6 +70,26 @@ def test_what_can_be_wrong(tokens, tmp_path):
         tokenizer.Tokenizer(tmp_path / "cut.model")
 
 
+def test_one_flipped_bit_is_named_or_harmless(tmp_path):
+    """In a file without a checksum, as older runs have it; with one, every flip is named."""
+    content = tokenizer.train(corpus(), tmp_path / "t.model", vocabulary=100).path.read_bytes()
+    generator, named = np.random.default_rng(0), 0
+    for bit in generator.integers(0, 8 * len(content), 300):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "flipped.model").write_bytes(damaged)
+        try:
+            tokens = tokenizer.Tokenizer(tmp_path / "flipped.model")
+            tokens.decode([*tokens.encode(["any text, 5 of it"]), range(tokens.pieces)])
+        except errors.DataError as error:
+            assert "flipped.model" in str(error)
+            named += 1
+    assert named > 50
+    (tmp_path / "t.model").write_bytes(damaged)
+    with pytest.raises(errors.DataError, match="t.model is damaged: its checksum differs"):
+        tokenizer.Tokenizer(tmp_path / "t.model")
+
+
 def test_special_ids_of_text_encoders(tmp_path):
     tokens = tokenizer.train(corpus(), tmp_path / "e.model", vocabulary=110, specials=tokenizer.ENCODER, exact=True)
     assert tokens.pieces == tokens.vocabulary == 110 and tokens.first == 5
