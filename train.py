@@ -10,13 +10,14 @@ from ml_collections import config_flags
 from lwt.machine import command_line
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
+_STRETCH = flags.DEFINE_boolean("stretch_schedule", False, "Let a resumed run of another length stretch its schedule.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; resumes an unfinished run there.")
 
 
 def main():
     from lwt.training import train
 
-    command_line.report(train.run(_CONFIG.value, _WORKDIR.value))
+    command_line.report(train.run(_CONFIG.value, _WORKDIR.value, stretch=_STRETCH.value))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,7 @@ from lwt import errors
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """The files of a package that define a part.
-
-    Attributes:
-        package: name of the package, such as "lwt.models".
-        needs: attributes that the part must have.
-        function: whether the part is the module itself, with functions of these names, or a class in it.
-    """
+    """The files of a package that define a part: a class with the attributes `needs`, or a module of such functions."""
 
     package: str
     needs: tuple
@@ -37,11 +31,7 @@ class Registry:
         return [name for name in self._files() if self._part(name) is not None]
 
     def find(self, name, *, key):
-        """The class (or module) in the file `name`; `key` is the config key that errors blame.
-
-        Raises:
-            lwt.errors.ConfigError: the part does not exist; the message lists the choices.
-        """
+        """The class (or module) in the file `name`; `key` is the config key that errors blame."""
         part = self._part(name) if name in self._files() else None
         if part is None:
             raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, self.names())}")
@@ -54,10 +44,6 @@ class Registry:
             section: the section, or a string ``"FILE"`` or ``"FILE:argument=value,..."``.
             key: config key of the section.
             taken: arguments that the caller sets and the section must not.
-
-        Raises:
-            lwt.errors.ConfigError: the name is missing or unknown, the class lacks an argument, or a value has the
-                wrong type.
         """
         if isinstance(section, str):
             name, _, text = section.partition(":")
@@ -71,20 +57,12 @@ class Registry:
         return cls, arguments(cls, section, key=key, taken=taken)
 
     def make(self, section, *, key, **more):
-        """Builds an object from a config section; of the caller's arguments `more`, the class gets those it has.
-
-        Raises:
-            lwt.errors.ConfigError: see `resolve`.
-        """
+        """Builds an object from a config section; of the caller's arguments `more`, the class gets those it has."""
         cls, given = self.resolve(section, key=key, taken=more)
         return cls(**given, **{name: value for name, value in more.items() if name in fields(cls)})
 
     def partial(self, section, *, key, taken):
-        """Binds the arguments of a config section to its class; a model adds those of `taken` in each layer.
-
-        Raises:
-            lwt.errors.ConfigError: see `resolve`.
-        """
+        """Binds the arguments of a config section to its class; a model adds those of `taken` in each layer."""
         cls, given = self.resolve(section, key=key, taken=taken)
         return functools.partial(cls, **given)
 
@@ -123,9 +101,6 @@ def arguments(cls, section, *, key, taken=()):
     """Checks the arguments of a config section by name and type against the annotations of a dataclass.
 
     An int fits a float, but a bool fits no number. Lists become tuples, since JSON stores tuples as lists.
-
-    Raises:
-        lwt.errors.ConfigError: an argument is unknown or taken, or a value has the wrong type.
     """
     choices = {name: field for name, field in fields(cls).items() if name not in taken}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in section.items()}

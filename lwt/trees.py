@@ -45,6 +45,28 @@ def first_match(name, rules, *, what="rule"):
     raise errors.ConfigError(f"no {what} matches {name!r}; the rules are {[p for p, _ in rules]}; end with ('.*', ...)")
 
 
+def require_effect(names, rules, *, what="rule"):
+    """Raises `lwt.errors.ConfigError` for a rule that matches no name, or none that no earlier rule matches.
+
+    A last rule for everything is never refused.
+    """
+    left = set(names)
+    for number, (pattern, _) in enumerate(rules, start=1):
+        if number == len(rules) and matches_everything(pattern):
+            return
+        found = matching(names, pattern, what=what)
+        if not left & set(found):
+            raise errors.ConfigError(
+                f"{what} {pattern!r} has no effect: earlier rules match all its weights; put it before them"
+            )
+        left -= set(found)
+
+
+def matches_everything(pattern):
+    """Whether a regex matches any name, as ``.*`` does."""
+    return pattern in (".*", ".+")
+
+
 def matching(names, pattern, *, what="pattern"):
     """The names that `pattern` matches in full; it has to match one."""
     names = list(names)

@@ -3,9 +3,7 @@
 LONG = {}
 POSITIONAL = {  # public functions that take more than two arguments by position
     "lwt.runs.checkpoint": 1,
-    "lwt.training.checks": 3,
 }
 LAMBDAS = {}  # lambdas that have a name
 ELSEWHERE = {  # modules without a test file of their own -> the file of tests/ that tests them
-    "lwt.training.train": "training/test_resume.py",
 }

@@ -20,6 +20,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
     for floor, rooms in enumerate(
         (
             "errors",
+            "values",
             "trees registry files",
             "layers attention reparam data metrics machine",
             "models",

@@ -26,14 +26,10 @@ def define_run(*, workdir="Folder of a run or bundle.", checkpoint="best", out="
 
 
 def run(main, *, required):
-    """Parses the flags, prepares the process and calls ``main()``.
+    """Parses the flags, of which those named in `required` must be given, prepares the process and calls ``main()``.
 
     An error that the user can fix (`lwt.errors.LwtError`, or a wrong flag) ends the program with one line on standard
     error and exit code 2.
-
-    Args:
-        main: a function without arguments.
-        required: names of the flags that must be given.
     """
     memory.tune_allocator()
     app.define_help_flags()
@@ -75,11 +71,7 @@ def fail(message):
 
 
 def distribute():
-    """Connects to the other processes if the flags name any; must run before any other use of jax.
-
-    Raises:
-        lwt.errors.ConfigError: the flags contradict each other, or the coordinator's address is wrong.
-    """
+    """Connects to the other processes if the flags name any; must run before any other use of jax."""
     coordinator, processes, process = _COORDINATOR.value, _PROCESSES.value, _PROCESS.value
     if not 0 <= process < processes or (processes > 1 and not coordinator):
         raise errors.ConfigError(
@@ -97,16 +89,11 @@ def distribute():
             ) from error
 
 
-def is_first_process():
-    """Whether this is process 0, the one that prints results."""
-    import jax
-
-    return jax.process_index() == 0
-
-
 def report(figures):
     """Prints figures as one JSON line, on process 0 only. A program's last line of output is its report."""
-    if is_first_process():
+    import jax
+
+    if jax.process_index() == 0:
         print(json.dumps(figures), flush=True)
 
 

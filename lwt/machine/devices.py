@@ -15,11 +15,7 @@ from lwt import errors, trees
 
 
 def make_mesh(axes):
-    """A mesh from ``{"data": -1, ...}``: axis name -> number of devices, -1 for all that the other axes leave.
-
-    Raises:
-        lwt.errors.ConfigError: the product of the sizes is not the number of devices.
-    """
+    """A mesh from ``{"data": -1, ...}``: axis name -> number of devices, -1 for all that the other axes leave."""
     sizes = dict(axes)
     open_axes = [name for name, size in sizes.items() if size == -1]
     fixed = math.prod(size for size in sizes.values() if size != -1)
@@ -62,9 +58,6 @@ def shardings(mesh, tree, *, rules):
     A rule is ``(regex, axis names per dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension over
     the data axis (FSDP). Optimizer moments have their weight's name in their path, so one rule shards both. A dimension
     that the axis does not divide stays whole.
-
-    Raises:
-        lwt.errors.ConfigError: no rule matches a leaf, or a rule names an axis the mesh does not have.
     """
     for pattern, axes in rules:
         for axis in axes:
@@ -90,18 +83,12 @@ def put_rows(batch, sharding):
 
 
 def put(tree, sharding):
-    """Makes global arrays of host or device arrays that are equal on every process.
-
-    Args:
-        tree: of arrays.
-        sharding: one sharding for all leaves, or a tree of them.
-    """
-    one = isinstance(sharding, jax.sharding.Sharding)
-    flat, structure = jax.tree.flatten(tree)
-    places = [sharding] * len(flat) if one else jax.tree.leaves(sharding)
+    """Makes global arrays of a tree that is equal on every process; `sharding` is one for all leaves, or a tree."""
 
     def place(x, where):
         x = np.asarray(x)
         return jax.make_array_from_callback(x.shape, where, lambda index: x[index])
 
-    return jax.tree.unflatten(structure, [place(x, s) for x, s in zip(flat, places, strict=True)])
+    if isinstance(sharding, jax.sharding.Sharding):
+        return jax.tree.map(lambda x: place(x, sharding), tree)
+    return jax.tree.map(place, tree, sharding)

@@ -14,7 +14,8 @@ NAME = "hardware.txt"
 
 def describe():
     """The processor and accelerators of this machine, such as ``"Intel Xeon 6975P-C, 2 cores"``; no host names."""
-    parts = [_processor(), f"{_cores()} core{'s' if _cores() > 1 else ''}"]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # this process may use
+    parts = [_processor(), f"{cores} core{'s' if cores > 1 else ''}"]
     accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
     return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
 
@@ -57,8 +58,3 @@ def _cpuinfo():
     with contextlib.suppress(OSError):
         return pathlib.Path("/proc/cpuinfo").read_text()
     return ""
-
-
-def _cores():
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

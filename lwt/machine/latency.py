@@ -1,7 +1,6 @@
 """Measures how long models take on this machine: they take turns, A B A B, and the median over the rounds counts.
 
-Other load on the machine slows a round of all models rather than one model, so a median over turns withstands it better
-than one long measurement per model.
+Other load on the machine then slows a round of all models rather than one model.
 """
 
 import functools
@@ -23,7 +22,6 @@ def interleaved(calls, *, rounds=7, clock=time.perf_counter):
         calls: ``{name: function}`` without arguments, which blocks until its result is ready; called once before
             timing.
         rounds: turns of each.
-        clock: returns seconds.
     """
     for call in calls.values():
         call()
@@ -39,10 +37,7 @@ def interleaved(calls, *, rounds=7, clock=time.perf_counter):
 def records(experiment, count, *, name=""):
     """Records of a data set as one batch of arrays `[count ...]`, padded to the longest of them.
 
-    Args:
-        experiment: an opened run.
-        count: how many; the data set repeats if it has fewer.
-        name: ``KIND:NAME@SPLIT``; "" for the run's test set.
+    The data set `name` (``KIND:NAME@SPLIT``; "" for the run's test set) repeats if it has fewer than `count`.
     """
     found = []
     for batch in experiment.batches(name or experiment.test, limit=count):
@@ -65,9 +60,7 @@ def _joined(arrays):
 def answers(experiment, batch):
     """Two functions: one answers the first `ALONE` rows of a batch one at a time, the other the whole batch at once.
 
-    Args:
-        experiment: an opened run; products use its weights as stored (integers, factors).
-        batch: from `records`.
+    Products use the weights of `experiment` as stored (integers, factors); `batch` comes from `records`.
     """
     task, options = experiment.task, {}
     if hasattr(task, "generate"):
@@ -93,10 +86,7 @@ def answers(experiment, batch):
 
 
 def of_runs(experiments, *, rows=64, rounds=7):
-    """``{name: (seconds per record alone, seconds per batch of `rows`)}`` of opened runs by name.
-
-    A batch of texts is decoded until its longest answer ends: a model with longer answers takes longer.
-    """
+    """``{name: (seconds per record alone, seconds per batch of `rows`)}`` of opened runs by name."""
     pairs = {name: answers(experiment, records(experiment, rows)) for name, experiment in experiments.items()}
     alone = interleaved({name: pair[0] for name, pair in pairs.items()}, rounds=rounds)
     together = interleaved({name: pair[1] for name, pair in pairs.items()}, rounds=rounds)

@@ -12,10 +12,9 @@ TUNABLES = "glibc.malloc.hugetlb=1"
 def tune_allocator():
     """Keeps freed memory in the process and puts it on huge pages; does nothing without glibc.
 
-    A step on a CPU allocates and frees hundreds of megabytes. By default glibc returns them to the system each time and
-    requests them page by page again: about a sixth of a training step's processor time in one comparison. Huge pages
-    must be requested before a process starts, so this restarts the program in place with `GLIBC_TUNABLES` set (unless
-    the user has set it). Call it first of all, before jax is imported.
+    By default glibc returns the hundreds of megabytes of a step to the system and requests them page by page again: a
+    sixth of a training step's processor time in one comparison. Huge pages must be requested before a process starts,
+    so this restarts the program in place with `GLIBC_TUNABLES` set (unless the user has set it). Call it first of all.
     """
     if platform.libc_ver()[0] != "glibc":
         return

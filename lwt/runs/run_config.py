@@ -7,7 +7,8 @@ import os
 import jax
 import ml_collections
 
-from lwt import errors, files, trees
+from lwt import errors, files, trees, values
+from lwt.data.batches import labelled_examples
 from lwt.data.kinds import common
 from lwt.machine import devices
 from lwt.runs import bases, bundle, checkpoint
@@ -17,40 +18,107 @@ MAY_CHANGE = (  # in a run that resumes
     *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
     *("profile_steps", "mesh", "sharding"),
 )
-SECTIONS = {  # every key that a config must have: those of configs/common.py
-    "": "seed steps epochs init_from init_checkpoint init_skip precision sharding mesh log_every eval_every save_every "
-    "eval_decode keep_last select select_mode profile_steps",
-    "model.": "name",
-    "reparam.": "name",
-    "task.": "name",
-    "data.": "kind train validation test fields label leak_free masking join max_train_records max_eval_records "
-    "max_malformed max_megabytes min_tokens max_tokens rows row_length cut eval_batch image_size channels randaugment "
-    "packed",
-    "data.clean.": "lowercase strip_accents remove_urls remove_html unicode characters",
-    "data.tokenizer.": "vocabulary split_digits path",
-    "optimizer.": "name learning_rate arguments weight_decay decay_rules rate_rules lora_plus trainable clip_norm "
-    "accumulate",
-    "optimizer.schedule.": "name",
+STEPS = 2**31 - 1  # the most steps: the state counts them in an int32
+NAMES = values.every(values.text(".+", "a name"))
+SOURCE = values.either(values.text(), values.every(values.text()))
+KEYS = {  # every key that a config must have, those of configs/common.py, and what its value may be
+    "seed": values.whole(0, 2**32 - 1),
+    "steps": values.whole(1, STEPS),
+    "epochs": values.real(0),
+    "init_from": values.text(),
+    "init_checkpoint": values.text(r"best|last|\d+", "'best', 'last' or a step, such as '500'"),
+    "init_skip": values.every(values.regex()),
+    "precision": values.choice("float32", "bfloat16"),
+    "sharding": values.rules(values.every(values.either(values.text(".+", "a name"), values.choice(None)))),
+    "mesh": values.Value(lambda value: "" if hasattr(value, "items") else "a section {axis: devices}"),
+    "log_every": values.whole(1),
+    "save_every": values.whole(0),
+    "eval_every": values.whole(0),
+    "eval_decode": values.boolean(),
+    "keep_last": values.whole(1),
+    "select": values.text(".+", "the name of a figure"),
+    "select_mode": values.choice("min", "max"),
+    "profile_steps": values.Value(lambda steps: _window(steps)),
+    "model.name": values.text(),
+    "reparam.name": values.text(),
+    "task.name": values.text(),
+    "data.kind": values.text(),
+    "data.train": SOURCE,
+    "data.validation": SOURCE,
+    "data.test": SOURCE,
+    "data.fields": values.every(values.either(values.text(".+", "a name"), NAMES)),
+    "data.label": values.text(".+", "the name of a field"),
+    "data.leak_free": values.boolean(),
+    "data.masking": values.Value(lambda value: ""),  # its kind of data checks it
+    "data.join": values.whole(0),
+    "data.max_train_records": values.whole(0),
+    "data.max_eval_records": values.whole(0),
+    "data.max_malformed": values.real(0, 1),
+    "data.max_megabytes": values.real(0, above=True),
+    "data.min_tokens": values.whole(0),
+    "data.max_tokens": values.whole(1),
+    "data.rows": values.whole(1),
+    "data.row_length": values.whole(1),
+    "data.cut": values.choice(*labelled_examples.CUTS),
+    "data.eval_batch": values.whole(1),
+    "data.image_size": values.whole(0),
+    "data.channels": values.choice(0, 1, 3),
+    "data.randaugment": values.either(values.every(values.whole(0), length=2), values.every(values.whole(), length=0)),
+    "data.packed": values.boolean(),
+    "data.clean.lowercase": values.boolean(),
+    "data.clean.strip_accents": values.boolean(),
+    "data.clean.remove_urls": values.boolean(),
+    "data.clean.remove_html": values.boolean(),
+    "data.clean.unicode": values.choice("", "NFC", "NFD", "NFKC", "NFKD"),
+    "data.clean.characters": values.regex(),
+    "data.tokenizer.vocabulary": values.whole(1, 10_000_000),
+    "data.tokenizer.split_digits": values.boolean(),
+    "data.tokenizer.path": values.text(),
+    "optimizer.name": values.text(),
+    "optimizer.learning_rate": values.real(0, above=True),
+    "optimizer.arguments": values.Value(lambda value: "" if hasattr(value, "items") else "a section"),
+    "optimizer.weight_decay": values.real(0),
+    "optimizer.decay_rules": values.rules(values.real(0)),
+    "optimizer.rate_rules": values.rules(values.real(0)),
+    "optimizer.lora_plus": values.real(0),
+    "optimizer.trainable": values.every(values.regex()),
+    "optimizer.clip_norm": values.real(0),
+    "optimizer.accumulate": values.whole(1),
+    "optimizer.schedule.name": values.text(),
 }
 # Defaults for keys added later, so that older config.json files still load.
 ADDED = {
     "data": {"packed": True, "cut": "end", "max_eval_records": 0, "max_megabytes": 256.0},
     "optimizer": {"lora_plus": 0.0},
 }
-KEYS = tuple(section + key for section, keys in SECTIONS.items() for key in keys.split())
 
 
 def require(config, where):
     """Raises ConfigError for a config that lacks a key; `where` names the config in the message."""
     for key in KEYS:
-        place = config
-        for part in key.split("."):
-            if not isinstance(place, ml_collections.ConfigDict) or part not in place:
-                raise errors.ConfigError(
-                    f"{where} has no key {key}: it should have every key of configs/common.py, which documents them "
-                    "(add it by hand to the config.json of an older version)"
-                )
-            place = place[part]
+        _value(config, key, where)
+
+
+def check(config):
+    """Raises `lwt.errors.ConfigError` for a config that lacks a key or has a value outside its type or range."""
+    for key, value in KEYS.items():
+        value.require(key, _value(config, key, "the config"))
+
+
+def _value(config, key, where):
+    for part in key.split("."):
+        if not isinstance(config, ml_collections.ConfigDict) or part not in config:
+            raise errors.ConfigError(
+                f"{where} has no key {key}: it should have every key of configs/common.py, which documents them "
+                "(add it by hand to the config.json of an older version)"
+            )
+        config = config[part]
+    return config
+
+
+def _window(steps):
+    right = not values.every(values.whole(1)).check(steps) and len(steps) in (0, 2) and list(steps) == sorted(steps)
+    return "" if right else "(first, last), two steps in ascending order, or ()"
 
 
 def keep(config, workdir):
@@ -62,9 +130,8 @@ def keep(config, workdir):
     Raises:
         lwt.errors.ConfigError: names the first key that differs; or the workdir is not writable.
     """
-    path = os.path.join(workdir, NAME)
-    new = as_json(config)
-    old = as_json(_parse(path)) if os.path.exists(path) else new
+    path, new = os.path.join(workdir, NAME), as_json(config)
+    old = as_json(kept(workdir) or config)
     if old["init_from"] and _real(old["init_from"], workdir) == _real(new["init_from"], workdir):  # it was moved
         old["init_from"] = new["init_from"]
     difference = _difference(trees.flatten(old), trees.flatten(new), free=MAY_CHANGE)
@@ -85,6 +152,12 @@ def keep(config, workdir):
                 f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, existing or new"
             ) from error
     devices.wait_for_all("lwt config written")
+
+
+def kept(workdir):
+    """The config that a workdir holds, which may lack keys; None if there is none."""
+    path = os.path.join(workdir, NAME)
+    return _parse(path) if os.path.exists(path) else None
 
 
 def read(workdir):
@@ -117,9 +190,9 @@ def _parse(path):
         raise errors.CheckpointError(
             f"{path} is damaged: {error}; it should be the JSON that train.py wrote"
         ) from error
-    for section, values in ADDED.items():
+    for section, added in ADDED.items():
         if isinstance(config.get(section), ml_collections.ConfigDict):
-            config[section] = {**values, **config[section]}
+            config[section] = {**added, **config[section]}
     return config
 
 

@@ -25,7 +25,6 @@ class State(typing.NamedTuple):
     """The optimizer's state; all trees have the structure of the weights, so sharding rules see the same names.
 
     Attributes:
-        count: int32, updates so far.
         mu, nu: int8 and uint8 of the weight's shape, or the float32 moments of a small weight.
         mu_scales, nu_scales: `[blocks]` float32; an unused scalar for a small weight.
     """
@@ -38,12 +37,7 @@ class State(typing.NamedTuple):
 
 
 def adamw_8bit(learning_rate, *, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4):
-    """`optax.adamw` with one-byte moments.
-
-    Args:
-        learning_rate: a number, or a function of the step.
-        b1, b2, eps, weight_decay: see `optax.adamw`.
-    """
+    """`optax.adamw` with one-byte moments."""
     return optax.chain(
         scale_by_adam_8bit(b1=b1, b2=b2, eps=eps),
         optax.add_decayed_weights(weight_decay),

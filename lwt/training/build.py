@@ -23,23 +23,24 @@ LOG = logging.getLogger(__name__)
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
 
 
-def build(config, workdir, *, base=None, teachers=()):
+def build(config, workdir, *, base=None, teachers=(), stretch=False):
     """The `loop.Run` of a config; leaves ``config.json`` and, for texts, ``tokenizer.model`` in the workdir.
 
     Args:
         config: see `configs/common.py`.
         workdir: made if it does not exist.
-        base: flat weights to start from, those of the run ``config.init_from``; None for fresh ones.
+        base: flat weights of the run ``config.init_from``; None for fresh ones.
         teachers: the experiments ``config.task.teacher``, for distillation.
+        stretch: see `checks.check_length`.
 
     Raises:
         lwt.errors.ConfigError, DataError, CheckpointError: naming the key, file or leaf, before training starts.
     """
     # ---- What the run consists of: data, model, task, weights.
-    prepare(config, workdir)
+    prepare(config, workdir, stretch=stretch)
     data = assembly.make_data(config, workdir)
     model, task = assembly.make_model(config, data.vocabulary, outputs=data.outputs), assembly.make_task(config)
-    checks.check_data(config, data, model)
+    checks.check_data(config, data, model=model)
     reparam = compose.build(config.reparam)
     trainable, frozen = assembly.initial_params(config, model, reparam=reparam, base=base)
     identity = {**data.identity, "base": adapters.fingerprint(base) if base else ""}
@@ -60,9 +61,11 @@ def build(config, workdir, *, base=None, teachers=()):
     if "approximate" in assembly.attention_names(config.model):
         plain = make_loss(model, task, reparam=reparam, train=False)
         warn_of_approximation(plain, batches, trainable=trainable, frozen=frozen)
+    checks.check_trainable(config, trainable, frozen=frozen)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
+    trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
     update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate)
@@ -71,7 +74,7 @@ def build(config, workdir, *, base=None, teachers=()):
     evaluator = evaluation.Evaluator(task, model, mesh)
     LOG.info("data: %s", data.taken())
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
-    checks.check_select(config, task, sums, validation)
+    checks.check_select(config, task, sums=sums, validation=validation)
     return loop.Run(
         workdir=workdir,
         steps=config.steps,
@@ -94,34 +97,24 @@ def build(config, workdir, *, base=None, teachers=()):
     )
 
 
-def prepare(config, workdir):
-    """Checks a config and writes it into the workdir.
-
-    Raises:
-        lwt.errors.ConfigError: see `checks.check` and `run_config.keep`.
-    """
+def prepare(config, workdir, *, stretch=False):
+    """Checks a config and writes it into the workdir."""
     checks.check(config)
+    checks.check_length(config, workdir, stretch=stretch)
     run_config.keep(config, workdir)
     if config.precision == "bfloat16" and hardware.slow_in_bfloat16():
         LOG.info("this processor has no fast units for bfloat16: float32 may be faster (--config.precision=float32)")
 
 
 def make_mesh(config):
-    """The mesh of ``config.mesh``.
-
-    Raises:
-        lwt.errors.ConfigError: the rows of a batch do not divide among its devices.
-    """
+    """The mesh of ``config.mesh``; raises `lwt.errors.ConfigError` unless the rows of a batch divide among it."""
     mesh = devices.make_mesh(config.mesh)
     devices.check_rows(mesh, config.data.rows // config.optimizer.accumulate, what="data.rows / optimizer.accumulate")
     return mesh
 
 
 def in_steps(config, batches):
-    """The config with its durations in optimizer steps; those given in epochs are converted.
-
-    Every epoch is rounded up: the last one then ends at the last step, not a step or two ahead of it.
-    """
+    """The config with durations in steps. Epochs are rounded up, so that the last one ends at the last step."""
     durations = [key for key in ("eval_every", "save_every") if not config[key]]
     if not (config.epochs or durations):
         return config
@@ -130,6 +123,7 @@ def in_steps(config, batches):
     with config.unlocked():
         config.update({key: max(1, math.ceil(epoch)) for key in durations})
         config.steps = max(1, round(config.epochs * epoch)) if config.epochs else config.steps
+    run_config.KEYS["steps"].require(f"epochs={config.epochs}, in steps", config.steps)
     return config
 
 
@@ -142,11 +136,7 @@ def make_objective(config, task):
 
 
 def make_teacher(config, objective, *, teachers, data, workdir, mesh):
-    """The `teaching.Teacher` that a student learns from; see `teaching.make`.
-
-    Raises:
-        lwt.errors.ConfigError: also for a teacher that would mix the pairs of a packed row.
-    """
+    """`teaching.make` of a config; refuses a teacher that would mix the pairs of a packed row."""
     for teacher in teachers:
         if config.data.kind == "pairs" and config.data.packed and not teacher.config.data.packed:
             raise errors.ConfigError(
@@ -174,8 +164,7 @@ def make_loss(model, objective, *, reparam, train=True, teacher=None):
 
     Args:
         objective: a task; with a `teacher`, a `distill.Distill`.
-        train: apply dropout, in the model and in the adapter.
-        teacher: a `teaching.Teacher`, or None.
+        train: whether to apply dropout, in the model and in the adapter.
     """
 
     def loss(trainable, frozen, batch, at, key):
@@ -207,9 +196,8 @@ def make_adapter_writer(config, workdir, *, trainable, frozen, base_fingerprint,
 
     None where the adapter alone would not be the model: leaves of the base are trained, or there is no adapter.
     """
-    if any(name.startswith("base/") for name in trainable):
-        return None
-    if not trees.subtree({**trainable, **frozen}, "adapter"):
+    of_base = any(name.startswith("base/") for name in trainable)
+    if of_base or not trees.subtree({**trainable, **frozen}, "adapter"):
         return None
     gather = jax.jit(lambda leaves: leaves, out_shardings=devices.replicated(mesh))
 

@@ -1,13 +1,14 @@
 """Checks of a config, before anything is built or trained."""
 
-from lwt import errors
-from lwt.data.batches import labelled_examples
-from lwt.runs import assembly, run_config
+import logging
+import re
 
-POSITIVE = (
-    *("steps", "log_every", "keep_last"),
-    *("data.rows", "data.row_length", "data.eval_batch", "optimizer.accumulate"),
-)
+from lwt import errors
+from lwt.data import sources
+from lwt.runs import assembly, checkpoint, run_config
+from lwt.training import optim
+
+LOG = logging.getLogger(__name__)
 
 TASKS = {  # data.kind -> tasks that read its batches
     "pairs": ("translate",),
@@ -19,44 +20,50 @@ HEADS = {"classify": "classify", "regress": "classify", "masked_lm": "pretrain"}
 
 
 def check(config):
-    """Refuses values that would fail only later, during the run.
-
-    Raises:
-        lwt.errors.ConfigError: names the key.
-    """
-    run_config.require(config, "the config")
-    for key in POSITIVE:
-        *section, last = key.split(".")
-        value = config[section[0]][last] if section else config[last]
-        if value < 1:
-            raise errors.ConfigError(f"{key}={value} should be at least 1")
-    for key in ("epochs", "eval_every", "save_every"):
-        if config[key] < 0:
-            raise errors.ConfigError(f"{key}={config[key]} should not be negative")
-    window = tuple(config.profile_steps)
-    if window and (len(window) != 2 or not 1 <= window[0] <= window[1]):
-        raise errors.ConfigError(f"profile_steps={window} should be (first, last), two steps in ascending order, or ()")
-    if config.data.cut not in labelled_examples.CUTS:
-        raise errors.ConfigError(
-            f"data.cut={config.data.cut!r}: {errors.suggest(config.data.cut, labelled_examples.CUTS)}"
-        )
-    if config.precision not in ("float32", "bfloat16"):
-        raise errors.ConfigError(f"precision={config.precision!r} should be 'float32' or 'bfloat16'")
+    """Raises `lwt.errors.ConfigError` for values that would fail only later, during the run."""
+    run_config.check(config)
     if config.data.rows % config.optimizer.accumulate:
         raise errors.ConfigError(
             f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
         )
+    if config.data.kind == "pairs" and len(config.data.fields) != 2:
+        raise errors.ConfigError(
+            f"data.fields={tuple(config.data.fields)} should be two names, of source and target: data.kind='pairs'"
+        )
 
 
-def check_data(config, data, model):
-    """Refuses a task or a model that does not fit the data, or the other.
+def check_length(config, workdir, *, stretch=False):
+    """Refuses to resume a run with fewer steps than it has done, or with another length that changes its schedule.
 
-    Raises:
-        lwt.errors.ConfigError: see `check_kind`, `check_labels` and `check_pool`.
+    Args:
+        stretch: whether the schedule may be stretched to another length.
     """
+    done, old = checkpoint.of_run(workdir).last_step(), run_config.kept(workdir)
+    if not done or old is None:
+        return
+    if not config.epochs and config.steps < done:
+        raise errors.ConfigError(
+            f"steps={config.steps}: {workdir} holds a run of {done} steps; give as many or more, or another --workdir"
+        )
+    before, after = (f"epochs={c.epochs}" if c.epochs else f"steps={c.steps}" for c in (old, config))
+    if before != after and config.optimizer.schedule.name in optim.STRETCHED:
+        what = f"{after}: the {config.optimizer.schedule.name} schedule of {workdir} is one for {before}"
+        if not stretch:
+            raise errors.ConfigError(
+                f"{what}; with another length its learning rate jumps at step {done}; resume with {before}, or add "
+                "--stretch_schedule"
+            )
+        LOG.warning("%s; it is stretched from step %d on", what, done)
+
+
+def check_data(config, data, *, model):
+    """Raises `lwt.errors.ConfigError` for a task or a model that does not fit the data."""
+    for key in ("validation", "test"):
+        for name in [config.data[key]] if isinstance(config.data[key], str) else config.data[key]:
+            check_source(name, key=f"data.{key}")
     check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
-        check_labels(assembly.task_section(config.task).name, config.data.kind, data.labels)
+        check_labels(assembly.task_section(config.task).name, data.labels, kind=config.data.kind)
     check_pool(model, getattr(data, "fields", ()))
 
 
@@ -85,17 +92,20 @@ def check_kind(config, *, given, read, head):
         raise errors.ConfigError(f"task.name={task!r} needs model.head={HEADS[task]!r}, not {head!r}")
 
 
-def check_labels(task, kind, labels):
-    """Refuses a task that does not fit the labels: classes, numbers, or classes of images.
+def check_source(name, *, key):
+    """Refuses the name of a source ("" for none) that does not exist, or a split that it does not have."""
+    for part in filter(None, sources.parts_of(name)):
+        try:
+            found = sources.splits(sources.without_split(part))
+        except errors.DataError as error:
+            raise errors.ConfigError(f"{key}={name}: {error}") from error
+        split = sources.split_of(part)
+        if re.fullmatch(r"\w+", split) and split not in found:
+            raise errors.ConfigError(f"{key}={name} has no split {split!r}; {errors.suggest(split, found)}")
 
-    Args:
-        task: ``config.task.name``.
-        kind: ``config.data.kind``.
-        labels: a `lwt.data.labels.Labels`.
 
-    Raises:
-        lwt.errors.ConfigError: says which task fits.
-    """
+def check_labels(task, labels, *, kind):
+    """Refuses a task (a name) that does not fit the labels: classes, numbers, or classes of images."""
     wanted = "classify_images" if kind == "images" else "regress" if labels.regression else "classify"
     if task in ("regress", "classify", "classify_images") and task != wanted:
         what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
@@ -104,15 +114,7 @@ def check_labels(task, kind, labels):
 
 
 def check_pool(model, fields):
-    """Refuses a head that compares two texts where a record has one.
-
-    Args:
-        model: the module.
-        fields: names of the texts of a record.
-
-    Raises:
-        lwt.errors.ConfigError: names the heads that fit.
-    """
+    """Refuses a head that compares two texts where a record has one; `fields` names its texts."""
     if getattr(model, "pool", "") == "pair" and len(fields) != 2:
         raise errors.ConfigError(
             f"model.pool='pair' compares two texts, and a record has {len(fields)} ({', '.join(fields)}); it should be "
@@ -120,12 +122,22 @@ def check_pool(model, fields):
         )
 
 
-def check_select(config, task, sums, validation):
-    """Refuses a `select` that no evaluation computes.
+def check_trainable(config, trainable, *, frozen):
+    """Refuses to train an adapter on random weights; warns if random weights are frozen."""
+    if config.init_from:
+        return
+    random = [name for name in frozen if name.startswith("base/")]
+    if random and not any(name.startswith("base/") for name in trainable):
+        raise errors.ConfigError(
+            f"init_from='': optimizer.trainable={tuple(config.optimizer.trainable)} trains an adapter of random "
+            "weights; name the workdir of the run to adapt"
+        )
+    if random:
+        LOG.warning("%d frozen weights stay random, since init_from is empty: %s, ...", len(random), random[0])
 
-    Raises:
-        lwt.errors.ConfigError: names it.
-    """
+
+def check_select(config, task, *, sums, validation):
+    """Refuses a `select` that no evaluation computes; `sums` names what the loss adds up."""
     figures = set(task.finish(dict.fromkeys(sums, 1.0)))
     if config.select not in figures and config.eval_decode and hasattr(task, "score"):
         figures.update(task.score(validation.references, validation.references, groups=validation.groups))

@@ -17,13 +17,7 @@ RECENT = 20  # rows behind "time left", so that a pause or a busy machine is for
 
 
 class Log:
-    """Writes the figures of a run.
-
-    Args:
-        workdir: holds ``metrics.jsonl`` and TensorBoard's event files.
-        total_steps: length of the run, for the time left.
-        active: whether to write at all; None: on process 0 only.
-    """
+    """Writes the figures of a run; `active` is None to write on process 0 only."""
 
     def __init__(self, workdir, *, total_steps, active=None):
         self._workdir, self._total = pathlib.Path(workdir), total_steps
@@ -34,10 +28,9 @@ class Log:
         self._rows = self._board = None
 
     def resume(self, step):
-        """Continues the files of an earlier start: rows after `step` are dropped, since they will be written again.
+        """Continues the files of an earlier start; call it before the first `write`, at the beginning with -1.
 
-        Call it before the first `write`; a run from the beginning calls ``resume(-1)``. A last row that a kill cut
-        short is dropped as well. The rows' ``time`` continues from the last row kept.
+        Rows after `step` are dropped, since they will be written again, and so is a last row that a kill cut short.
         """
         path = self._workdir / ROWS
         if not self._active or not path.exists():
@@ -58,13 +51,9 @@ class Log:
         self._later = step + 1
 
     def write(self, step, values):
-        """One row: ``{"step": .., "time": seconds of the run, **values}``.
+        """Writes the row ``{"step": .., "time": seconds of the run, **values}``.
 
-        Args:
-            step: optimizer steps taken.
-            values: numbers by name, such as ``train/loss``. The console omits ``train/``, and prints rates and
-                ``real_share`` (the share of tokens that are not padding) with their units. Values that are not finite
-                become null in the row; texts (a score's signature) appear in the row only.
+        Values that are not finite become null; texts (a score's signature) are not printed on the console.
         """
         if not self._active:
             return
@@ -109,9 +98,8 @@ class Log:
 
     def _line(self, step, values, left):
         parts = [f"{step}/{self._total}", *(_show(name, value) for name, value in values.items())]
-        if left is not None and step < self._total:
-            parts.append(f"{clock(left)} left")
-        return "  ".join(parts)
+        more = left is not None and step < self._total
+        return "  ".join([*parts, f"{clock(left)} left"] if more else parts)
 
 
 def clock(seconds):

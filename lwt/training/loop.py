@@ -27,16 +27,13 @@ class Run:
         steps: optimizer steps of the whole run.
         init: ``() -> State``, the state of step 0, placed on the devices.
         step: the jitted ``(state, frozen, batch) -> state``; donates the state.
-        frozen: flat dict of the leaves that are not trained.
         batches: endless training batches of this process's rows, with ``state()`` and ``restore(state)``.
         positions: token positions of a global batch on both sides (or its images), to tell the share of padding.
-        row_sharding: how the rows of a batch are placed on the devices.
         evaluate: ``(State) -> dict`` of figures on the validation set.
         finish: ``(sums) -> figures``, the task's.
         rate: ``(step) -> learning rate``.
         leaves: names of the trainable leaves, sorted.
-        identity: fingerprints (of tokenizer or classes, and base) that are saved with a checkpoint and must agree when
-            it is restored.
+        identity: fingerprints (tokenizer or classes, base) saved with a checkpoint; they must agree to restore it.
         save_adapter: ``(State) -> None``, writes the adapter alone; or None.
     """
 
@@ -80,6 +77,8 @@ def train(run):
         figures = data_state["figures"]
         run.batches.restore(data_state["position"])
     start = int(state.step)
+    if start > run.steps:
+        raise errors.ConfigError(f"steps={run.steps}: {run.workdir} holds a run of {start} steps; give as many or more")
     log.resume(start)
     hardware.record(run.workdir)
     log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
@@ -175,21 +174,19 @@ class Clock:
     """Measures the time spent training; evaluation and saving do not count."""
 
     def __init__(self):
-        self._start, self._away = time.perf_counter(), 0.0
+        self._start = time.perf_counter()
 
     @contextlib.contextmanager
     def paused(self):
         """Stops the clock inside the block."""
         begin = time.perf_counter()
         yield
-        self._away += time.perf_counter() - begin
+        self._start += time.perf_counter() - begin
 
     def lap(self):
         """Seconds since the last lap."""
-        now = time.perf_counter()
-        seconds = now - self._start - self._away
-        self._start, self._away = now, 0.0
-        return max(seconds, 1e-9)
+        before, self._start = self._start, time.perf_counter()
+        return max(self._start - before, 1e-9)
 
 
 class Terminated:

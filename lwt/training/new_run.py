@@ -1,7 +1,6 @@
-"""Writes a run that was made from another run: by pruning, factorising, folding or converting its weights.
+"""Writes a run made from another run, by pruning, factorising, folding or converting its weights.
 
-Such a run has weights and no training of its own. `lwt.load`, ``eval.py --workdir`` and ``init_from`` take it like any
-other run, so methods chain by their run folders.
+Everything takes such a run like any other, so methods chain by their run folders.
 """
 
 import os
@@ -24,8 +23,7 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
     Args:
         source: the experiment that the new run is made from.
         workdir: a folder that holds no run yet.
-        weights: flat dict of the new model's weights, nodes or arrays; None for those of `source`. They are stored as
-            arrays: quantized weights are dequantized, adapters are merged.
+        weights: flat dict of the new model's weights, nodes or arrays; None for those of `source`. They are merged.
         model: keys of ``config.model`` that change, such as ``{"hidden": 128}``.
         reparam: the section of the reparametrization that stores the weights, such as factors; None: as they are.
         adapter: all trained leaves of that reparametrization; None for its initial ones.
@@ -33,8 +31,7 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
 
     Raises:
         lwt.errors.ConfigError: `workdir` already holds a run.
-        lwt.errors.CheckpointError: the weights do not fit the model, or the leaves the reparametrization; names the
-            first that differ.
+        lwt.errors.CheckpointError: the weights do not fit the model, or the leaves the reparametrization.
     """
     changes = {"model": {**source.config.model.to_dict(), **(model or {})}, "reparam": reparam or {"name": "none"}}
     config = _begin(source, workdir, changes, trainable=(".*",), how=how)
@@ -54,17 +51,10 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
 def adapt(source, workdir, *, reparam, adapter, trained=None, how=None):
     """Writes the run `workdir` that adapts the run `source` and does not copy its weights; returns its experiment.
 
-    Args:
-        source: an `experiment.Experiment`.
-        workdir: a folder that holds no run yet.
+    Args and errors are as in `write`, except:
         reparam: the section of the adapter's reparametrization.
         adapter: its leaves; constant ones are not stored, they follow from the seed.
         trained: flat dict of weights of the model that replace those of `source`, such as a head's.
-        how: as in `write`.
-
-    Raises:
-        lwt.errors.ConfigError: `workdir` already holds a run; or see `compose.build`.
-        lwt.errors.CheckpointError: the leaves do not fit the weights of `source`; names the first that differ.
     """
     arrays, trained = linear.merge(source.weights), trained or {}
     part = compose.build(reparam)

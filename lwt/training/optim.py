@@ -6,17 +6,19 @@ norm of the clip is theirs alone, and `labels` puts all other leaves into a grou
 
 import inspect
 import math
+import re
 
 import jax.numpy as jnp
 import optax
 
-from lwt import errors, trees
+from lwt import errors, trees, values
 from lwt.training import adam8
 
 OWN = {"adamw_8bit": adam8.adamw_8bit}  # beside those of optax
 # These need the loss as a function (lbfgs), or cannot take a schedule as their learning rate.
 UNFIT = ("lbfgs", "optimistic_adam", "rprop", "sm3")
 FROZEN = "frozen"  # label of the leaves that are not trained
+SHARES = r"b\d|rho|decay|momentum"  # arguments of optimizers in [0, 1)
 EMBEDDING_RATE = 0.005  # of the authors' LoRA+: 1e-6 for tables, where the usual rate is 2e-4
 
 
@@ -26,8 +28,14 @@ def _noam(steps, *, width, warmup):
 
 
 def _cosine(steps, *, warmup=0, end=0.0):
-    """Linear warm-up to 1, then half a cosine down to `end` at the last step."""
-    return optax.warmup_cosine_decay_schedule(0.0 if warmup else 1.0, 1.0, warmup, max(steps, warmup + 1), end)
+    """Linear warm-up to 1 at step `warmup` (0: at the first), then half a cosine, down to `end` at the last step."""
+    peak = max(warmup, 1)
+
+    def shape(count):
+        progress = jnp.clip((count + 1.0 - peak) / max(steps - peak, 1), 0.0, 1.0)
+        return jnp.minimum((count + 1.0) / peak, end + (1.0 - end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
+
+    return shape
 
 
 def _constant(steps, *, warmup=0):
@@ -41,27 +49,24 @@ def _rsqrt(steps, *, warmup):
 
 
 SCHEDULES = {"noam": _noam, "cosine": _cosine, "constant": _constant, "rsqrt": _rsqrt}
+STRETCHED = ("cosine",)  # schedules whose shape depends on the length of the run
+OF_SCHEDULES = {"width": values.whole(1), "warmup": values.whole(0), "end": values.real(0, 1)}
 
 
 def schedule(section, learning_rate, *, steps):
-    """``step -> learning rate`` from ``optimizer.schedule``; `learning_rate` is a factor on its shape.
-
-    Raises:
-        lwt.errors.ConfigError: an unknown schedule, or arguments that are not its own.
-    """
+    """``step -> learning rate`` from ``optimizer.schedule``; `learning_rate` is a factor on its shape."""
     arguments = dict(section)
     name = arguments.pop("name")
     if name not in SCHEDULES:
         raise errors.ConfigError(f"optimizer.schedule.name={name!r}: {errors.suggest(name, SCHEDULES)}")
     try:
-        shape = SCHEDULES[name](steps, **arguments)
-        start = float(shape(0))
+        inspect.signature(SCHEDULES[name]).bind(steps, **arguments)
     except TypeError as error:
         raise errors.ConfigError(f"optimizer.schedule ({name}): {error}") from error
-    except (ValueError, ArithmeticError):
-        start = -1.0
-    if not 0 <= start < float("inf") or arguments.get("warmup", 0) < 0:
-        raise errors.ConfigError(f"optimizer.schedule={dict(section)}: its numbers should be positive")
+    for key, value in arguments.items():
+        wanted = values.whole(1) if key == "warmup" and name in ("noam", "rsqrt") else OF_SCHEDULES[key]
+        wanted.require(f"optimizer.schedule.{key}", value)
+    shape = SCHEDULES[name](steps, **arguments)
     return lambda count: learning_rate * shape(count)
 
 
@@ -79,10 +84,34 @@ def _is_optimizer(name):
 
 def _maker(name):
     """``(the function that makes an optimizer, whether it takes a weight decay)``."""
+    if name in UNFIT:
+        raise errors.ConfigError(f"optimizer.name={name!r} needs more than gradients and a schedule; try adamw")
     if name not in names():
         raise errors.ConfigError(f"optimizer.name={name!r}: {errors.suggest(name, names())}")
     maker = OWN.get(name) or getattr(optax, name)
     return maker, "weight_decay" in inspect.signature(maker).parameters
+
+
+def _check_arguments(section, maker):
+    """Raises ConfigError for an unknown argument of an optimizer, or one outside its type or range."""
+    choices = inspect.signature(maker).parameters
+    for name, value in section.arguments.items():
+        key = f"optimizer.arguments.{name}"
+        if name in ("learning_rate", "weight_decay"):
+            raise errors.ConfigError(f"{key}={value!r} should be given as optimizer.{name}")
+        if name not in choices:
+            raise errors.ConfigError(f"{key}: {section.name} has no such argument; {errors.suggest(name, choices)}")
+        default = choices[name].default
+        if isinstance(default, bool) or name.endswith("mask"):
+            wanted = values.choice(None, True, False)
+        elif name.endswith("dtype") or name.startswith("dtype"):
+            wanted = values.choice(None, "float32", "bfloat16")
+        elif name in ("key", "seed"):
+            wanted = values.whole(0)
+        else:
+            wanted = values.real(0, 1, below=True) if re.fullmatch(SHARES, name) else values.real(0)
+        if value is not default:
+            wanted.require(key, value)
 
 
 def lora_plus(label, ratio):
@@ -100,9 +129,7 @@ def lora_plus(label, ratio):
     The ratio is λ = η_B/η_A. The authors' scripts use 80, 10 and 1, depending on the task, others use 16; the learning
     rate should be somewhat below that of plain LoRA. The authors' code gives tables an absolute rate of 1e-6.
 
-    Args:
-        label: of the leaf, from the reparametrization; None for a leaf of the base.
-        ratio: λ, above 0; or 0: no LoRA+, all factors are 1.
+    A leaf of the base has the label None; with ratio 0 all factors are 1.
     """
     if not ratio:
         return 1.0
@@ -115,6 +142,7 @@ def labels(section, trainable, *, frozen=(), reparam=None):
 
     The rate factor of a leaf is that of the first of ``rate_rules`` whose regex matches its whole name, times the
     factor of `lora_plus`; the decay factor comes from ``decay_rules`` likewise. Frozen leaves have the label `FROZEN`.
+    Vectors of an adapter, such as DoRA's magnitudes, do not decay unless a rule other than ``.*`` says so.
 
     Args:
         section: ``config.optimizer``.
@@ -122,15 +150,12 @@ def labels(section, trainable, *, frozen=(), reparam=None):
         reparam: the run's reparametrization, which labels the leaves ``adapter/...``.
 
     Raises:
-        lwt.errors.ConfigError: a rule matches no leaf, or a trainable leaf matches no rule; ``lora_plus`` is not 0,
-            but no trainable leaf is one that it treats differently.
+        lwt.errors.ConfigError: a rule has no effect, or a trainable leaf matches no rule; ``lora_plus`` is not 0, but
+            no trainable leaf is one that it treats differently.
     """
     used = ("rate_rules", "decay_rules") if _maker(section.name)[1] else ("rate_rules",)
     for key in used:
-        for pattern, _ in section[key]:
-            trees.matching([*trainable, *frozen], pattern, what=f"optimizer.{key}")
-    if not 0 <= section.lora_plus < math.inf:
-        raise errors.ConfigError(f"optimizer.lora_plus={section.lora_plus} should be a ratio above 0, or 0 (none)")
+        trees.require_effect([*trainable, *frozen], section[key], what=f"optimizer.{key}")
     adapter = trees.subtree(dict.fromkeys([*trainable, *frozen]), "adapter")
     roles = trees.with_prefix(reparam.labels(adapter), "adapter") if reparam else {}
     if section.lora_plus and all(lora_plus(roles.get(leaf), math.inf) == 1 for leaf in trainable):
@@ -139,11 +164,20 @@ def labels(section, trainable, *, frozen=(), reparam=None):
         )
     found, factors = dict.fromkeys(frozen, FROZEN), {}
     for leaf in trainable:
-        own = {key: float(trees.first_match(leaf, section[key], what=f"optimizer.{key}")) for key in used}
-        rate, decay = own["rate_rules"] * lora_plus(roles.get(leaf), section.lora_plus), own.get("decay_rules", 0.0)
+        own = {key: _first_rule(leaf, section[key], what=f"optimizer.{key}") for key in used}
+        rate = own["rate_rules"][1] * lora_plus(roles.get(leaf), section.lora_plus)
+        pattern, decay = own.get("decay_rules", ("", 0.0))
+        if roles.get(leaf) == "vector" and trees.matches_everything(pattern):
+            decay = 0.0
         found[leaf] = f"rate×{rate:g} decay×{decay:g}"
         factors[found[leaf]] = rate, decay
     return found, factors
+
+
+def _first_rule(leaf, rules, *, what):
+    """The first ``(regex, number)`` that matches a leaf."""
+    pattern = trees.first_match(leaf, [(pattern, pattern) for pattern, _ in rules], what=what)
+    return pattern, float(dict(reversed(rules))[pattern])
 
 
 def build(section, trainable, *, steps, frozen=(), reparam=None):
@@ -154,20 +188,12 @@ def build(section, trainable, *, steps, frozen=(), reparam=None):
         trainable: names of what is trained.
         steps: optimizer steps of the run, for schedules that end.
         frozen, reparam: see `labels`. A frozen leaf has no state, and its update is zero.
-
-    Raises:
-        lwt.errors.ConfigError: an unknown optimizer or schedule, wrong arguments, a number outside its range; and see
-            `labels`.
     """
-    if not 0 < section.learning_rate < math.inf:
-        raise errors.ConfigError(f"optimizer.learning_rate={section.learning_rate} should be a positive number")
-    for key in ("weight_decay", "clip_norm"):
-        if not section[key] >= 0:
-            raise errors.ConfigError(f"optimizer.{key}={section[key]} should be 0 (none) or positive")
     rate = schedule(section.schedule, section.learning_rate, steps=steps)
     maker, takes_decay = _maker(section.name)
     if section.weight_decay and not takes_decay:
         raise errors.ConfigError(f"optimizer.weight_decay={section.weight_decay}: {section.name} has none; try adamw")
+    _check_arguments(section, maker)
     found, factors = labels(section, trainable, frozen=frozen, reparam=reparam)
 
     def group(rate_factor, decay_factor):
@@ -176,7 +202,7 @@ def build(section, trainable, *, steps, frozen=(), reparam=None):
             arguments["weight_decay"] = section.weight_decay * decay_factor
         try:
             return maker(lambda count: rate_factor * rate(count), **arguments)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise errors.ConfigError(f"optimizer.arguments ({section.name}): {error}") from error
 
     groups = {label: group(*own) for label, own in factors.items()}

@@ -14,8 +14,6 @@ class State:
 
     Attributes:
         step: int32 scalar, optimizer steps done.
-        trainable: flat dict of the trained leaves.
-        opt_state: optax state of those leaves.
         key: raw data of the run's one random key; every step folds its number in.
         sums: figures summed on the device since the last log line, fetched only there.
         bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
@@ -50,7 +48,6 @@ def make(loss, optimizer, *, accumulate=1):
     Args:
         loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count
             of all microbatches and devices together.
-        optimizer: an optax transformation over flat dicts.
         accumulate: number of microbatches; each takes every `accumulate`-th row, so that sharded rows do not move.
     """
 

@@ -29,10 +29,8 @@ class Teacher:
     """A model that a student learns from, or the mean of several; it is not trained.
 
     Attributes:
-        models: linen modules.
         leaves: flat dict of frozen leaves of the step: the weights ``teacher/I/...`` of model I; or `OUTPUTS`
             `[n ...]`, one for every training record.
-        fingerprint: of the weights.
     """
 
     models: tuple[nn.Module, ...]
@@ -40,10 +38,7 @@ class Teacher:
     fingerprint: str
 
     def apply(self, frozen) -> collections.abc.Callable:
-        """A function with the signature of a model's `apply`, its weights taken from the step's `frozen` leaves.
-
-        With a table it looks up the records of a batch by ``example`` `[b]`.
-        """
+        """A model's `apply` with weights from the step's `frozen` leaves; or a look-up by ``example`` `[b]`."""
         if OUTPUTS in frozen:
             return lambda batch, **_: frozen[OUTPUTS][batch["example"]]
         applies = [
@@ -62,13 +57,11 @@ def make(teachers, data, *, workdir, mesh, cache, layers=False):
         teachers: `experiment.Experiment`s.
         data: the student's data.
         workdir: the student's; it keeps the tables of outputs.
-        mesh: the devices on which the outputs are computed.
-        cache: compute the outputs once, if the data can number their training records.
+        cache: whether to compute the outputs once, if the data can number their training records.
         layers: whether layers are compared, which a table cannot hold.
 
     Raises:
-        lwt.errors.ConfigError: a teacher has other classes; or, without a table, another tokenizer; or there are
-            several teachers where a record has more than one output, or where layers are compared.
+        lwt.errors.ConfigError: see `_check`.
     """
     once = cache and not layers and hasattr(data, "training_set")
     _check(teachers, data, once=once, layers=layers)
@@ -87,6 +80,7 @@ def make(teachers, data, *, workdir, mesh, cache, layers=False):
 
 
 def _check(teachers, data, *, once, layers):
+    """Refuses teachers of other classes or (without a table) another tokenizer, and several where one must teach."""
     if len(teachers) > 1 and (layers or not hasattr(data, "labels")):
         raise errors.ConfigError(
             f"task.teacher names {len(teachers)} runs; several can teach only where a record has one output, a class "

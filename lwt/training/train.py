@@ -4,12 +4,11 @@ from lwt.runs import assembly, bases, experiment, lock
 from lwt.training import build, loop
 
 
-def run(config, workdir):
+def run(config, workdir, *, stretch=False):
     """Trains the run of `config` in `workdir`, or resumes it there; returns the figures of the last evaluation.
 
     Args:
-        config: see `configs/common.py`.
-        workdir: folder of the run; made if it does not exist.
+        stretch: whether a resumed run of another length may stretch its schedule.
 
     Raises:
         lwt.errors.ConfigError: another process is training in `workdir`; or see `build.build`.
@@ -17,7 +16,7 @@ def run(config, workdir):
     with lock.held(workdir):
         folder = bases.find(config.init_from, workdir) if config.init_from else None
         base = experiment.arrays_of(folder, config.init_checkpoint) if folder else None
-        return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config)))
+        return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config), stretch=stretch))
 
 
 def teachers_of(config):

@@ -1,5 +1,6 @@
 """The keys of a config: none is missing in silence."""
 
+import ml_collections
 import numpy as np
 import pytest
 
@@ -42,6 +43,60 @@ def test_a_missing_key_is_named(tiny, tmp_path, key):
     with pytest.raises(errors.ConfigError, match=f"^the config has no key {wanted}: "):
         build.build(config, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+NAN, INF = float("nan"), float("inf")
+WRONG = {
+    "seed": (-1, 2**32, 1.5, True, "0"),
+    "steps": (0, 2**31, 1.0),
+    "epochs": (-0.5, NAN, INF, "1"),
+    "init_checkpoint": ("foo", "", "-1", 3),
+    "init_skip": ("head/.*", ("(",)),
+    "precision": ("float16",),
+    "sharding": ((".*", ()), ((".*", "data"),), (("(", ()),)),
+    "save_every": (-1,),
+    "eval_decode": ("yes", 1),
+    "keep_last": (0,),
+    "select_mode": ("best",),
+    "profile_steps": ((3,), (3, 2), 5, (0, 1)),
+    "data.fields": ("source", ("source", 2), ("",)),
+    "data.leak_free": ("on",),
+    "data.max_malformed": (NAN, -0.1, 1.1),
+    "data.max_train_records": (-1, 2.5),
+    "data.rows": (0,),
+    "data.cut": ("midle",),
+    "data.channels": (2,),
+    "data.randaugment": ((1,), (1, -2)),
+    "data.clean.unicode": ("nfkc",),
+    "data.clean.characters": ("[",),
+    "data.tokenizer.vocabulary": (99_999_999_999, 0),
+    "optimizer.learning_rate": (0.0, -1.0, NAN, INF),
+    "optimizer.weight_decay": (-0.1, NAN),
+    "optimizer.decay_rules": (((1, 2),), ((".*", -1.0),), ((".*", NAN),), (".*", 1.0), ((".*", 1.0, 2.0),)),
+    "optimizer.lora_plus": (-1.0, NAN, INF),
+    "optimizer.clip_norm": (-1.0, INF),
+    "optimizer.accumulate": (-1,),
+    "optimizer.trainable": (".*", (3,)),
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_value_outside_its_type_or_range_is_named(tiny, key):
+    for value in WRONG[key]:
+        config = tiny()
+        with config.unlocked(), config.ignore_type():
+            *section, last = key.split(".")
+            (config[".".join(section)] if section else config)[last] = value
+        with pytest.raises(errors.ConfigError) as caught:
+            run_config.check(config)
+        assert str(caught.value).startswith(f"{key}=") and "should be" in str(caught.value), caught.value
+
+
+def test_right_values_pass(tiny):
+    run_config.check(common.base())
+    run_config.check(tiny({"epochs": 2, "seed": 2**32 - 1, "profile_steps": (2, 2), "init_checkpoint": "500"}))
+    run_config.check(tiny({"data.randaugment": (2, 9), "optimizer.rate_rules": ((".*/b", 16), (".*", 1))}))
+    run_config.check(ml_collections.ConfigDict(run_config.as_json(tiny({"sharding": ((".*", ("data", None)),)}))))
 
 
 def test_training_evaluates_on_so_many_records(tiny, tmp_path, rows):

@@ -58,6 +58,13 @@ def test_epochs_become_steps(tiny, tmp_path):
     assert build.in_steps(tiny(), batches).steps == tiny().steps
 
 
+def test_an_adapter_of_random_weights_is_refused(tiny, tmp_path, caplog):
+    with pytest.raises(errors.ConfigError, match="init_from='': optimizer.trainable=.*adapter of random weights"):
+        build.build(tiny(LORA), str(tmp_path / "adapter"))
+    build.build(tiny({"optimizer.trainable": ("base/encoder/.*",)}), str(tmp_path / "part"))
+    assert "frozen weights stay random" in caplog.text
+
+
 def test_rows_have_to_divide_among_the_devices(tiny):
     assert build.make_mesh(tiny()).size == jax.device_count()
     with pytest.raises(errors.ConfigError, match="mesh"):

@@ -3,10 +3,12 @@
 import functools
 import types
 
+import jax.numpy as jnp
 import pytest
 
 from lwt import errors
 from lwt.data import labels
+from lwt.runs import checkpoint, run_config
 from lwt.training import checks
 
 
@@ -16,11 +18,10 @@ from lwt.training import checks
         ({"steps": 0}, "steps=0 should be at least 1"),
         ({"data.rows": 0}, "data.rows=0 should be at least 1"),
         ({"optimizer.accumulate": -1}, "optimizer.accumulate=-1"),
-        ({"epochs": -0.5}, "epochs=-0.5 should not be negative"),
+        ({"epochs": -0.5}, "epochs=-0.5 should be positive or 0"),
+        ({"data.fields": ("source",)}, r"data.fields=\('source',\) should be two names"),
         ({"save_every": -1}, "save_every=-1"),
         ({"profile_steps": (3, 2)}, r"profile_steps=\(3, 2\)"),
-        ({"data.cut": "midle"}, "data.cut='midle': did you mean 'middle'"),
-        ({"precision": "float16"}, "precision='float16'"),
         ({"data.rows": 16, "optimizer.accumulate": 3}, "data.rows=16 is not divisible by optimizer.accumulate=3"),
     ],
 )
@@ -59,6 +60,49 @@ def test_data_task_and_model_have_to_fit_each_other(tiny, kind, task, read, head
         return check(given=given, read=read, head=head)
     with pytest.raises(errors.ConfigError, match=words):
         check(given=given, read=read, head=head)
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("foo", "data.test=foo: data 'foo': expected KIND:NAME"),
+        ("folder:nowhere", "data.test=folder:nowhere: "),
+        ("generated:arithmetic@tset", "data.test=generated:arithmetic@tset has no split 'tset'; did you mean 'test'"),
+    ],
+)
+def test_a_source_that_is_read_later_exists(name, words):
+    with pytest.raises(errors.ConfigError, match=words):
+        checks.check_source(name, key="data.test")
+    for right in ("", "generated:arithmetic", "generated:arithmetic,size=8@test+generated:arithmetic@train"):
+        checks.check_source(right, key="data.test")
+
+
+@pytest.fixture
+def begun(tiny, tmp_path):
+    """``begun(changes) -> config`` of a run that has done 8 of 10 steps."""
+    config = tiny({"steps": 10, "optimizer.schedule": {"name": "cosine", "warmup": 2}})
+    run_config.keep(config, tmp_path)
+    with checkpoint.of_run(tmp_path) as checkpoints:
+        checkpoints.save(8, {"w": jnp.zeros(1)}, data_state={}, wait=True)
+    return lambda changes: tiny({"optimizer.schedule": {"name": "cosine", "warmup": 2}} | changes)
+
+
+def test_a_resumed_run_keeps_the_length_of_its_schedule(begun, tmp_path, caplog):
+    checks.check_length(begun({"steps": 10}), tmp_path)
+    for changes in ({"steps": 20}, {"steps": 9}, {"epochs": 2.0}):
+        with pytest.raises(
+            errors.ConfigError, match="the cosine schedule .* is one for steps=10; .*--stretch_schedule"
+        ):
+            checks.check_length(begun(changes), tmp_path)
+    assert not caplog.records
+    checks.check_length(begun({"steps": 20}), tmp_path, stretch=True)
+    assert "it is stretched from step 8 on" in caplog.text
+    checks.check_length(begun({"steps": 20, "optimizer.schedule": {"name": "constant"}}), tmp_path)
+    checks.check_length(begun({"steps": 20}), tmp_path / "new")
+
+
+def test_a_resumed_run_has_at_least_the_steps_that_are_done(begun, tmp_path):
+    for stretch in (False, True):
+        with pytest.raises(errors.ConfigError, match="steps=3: .* holds a run of 8 steps"):
+            checks.check_length(begun({"steps": 3}), tmp_path, stretch=stretch)
 
 
 def test_the_task_has_to_fit_the_labels():
@@ -69,8 +113,8 @@ def test_the_task_has_to_fit_the_labels():
         ("classify", "images", classes, "'classify_images'"),
     ):
         with pytest.raises(errors.ConfigError, match=wanted):
-            checks.check_labels(task, kind, given)
-    checks.check_labels("classify", "labelled", classes)
+            checks.check_labels(task, given, kind=kind)
+    checks.check_labels("classify", classes, kind="labelled")
 
 
 def test_a_head_for_pairs_needs_two_texts():

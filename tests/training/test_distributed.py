@@ -17,6 +17,13 @@ SHARDED = ((r".*/(kernel|embedding|a|b)", ("data",)), (r".*", ()))  # FSDP: a sl
 EIGHT = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8", "NPROC": "16"}
 LORA = {"reparam": {"name": "lora", "rank": 2, "dropout": 0.1}, "optimizer.trainable": ("adapter/.*",)}
 
+
+@pytest.fixture(scope="module")
+def lora(tiny, untrained, tmp_path_factory):
+    """Changes of a config that adapts a base."""
+    return {**LORA, "init_from": untrained(tiny(), tmp_path_factory.mktemp("runs") / "base").workdir}
+
+
 # Trains two runs on simulated devices; prints how many there are, and the share of a kernel that lies on one.
 CHILD = """
 import json, sys
@@ -61,9 +68,9 @@ def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
     assert_same_losses(rows(tmp_path / "sharded"), expected)
 
 
-def test_two_processes_give_the_losses_of_one(tiny, config_file, start, rows, tmp_path):
-    """An adapter, its matrices sharded over both processes; one process goes on with what two have saved."""
-    config = tiny({**LORA, "sharding": SHARDED})
+def test_two_processes_give_the_losses_of_one(tiny, lora, config_file, start, rows, tmp_path):
+    """An adapter, its matrices sharded over both processes; one process resumes from what two have saved."""
+    config = tiny({**lora, "sharding": SHARDED})
     train.run(config, tmp_path / "one")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -75,7 +82,7 @@ def test_two_processes_give_the_losses_of_one(tiny, config_file, start, rows, tm
     assert json.loads(said[0][0].splitlines()[-1])["loss"] > 0 and "loss" not in said[1][0], "one of them speaks"
     assert_same_losses(rows(tmp_path / "two"), rows(tmp_path / "one"))
     for name in ("one", "two"):
-        train.run(tiny({**LORA, "steps": 8}), tmp_path / name)
+        train.run(tiny({**lora, "steps": 8}), tmp_path / name)
     assert_same_losses(rows(tmp_path / "two"), rows(tmp_path / "one"))
 
 
@@ -101,9 +108,9 @@ def shapes_made(jaxpr):
     return shapes
 
 
-def test_frozen_weights_have_no_gradient_and_no_moments(tiny, tmp_path):
+def test_frozen_weights_have_no_gradient_and_no_moments(tiny, lora, tmp_path):
     made = {}
-    for name, changes in (("full", {}), ("adapter", LORA)):
+    for name, changes in (("full", {}), ("adapter", lora)):
         run = build.build(tiny({**changes, "model.hidden": 48}), tmp_path / name)
         state = run.init()
         trainable = trees.count(state.trainable)
@@ -116,10 +123,10 @@ def test_frozen_weights_have_no_gradient_and_no_moments(tiny, tmp_path):
     assert not {(32, 48), (48, 32)} & made["adapter"]
 
 
-def test_a_run_compiles_its_step_once(tiny, tmp_path):
-    """Also when it is gone on with; and its frozen weights stay as they are."""
+def test_a_run_compiles_its_step_once(tiny, lora, tmp_path):
+    """Also when it resumes; and its frozen weights stay as they are."""
     for steps in (5, 8):
-        run = build.build(tiny({**LORA, "steps": steps}), tmp_path)
+        run = build.build(tiny({**lora, "steps": steps}), tmp_path)
         before = {key: np.asarray(leaf) for key, leaf in run.frozen.items()}
         loop.train(run)
         assert run.step._cache_size() == 1

@@ -78,7 +78,7 @@ WRONG = {
     "optimizer.schedule": ({"name": "nom"}, ["'nom'", "'noam'"]),
     "optimizer.schedule ": (
         {"name": "noam", "width": 32, "warmup": 0},
-        ["optimizer.schedule=", "'warmup': 0", "positive"],
+        ["optimizer.schedule.warmup=0", "at least 1"],
     ),
     "optimizer.trainable": (("adaptr/.*",), ["'adaptr/.*'", "matches no weight"]),
     "optimizer.rate_rules": (((".*/kernel", 1.0),), ["optimizer.rate_rules", "end with"]),

@@ -114,6 +114,12 @@ def test_the_first_step_that_is_not_finite_is_named_and_not_saved(run):
     assert checkpoint.of_run(spoilt.workdir).last_step() == 6
 
 
+def test_fewer_steps_than_done_are_refused(run):
+    loop.train(run())
+    with pytest.raises(errors.ConfigError, match="steps=3: .* holds a run of 10 steps"):
+        loop.train(run(steps=3))
+
+
 def test_another_identity_is_refused(run):
     loop.train(run())
     with pytest.raises(errors.CheckpointError, match="data"):

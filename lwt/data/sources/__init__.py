@@ -226,7 +226,12 @@ def parts_of(name):
 
 def at(name, split):
     """``"a:x+b:y@old"`` -> ``"a:x@SPLIT+b:y@SPLIT"``."""
-    return "+".join(f"{part[: part.rindex('@')] if _own_split(part) else part}@{split}" for part in parts_of(name))
+    return "+".join(f"{without_split(part)}@{split}" for part in parts_of(name))
+
+
+def without_split(part):
+    """``"a:x@old"`` -> ``"a:x"``."""
+    return part.removesuffix(f"@{split_of(part)}") if split_of(part) else part
 
 
 def _resolve(name):
@@ -237,11 +242,11 @@ def _resolve(name):
         raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT; {errors.suggest(kind, kinds)}")
     if kind not in kinds:
         raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds)}")
-    own = _own_split(rest)
+    own = split_of(rest)
     return registry.SOURCES.find(kind, key="data"), rest.removesuffix(f"@{own}") if own else rest, own
 
 
-def _own_split(name):
+def split_of(name):
     """The split that a part names, or ""; an '@' before a '/' belongs to a path."""
     tail = name.rpartition("@")[2] if "@" in name else ""
     return "" if "/" in tail else tail
