@@ -8,7 +8,11 @@
 The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
 """
 
+import signal
 import sys
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
+
 
 from absl import flags
 

@@ -13,7 +13,10 @@ The last line is one JSON object.
 
 import argparse
 import runpy
+import signal
 import sys
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
 
 from lwt import errors
 from lwt.machine import command_line

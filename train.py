@@ -4,6 +4,10 @@ python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
 python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
 """
 
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
+
 from absl import flags
 from ml_collections import config_flags
 

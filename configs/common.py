@@ -6,6 +6,7 @@ its arguments.
 """
 
 import json
+import math
 import pathlib
 
 import ml_collections
@@ -96,23 +97,69 @@ def base():
     return config
 
 
+WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+class Help(ValueError):
+    """The arguments of a config with their defaults, ``{name: default}``: the answer to the argument ``help``."""
+
+    def __init__(self, arguments):
+        super().__init__("arguments: " + ", ".join(f"{key}={value}" for key, value in arguments.items()))
+        self.arguments = arguments
+
+
+class Arguments(dict):
+    """The arguments of a config by name; they know which of the given ones it has read."""
+
+    def __init__(self, defaults, given):
+        super().__init__({**defaults, **given})
+        self.unread = {key: value for key, value in given.items() if value != defaults[key]}
+
+    def __getitem__(self, key):
+        self.unread.pop(key, None)
+        return super().__getitem__(key)
+
+
 def parse(arg, defaults):
-    """Merges ``"data=pool,rank=8"`` into defaults ``{"data": "multi30k", "rank": 16}`` and keeps their types.
+    """Merges ``"data=pool,rank=8"`` into defaults ``{"data": "multi30k", "rank": 16}``; returns the `Arguments`.
 
     Raises:
-        ValueError: a key is unknown, or a value does not fit the default's type.
+        ValueError: a key is unknown or given twice, or a value does not fit the type of the default, is not finite, or
+            is negative where the default is not.
+        Help: `arg` is "help".
     """
-    values = dict(defaults)
+    if arg == "help":
+        raise Help(defaults)
+    given = {}
     for item in filter(None, (arg or "").split(",")):
         key, separator, text = item.partition("=")
         if key not in defaults or not separator:
             raise ValueError(f"config argument {item!r}: expected KEY=VALUE with KEY one of {sorted(defaults)}")
+        if key in given:
+            raise ValueError(f"config argument {item!r}: {key} is given twice")
         kind = type(defaults[key])
         try:
-            values[key] = text.lower() in ("1", "true", "yes") if kind is bool else kind(text)
-        except ValueError as error:
-            raise ValueError(f"config argument {item!r}: {key} should be of type {kind.__name__}") from error
-    return values
+            given[key] = WORDS[text.lower()] if kind is bool else kind(text)
+        except (KeyError, ValueError) as error:
+            wanted = "true or false" if kind is bool else f"of type {kind.__name__}"
+            raise ValueError(f"config argument {item!r}: {key} should be {wanted}") from error
+        if kind in (int, float) and not (
+            math.isfinite(given[key]) and (given[key] >= 0 or given[key] == defaults[key])
+        ):
+            raise ValueError(f"config argument {item!r}: {key} should be a finite number, positive or 0")
+    return Arguments(defaults, given)
+
+
+def finished(config, args):
+    """Locks a config and returns it.
+
+    Raises:
+        ValueError: the config has not read an argument that was given, so that it has no effect.
+    """
+    if args.unread:
+        key, value = next(iter(args.unread.items()))
+        raise ValueError(f"config argument {key}={value}: it has no effect with the other arguments; omit it")
+    return config.lock()
 
 
 def distilled(task, teachers, *, temperature=2.0, weight=0.5, **options):

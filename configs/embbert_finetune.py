@@ -137,7 +137,7 @@ def get_config(arg=""):
     config.select, config.select_mode = ("spearman" if regression else "mcc"), "max"
     if args["smoke"]:
         embbert_pretrain.smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def pool_of(workdir):

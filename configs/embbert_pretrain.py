@@ -116,7 +116,7 @@ def get_config(arg=""):
         config.epochs, config.steps = 0.0, args["steps"]
     if args["smoke"]:
         smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def encoder(model, *, vocabulary=0, head):

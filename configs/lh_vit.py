@@ -70,7 +70,7 @@ def get_config(arg=""):
     config.log_every = config.eval_every = config.save_every = 50
     if args["smoke"]:
         smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def sources(config, args):

@@ -55,7 +55,7 @@ def get_config(arg=""):
     config.epochs = args["epochs"] or config.epochs
     if args["smoke"]:
         common.smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def continued(args):

@@ -57,7 +57,7 @@ def get_config(arg=""):
     config.select, config.select_mode = "exact_match", "max"
     if args["smoke"]:
         common.smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def reparam(method, rank, scaling):

@@ -45,4 +45,4 @@ def get_config(arg=""):
     config.log_every, config.eval_every, config.save_every = 100, 300, 300
     if args["smoke"]:
         common.smoke(config)
-    return config.lock()
+    return common.finished(config, args)

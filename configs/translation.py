@@ -76,4 +76,4 @@ def get_config(arg=""):
         config.select, config.select_mode = "bleu", "max"
     if args["smoke"]:
         common.smoke(config)
-    return config.lock()
+    return common.finished(config, args)

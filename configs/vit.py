@@ -61,7 +61,7 @@ def get_config(arg=""):
     config.select, config.select_mode = "accuracy", "max"
     if args["smoke"]:
         smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def smoke(config):

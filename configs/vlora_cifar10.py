@@ -72,7 +72,7 @@ def get_config(arg=""):
     config.select, config.select_mode = "accuracy", "max"
     if args["smoke"]:
         common.smoke(config)
-    return config.lock()
+    return common.finished(config, args)
 
 
 def reparam(rank, mode, chunks):

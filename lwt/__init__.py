@@ -11,7 +11,13 @@ The one idea that carries the package: a model is ``f(weights, batch)``, and a l
 See ``docs/design/``.
 """
 
+import signal
+import sys
+
 __version__ = "0.1.0"
+
+if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl-C itself, it ends without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def load(workdir, *, checkpoint="best", base=""):

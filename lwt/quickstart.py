@@ -8,8 +8,7 @@ import shutil
 import time
 
 import lwt
-from lwt import errors
-from lwt.machine import command_line, memory
+from lwt.machine import command_line
 from lwt.report import plots
 from lwt.runs import config_file
 from lwt.training import train
@@ -21,7 +20,6 @@ CONFIG = "configs/quickstart.py"
 def main():
     """Runs both stages in ``runs/quickstart/``; prints a table of accuracies and the paths of the plots."""
     begin = time.perf_counter()
-    command_line.show_log()
     base, adapted = f"{FOLDER}/base", f"{FOLDER}/adapted"
     shutil.rmtree(FOLDER, ignore_errors=True)
     print(f"1/4  train a base on three tasks: train.py --config={CONFIG}:stage=base --workdir={base}", flush=True)
@@ -59,9 +57,5 @@ def main():
 
 
 if __name__ == "__main__":
-    memory.tune_allocator()
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the configs are beside the package
-    try:
-        main()
-    except errors.LwtError as error:
-        command_line.fail(str(error))
+    command_line.run(main, required=[])

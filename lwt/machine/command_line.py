@@ -1,15 +1,17 @@
 """What all programs share: flags, several processes, the log, and errors as one line."""
 
+import contextlib
 import json
 import logging
 import pathlib
 import re
+import signal
 import sys
 
 from absl import app, flags
 
 from lwt import errors
-from lwt.machine import memory
+from lwt.machine import interrupts, memory
 
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
 _PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.")
@@ -32,6 +34,32 @@ def run(main, *, required):
     error and exit code 2.
     """
     memory.tune_allocator()
+    with guarded():
+        _run(main, required)
+
+
+@contextlib.contextmanager
+def guarded():
+    """Ends a program with one line for an error of the user, and for a Ctrl-C or SIGTERM, from here to its end."""
+    interrupts.install()
+    try:
+        yield
+    except errors.LwtError as error:
+        fail(str(error))
+    except OSError as error:  # such as a file without permission to read it
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}")
+    except interrupts.Stopped as stopped:
+        if not stopped.saved:
+            print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)
+        sys.exit(stopped.code)
+    finally:
+        for number in interrupts.SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _run(main, required):
     app.define_help_flags()
     flags.mark_flags_as_required(required)
     try:
@@ -43,15 +71,8 @@ def run(main, *, required):
     except Exception as error:
         fail(_explain(error))
     show_log()
-    try:
-        distribute()
-        main()
-    except errors.LwtError as error:
-        fail(str(error))
-    except OSError as error:  # such as a file without permission to read it
-        if error.filename is None:
-            raise
-        fail(f"{error.filename}: {error.strerror}")
+    distribute()
+    main()
 
 
 def show_log(stream=None):

@@ -26,7 +26,7 @@ import jax
 from absl import flags
 
 from lwt import errors, files
-from lwt.machine import command_line
+from lwt.machine import command_line, interrupts
 from lwt.report import pages, plots, records
 from lwt.runs import assembly, checkpoint, config_file, run_config
 from lwt.training import build, train
@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Interrupted(errors.LwtError):
-    """A run was asked to stop (SIGTERM) and saved its state; the study stops with it."""
+    """A run was asked to stop and saved its state; the study stops with it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,8 @@ def run(entry, workdir, *, measure, record, config=None):
     run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     steps = steps_of(config, folder, kept=kept)
     if not finished(folder, steps):
-        train.run(config, folder)
+        with contextlib.suppress(interrupts.Stopped):
+            train.run(config, folder)
         if not finished(folder, steps):
             raise Interrupted(f"{folder}: stopped before step {steps}; the same command resumes it")
     if kept and kept["steps"] == steps:

@@ -3,6 +3,8 @@
 import importlib.util
 import pathlib
 
+import ml_collections
+
 from lwt import errors
 
 
@@ -26,10 +28,31 @@ def load(spec):
     """``"configs/lora_ranks.py:method=lora,rank=8"`` -> its config.
 
     Raises:
-        lwt.errors.ConfigError: there is no such file, or it refuses the arguments.
+        lwt.errors.ConfigError: there is no such file, it fails, or it refuses the arguments.
     """
-    path, _, arguments = spec.partition(":")
+    path, *arguments = spec.split(":", 1)
+    get_config = getattr(module(path), "get_config", None)
+    if get_config is None:
+        raise errors.ConfigError(f"{path} has no function get_config(arg)")
     try:
-        return module(path).get_config(arguments)
+        config = get_config(*arguments)
     except ValueError as error:
         raise errors.ConfigError(f"{spec}: {error}") from error
+    return checked(config, spec)
+
+
+def checked(config, spec):
+    """`config`, or a `lwt.errors.ConfigError` if it is not a ConfigDict."""
+    if not isinstance(config, ml_collections.ConfigDict):
+        kind = "nothing" if config is None else f"a {type(config).__name__}"
+        raise errors.ConfigError(f"{spec}: get_config returns {kind}; it should return an ml_collections.ConfigDict")
+    return config
+
+
+def arguments(path):
+    """``{argument: default}`` of the config file at `path`, which its ``get_config("help")`` raises."""
+    try:
+        module(path).get_config("help")
+    except Exception as error:  # a config may know no arguments, or may not work without some
+        return getattr(error, "arguments", {})
+    return {}

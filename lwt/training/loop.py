@@ -4,15 +4,15 @@ import collections.abc
 import contextlib
 import dataclasses
 import functools
-import signal
 import time
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from lwt import errors
 from lwt.data.batches import prefetch
-from lwt.machine import devices, hardware
+from lwt.machine import devices, hardware, interrupts
 from lwt.runs import checkpoint
 from lwt.training import log as logs
 from lwt.training import step as step_module
@@ -61,7 +61,7 @@ class Run:
 
 
 def train(run):
-    """Trains until ``run.steps`` or a SIGTERM; returns the figures of the last evaluation.
+    """Trains until ``run.steps``, Ctrl-C or a SIGTERM; returns the figures of the last evaluation.
 
     Raises:
         lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. Checkpoints hold finite
@@ -105,7 +105,7 @@ def train(run):
         checkpoints,
         contextlib.closing(log),
         contextlib.closing(batches),
-        Terminated() as terminated,
+        interrupts.deferred() as asked,
         Profiler(run) as profile,
     ):
         for step in range(start + 1, run.steps + 1):
@@ -114,8 +114,8 @@ def train(run):
             if jax.device_count() > 1 and jax.default_backend() == "cpu":
                 jax.block_until_ready(state.step)  # simulated devices deadlock when steps queue up
             report()
-            last = step == run.steps or terminated(step)
-            if step % run.log_every == 0 or step == run.steps:  # a SIGTERM adds no row: the sums are saved as they are
+            last = step == run.steps or bool(asked() if jax.process_count() == 1 else preempted(step))
+            if step % run.log_every == 0 or step == run.steps:  # a signal adds no row: the sums are saved as they are
                 pending = (step, state.sums, state.bad_step + 0)  # a copy: the next step takes the state's buffers
                 state = state.replace(sums=jax.tree.map(lambda x: x * 0, state.sums))
             if last or step % run.eval_every == 0 or step % run.save_every == 0:
@@ -129,12 +129,19 @@ def train(run):
                         log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
                     save(step, evaluated=evaluated, wait=last)
             if last and step < run.steps:
-                log.say(f"SIGTERM: saved step {step}; the same command resumes from here")
+                log.say(f"{asked() or 'SIGTERM'}: saved step {step}; the same command resumes from here")
                 break
         if run.save_adapter:  # of the step that an evaluation uses
             best = checkpoints.best_step() in (None, int(state.step))
             run.save_adapter(state if best else checkpoints.restore("best", _shapes(state))[0])
+    if int(state.step) < run.steps:
+        interrupts.stop()
     return figures
+
+
+def preempted(step):
+    """Whether any of several processes got a SIGTERM; all learn of it at the same step."""
+    return multihost_utils.reached_preemption_sync_point(step)
 
 
 def _shapes(state):
@@ -187,32 +194,6 @@ class Clock:
         """Seconds since the last lap."""
         before, self._start = self._start, time.perf_counter()
         return max(self._start - before, 1e-9)
-
-
-class Terminated:
-    """Tells after each step whether the run was asked to stop: by SIGTERM, or by a preemption of any process."""
-
-    def __enter__(self):
-        self._asked = False
-        self._before = None
-        if jax.process_count() == 1:
-            with contextlib.suppress(ValueError):  # not in the main thread: nothing to catch
-                self._before = signal.signal(signal.SIGTERM, self._ask)
-        return self
-
-    def _ask(self, *_):
-        self._asked = True
-
-    def __exit__(self, *_):
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
-
-    def __call__(self, step):
-        if jax.process_count() > 1:
-            from jax.experimental import multihost_utils
-
-            return multihost_utils.reached_preemption_sync_point(step)
-        return self._asked
 
 
 class Profiler:

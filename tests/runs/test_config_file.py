@@ -31,3 +31,18 @@ def test_a_module_offers_what_else_it_has():
 def test_what_is_wrong_is_named(spec, words):
     with pytest.raises(errors.ConfigError, match=words):
         config_file.load(f"{CONFIGS}/{spec}")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("def get_config():\n    return {}\n", "get_config returns a dict; it should return"),
+        ("def get_config():\n    pass\n", "get_config returns nothing; it should return"),
+        ("config = {}\n", "has no function get_config"),
+    ],
+)
+def test_a_file_that_gives_no_config_is_named(tmp_path, text, words):
+    (tmp_path / "own.py").write_text(text)
+    with pytest.raises(errors.ConfigError, match=f"own.py.*{words}"):
+        config_file.load(str(tmp_path / "own.py"))
+    assert config_file.arguments(str(tmp_path / "own.py")) == {}

@@ -88,19 +88,19 @@ def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
     assert adapters[0] == adapters[1]
 
 
-def test_sigterm_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_path):
+def test_a_signal_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_path):
     changes = {"steps": 12, "log_every": 4, "save_every": 100, "eval_every": 100}
     train.run(tiny(changes), tmp_path / "whole")
-    arguments = [f"--config={config_file(tiny(changes))}", f"--workdir={tmp_path}/stopped"]
-    process = start("-c", CHILD, "stepping", "6", str(int(signal.SIGTERM)), "train.py", *arguments)
-    said, complaints = process.communicate(timeout=300)
-    assert process.returncode == 0 and "Traceback" not in complaints, complaints
-    step = int(re.search(r"SIGTERM: saved step (\d+)", said)[1])
-    assert step == 6 == everything(tmp_path / "stopped")[2] and [row["step"] for row in rows(tmp_path / "stopped")] == [
-        4
-    ]
-    train.run(tiny(changes), tmp_path / "stopped")
-    assert_same(tmp_path / "stopped", tmp_path / "whole", rows)
+    for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT")):
+        arguments = [f"--config={config_file(tiny(changes))}", f"--workdir={tmp_path}/{name}"]
+        process = start("-c", CHILD, "stepping", "6", str(int(number)), "train.py", *arguments)
+        said, complaints = process.communicate(timeout=300)
+        assert process.returncode == 0 and "Traceback" not in complaints, complaints
+        step = int(re.search(rf"{name}: saved step (\d+)", said)[1])
+        assert step == 6 == everything(tmp_path / name)[2]
+        assert [row["step"] for row in rows(tmp_path / name)] == [4]
+        train.run(tiny(changes), tmp_path / name)
+        assert_same(tmp_path / name, tmp_path / "whole", rows)
 
 
 def test_another_config_is_refused_and_another_cadence_is_not(tiny, tmp_path):

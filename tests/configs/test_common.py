@@ -1,0 +1,58 @@
+"""The arguments of configs: wrong words, repeated keys and arguments without effect are refused, not ignored."""
+
+import pytest
+
+from configs import common
+from lwt import errors
+from lwt.runs import config_file
+
+DEFAULTS = dict(data="multi30k", rank=16, rate=0.0, dropout=-1.0, leak_free=False)
+
+
+def test_values_take_the_type_of_the_default():
+    found = common.parse("data=pool,rank=8,rate=1e-3,dropout=-1,leak_free=TRUE", DEFAULTS)
+    assert found == dict(data="pool", rank=8, rate=1e-3, dropout=-1.0, leak_free=True)
+    assert common.parse("", DEFAULTS) == common.parse(None, DEFAULTS) == DEFAULTS
+    assert [common.parse(f"leak_free={word}", DEFAULTS)["leak_free"] for word in ("yes", "1", "no", "0")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+
+
+@pytest.mark.parametrize(
+    "arg, words",
+    [
+        ("leak_free=on", "'leak_free=on': leak_free should be true or false"),
+        ("leak_free=", "true or false"),
+        ("rank=four", "rank should be of type int"),
+        ("rank=1.5", "rank should be of type int"),
+        ("rank=-1", "'rank=-1': rank should be a finite number, positive or 0"),
+        ("rate=nan", "'rate=nan': rate should be a finite number"),
+        ("rate=inf", "finite"),
+        ("dropout=-2", "finite number, positive or 0"),
+        ("rank=4,data=pool,rank=8", "'rank=8': rank is given twice"),
+        ("rank", "expected KEY=VALUE"),
+        ("rnk=3", "expected KEY=VALUE with KEY one of .*'rank'"),
+    ],
+)
+def test_wrong_values_are_refused(arg, words):
+    with pytest.raises(ValueError, match=words):
+        common.parse(arg, DEFAULTS)
+
+
+def test_an_argument_without_effect_is_refused():
+    args = common.parse("rank=8,rate=0.0", DEFAULTS)
+    with pytest.raises(ValueError, match="config argument rank=8: it has no effect"):
+        common.finished(common.base(), args)
+    assert args["rank"] == 8 and common.finished(common.base(), args).is_locked
+    with pytest.raises(errors.ConfigError, match="has no effect"):
+        config_file.load("configs/quickstart.py:stage=base,base=runs/mt")
+
+
+def test_help_names_the_arguments_and_their_defaults():
+    found = config_file.arguments("configs/vit.py")
+    assert found["size"] == "cifar" and found["epochs"] == 30.0 and found["hybrid"] is False
+    with pytest.raises(errors.ConfigError, match="vit.py:help: arguments: size=cifar, data=folder:cifar10, "):
+        config_file.load("configs/vit.py:help")
