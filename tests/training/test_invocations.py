@@ -71,7 +71,7 @@ WRONG = {
     "data.tokenizer.path": ("nowhere.model", ["nowhere.model", "No such file"]),
     "data.tokenizer.vocabulary": (8, ["data.tokenizer.vocabulary 8", "raise it"]),
     "optimizer.accumulate": (3, ["data.rows=16", "optimizer.accumulate=3"]),
-    "optimizer.learning_rate": (-1.0, ["learning_rate=-1.0", "positive"]),
+    "optimizer.learning_rate": (-1.0, ["learning_rate=-1.0", "above 0"]),
     "optimizer.clip_norm": (-1.0, ["clip_norm=-1.0", "positive"]),
     "optimizer.name": ("adamm", ["'adamm'", "'adam'"]),
     "optimizer.arguments": ({"b3": 0.9}, ["optimizer.arguments", "b3"]),
