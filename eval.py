@@ -27,7 +27,9 @@ _WEIGHTS = flags.DEFINE_string("weights", "", "A file of lwt.export.quantize tha
 _PREDICT = flags.DEFINE_string(
     "predict", "", "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); - for standard input."
 )
-_BEAMS = flags.DEFINE_integer("beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1)
+_BEAMS = flags.DEFINE_integer(
+    "beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1, upper_bound=1000
+)
 _TEMPERATURE = flags.DEFINE_float("temperature", None, "Sample at this temperature.", lower_bound=0)
 _TOP_K = flags.DEFINE_integer("top_k", None, "Sample from the k likeliest tokens only.", lower_bound=0)
 _TOP_P = flags.DEFINE_float("top_p", None, "Sample from the likeliest tokens of this total probability.", lower_bound=0)

@@ -9,11 +9,11 @@ import signal
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
 
 from absl import flags
-from ml_collections import config_flags
 
 from lwt.machine import command_line
+from lwt.runs import config_file
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
+_CONFIG = config_file.define()
 _STRETCH = flags.DEFINE_boolean("stretch_schedule", False, "Let a resumed run of another length stretch its schedule.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; resumes an unfinished run there.")
 

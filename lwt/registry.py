@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import math
 import numbers
 import pkgutil
 import types
@@ -109,6 +110,8 @@ def arguments(cls, section, *, key, taken=()):
             raise errors.ConfigError(
                 f"{key}.{name}: {cls.__name__} has no such argument; {errors.suggest(name, choices)}"
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise errors.ConfigError(f"{key}.{name}={value!r} should be a finite number")
         if not fits(value, choices[name].type):
             default = choices[name].default
             like = "" if default is dataclasses.MISSING or callable(default) else f", like its default {default!r}"

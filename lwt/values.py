@@ -122,6 +122,8 @@ def _range(value, low, high, *, above=False, below=False):
         return ""
     if math.isinf(low) and math.isinf(high):
         return "a number"
+    if not (above or below or math.isinf(low) or math.isinf(high)):
+        return f"from {low} to {high}"
     lower = "" if math.isinf(low) else f"above {low}" if above else "positive or 0" if low == 0 else f"at least {low}"
     upper = "" if math.isinf(high) else f"below {high}" if below else f"at most {high}"
     return " and ".join(filter(None, [lower, upper]))

@@ -12,7 +12,7 @@ from lwt import errors, values
     [
         (values.whole(1), (1, 10**12), (0, -3), "at least 1"),
         (values.whole(1), (), (1.0, "1", None, True, math.nan), "an integer"),
-        (values.whole(0, 9), (0, 9), (10,), "at most 9"),
+        (values.whole(0, 9), (0, 9), (10,), "from 0 to 9"),
         (values.real(0), (0, 0.5, 3), (-0.1,), "positive or 0"),
         (values.real(), (-1e300, 0), (math.inf, -math.inf), "finite"),
         (values.real(), (), (math.nan,), "a number"),

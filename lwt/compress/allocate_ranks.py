@@ -27,6 +27,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import targets
 from lwt.runs import experiment
 from lwt.training import new_run
@@ -197,7 +198,7 @@ def main(tuned, values):
 if __name__ == "__main__":
     flags.DEFINE_float("budget", None, "Parameters of the adapter; up to 1: a share of all directions'.", lower_bound=0)
     flags.DEFINE_enum("scores", "adalora", SCORES, "What ranks the directions.")
-    flags.DEFINE_string("targets", ".*", "Regular expression for the names of the weights.")
+    command_line.define_regex("targets", ".*", help="Regular expression for the names of the weights.")
     flags.DEFINE_integer("max_rank", 64, "Directions of every weight to score.", lower_bound=1)
     flags.DEFINE_string("data", "", "Data set of the gradients, KIND:NAME@SPLIT; default: the validation set.")
     flags.DEFINE_integer("examples", 512, "Number of its records to use; 0: all.", lower_bound=0)

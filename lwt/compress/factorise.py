@@ -29,6 +29,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear, listen
+from lwt.machine import command_line
 from lwt.reparam import svd, targets
 from lwt.training import new_run
 
@@ -203,10 +204,12 @@ def main(experiment, values):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("rank", 0, "Rank of every weight.")
-    flags.DEFINE_float("energy", 0.0, "Share of its energy that every weight keeps.")
-    flags.DEFINE_float("budget", 0.0, "Bytes of the whole model in float32; up to 1: a share of its current bytes.")
-    flags.DEFINE_string("targets", svd.LAYERS, "Regular expression for the names of the weights.")
+    flags.DEFINE_integer("rank", 0, "Rank of every weight.", lower_bound=0)
+    flags.DEFINE_float("energy", 0.0, "Share of its energy that every weight keeps.", lower_bound=0, upper_bound=1)
+    flags.DEFINE_float(
+        "budget", 0.0, "Bytes of the whole model in float32; up to 1: a share of its current bytes.", lower_bound=0
+    )
+    command_line.define_regex("targets", svd.LAYERS, help="Regular expression for the names of the weights.")
     flags.DEFINE_integer("calibrate", 0, "Records whose activations weight the error; 0: the plain one.", lower_bound=0)
     flags.DEFINE_string("data", "", "Data set of the calibration, KIND:NAME@SPLIT; default: the validation set.")
     program.run(main)

@@ -16,6 +16,7 @@ from absl import flags
 from lwt import errors
 from lwt.compress import program
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.reparam import prune
 from lwt.training import new_run
 
@@ -60,8 +61,8 @@ def main(experiment, values):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_float("sparsity", 0.0, "Share of the weights to set to 0.")
+    flags.DEFINE_float("sparsity", 0.0, "Share of the weights to set to 0.", lower_bound=0, upper_bound=1)
     flags.DEFINE_enum("scope", "layer", prune.SCOPES, "Apply the sparsity to each array, or to all by one threshold.")
     flags.DEFINE_string("pattern", "", "N:M instead of a sparsity: keep N of every M weights along the inputs.")
-    flags.DEFINE_string("targets", prune.Prune.targets, "Regular expression for the names of the arrays.")
+    command_line.define_regex("targets", prune.Prune.targets, help="Regular expression for the names of the arrays.")
     program.run(main)

@@ -18,6 +18,7 @@ from absl import flags
 from lwt import errors, trees
 from lwt.compress import gates, program
 from lwt.layers import linear
+from lwt.machine import command_line
 from lwt.training import new_run
 
 SCORES = ("gradient", "magnitude", "random")
@@ -118,10 +119,10 @@ def main(experiment, values):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_float("heads", 0.0, "Share of all heads to remove.")
-    flags.DEFINE_float("units", 0.0, "Share of all hidden units to remove.")
+    flags.DEFINE_float("heads", 0.0, "Share of all heads to remove.", lower_bound=0, upper_bound=1)
+    flags.DEFINE_float("units", 0.0, "Share of all hidden units to remove.", lower_bound=0, upper_bound=1)
     flags.DEFINE_list("layers", [], "Layers to remove, such as encoder/layer_3, separated by commas.")
-    flags.DEFINE_string("modules", ".*", "Regular expression for the modules that may lose heads and units.")
+    command_line.define_regex("modules", ".*", help="Regular expression for the modules that may lose heads and units.")
     flags.DEFINE_enum("scores", "gradient", SCORES, "What ranks heads and units.")
     flags.DEFINE_string("data", "", "Data set of the gradients, KIND:NAME@SPLIT; default: the validation set.")
     flags.DEFINE_integer("examples", 0, "Number of its records to use; 0: all.", lower_bound=0)

@@ -111,5 +111,5 @@ if __name__ == "__main__":
     command_line.define_run(workdir="Folder of the teacher's run or bundle.", out="Folder of the new set.")
     flags.DEFINE_string("data", "", "Sources to translate, KIND:NAME@SPLIT; default: the teacher's training set.")
     flags.DEFINE_integer("records", 0, "Number of records to use; 0: all.", lower_bound=0)
-    flags.DEFINE_integer("beams", 5, "Beam size; 1 is greedy.", lower_bound=1)
+    flags.DEFINE_integer("beams", 5, "Beam size; 1 is greedy.", lower_bound=1, upper_bound=1000)
     command_line.run(main, required=["workdir", "out"])

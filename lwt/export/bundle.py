@@ -202,7 +202,7 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("precision", "float32", [*bundle.FLOATS, bundle.INTEGERS], "Number format of the weights.")
     flags.DEFINE_integer(
-        "block", None, "With int8: weights that share a scale; 0: row-wise. Default: the run's, else 64."
+        "block", None, "With int8: weights that share a scale; 0: row-wise. Default: the run's, else 64.", lower_bound=0
     )
     flags.DEFINE_string(
         "license", "unknown", "SPDX identifier of the weights' licence, for the card, such as apache-2.0."

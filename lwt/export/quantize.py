@@ -128,14 +128,30 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     command_line.define_run()
     flags.DEFINE_string("out", "", "File to write; default: export/FORMAT.safetensors in the workdir.")
     flags.DEFINE_enum("format", None, sorted(quantized_weight.FORMATS), "Default: the run's own, else int8.")
-    flags.DEFINE_integer("block", None, "Weights that share a scale; 0: row-wise. Default: the run's own, else 64.")
-    flags.DEFINE_float("outliers", None, "Largest share of each weight's entries that may stay in float16.")
-    flags.DEFINE_float("threshold", 6.0, "With --outliers: only entries above it in magnitude stay in float16.")
+    flags.DEFINE_integer(
+        "block", None, "Weights that share a scale; 0: row-wise. Default: the run's own, else 64.", lower_bound=0
+    )
+    flags.DEFINE_float(
+        "outliers",
+        None,
+        "Largest share of each weight's entries that may stay in float16.",
+        lower_bound=0,
+        upper_bound=1,
+    )
+    flags.DEFINE_float(
+        "threshold", 6.0, "With --outliers: only entries above it in magnitude stay in float16.", lower_bound=0
+    )
     flags.DEFINE_enum("rest", "float16", integer_file.REST, "Type of the weights that are not quantized.")
     flags.DEFINE_enum("activations", "", quantize.ACTIVATIONS, "Round the inputs of products too; needs --block=0.")
-    flags.DEFINE_integer("calibrate", calibrate.RECORDS, "With --activations=static: records that give the ranges.")
+    flags.DEFINE_integer(
+        "calibrate", calibrate.RECORDS, "With --activations=static: records that give the ranges.", lower_bound=0
+    )
     flags.DEFINE_float(
-        "percentile", 100.0, "With --activations=static: of the tokens' maxima; larger ones are clipped."
+        "percentile",
+        100.0,
+        "With --activations=static: of the tokens' maxima; larger ones are clipped.",
+        lower_bound=0,
+        upper_bound=100,
     )
     flags.DEFINE_string("data", "", "With --activations=static: KIND:NAME@SPLIT; default: the validation set.")
     command_line.run(main, required=["workdir"])

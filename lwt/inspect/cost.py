@@ -28,7 +28,6 @@ import re
 import jax
 import jax.numpy as jnp
 from absl import flags
-from ml_collections import config_flags
 
 from lwt import errors, trees
 from lwt.data import tokenizer
@@ -36,7 +35,7 @@ from lwt.data.batches import masked_examples, pair_examples
 from lwt.inspect import flops
 from lwt.machine import command_line
 from lwt.reparam import compose
-from lwt.runs import assembly
+from lwt.runs import assembly, config_file
 from lwt.training import build, checks, optim
 
 HEADS = r"base/(\w+_)?(head|classifier)/.*"  # the task's weights on top of the model
@@ -183,7 +182,7 @@ def main():
 
 
 if __name__ == "__main__":
-    config_flags.DEFINE_config_file("config", None, "A file of configs/, with arguments: FILE.py:key=value,...")
-    flags.DEFINE_integer("rows", 0, "Rows of the batch; 0: the config's.")
-    flags.DEFINE_integer("row_length", 0, "Positions of a row; 0: the config's.")
+    config_file.define()
+    flags.DEFINE_integer("rows", 0, "Rows of the batch; 0: the config's.", lower_bound=0)
+    flags.DEFINE_integer("row_length", 0, "Positions of a row; 0: the config's.", lower_bound=0)
     command_line.run(main, required=["config"])

@@ -3,19 +3,24 @@
 import contextlib
 import json
 import logging
+import math
 import pathlib
 import re
 import signal
 import sys
 
-from absl import app, flags
+import ml_collections
+from absl import flags
 
-from lwt import errors
+from lwt import errors, values
 from lwt.machine import interrupts, memory
 
+HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
+CONFIGS = {}  # flag of a config file -> what loads and what describes it, given FILE.py:key=value,...
+
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
-_PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.")
-_PROCESS = flags.DEFINE_integer("process", 0, "Index of this process, from 0.")
+_PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.", lower_bound=1)
+_PROCESS = flags.DEFINE_integer("process", 0, "Index of this process, from 0.", lower_bound=0)
 
 
 def define_run(*, workdir="Folder of a run or bundle.", checkpoint="best", out=""):
@@ -25,6 +30,33 @@ def define_run(*, workdir="Folder of a run or bundle.", checkpoint="best", out="
     flags.DEFINE_string("base", "", "Folder of the run that --workdir adapts; default: as recorded, or beside it.")
     if out:
         flags.DEFINE_string("out", None, out)
+
+
+def define_regex(name, default, *, help):
+    """Declares a flag whose value is a regular expression."""
+    flags.DEFINE_string(name, default, help)
+    _validate(name, values.regex())
+
+
+def define_integers(name, default, *, help, low, high):
+    """Declares a flag with integers separated by commas; its value is a list of texts."""
+    flags.DEFINE_list(name, default, help)
+    wanted = values.whole(low, high)
+
+    def check(texts):
+        wrong = [wanted.check(int(text)) if text.strip().isdecimal() else "integers, with commas" for text in texts]
+        return next(filter(None, wrong), "")
+
+    _validate(name, values.Value(check))
+
+
+def _validate(name, value):
+    def check(given):
+        if wrong := value.check(given):
+            raise flags.ValidationError(f"should be {wrong}")
+        return True
+
+    flags.register_validator(name, check)
 
 
 def run(main, *, required):
@@ -60,19 +92,61 @@ def guarded():
 
 
 def _run(main, required):
-    app.define_help_flags()
+    if HELP & {*sys.argv[1:]}:
+        print(help_text())
+        return
     flags.mark_flags_as_required(required)
     try:
         rest = flags.FLAGS(sys.argv)[1:]
-        for name in required:
-            getattr(flags.FLAGS[name].value, "lock", None)  # raises if it is a config whose file does not exist
-        if rest:
-            raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
+        for name in CONFIGS:
+            if flags.FLAGS[name].value is not None:  # reading it raises if its file does not exist
+                check_config(flags.FLAGS[name].value, f"--{name}")
+        check_flags(rest)
     except Exception as error:
         fail(_explain(error))
     show_log()
     distribute()
     main()
+
+
+def check_flags(rest=()):
+    """Raises `lwt.errors.ConfigError` for a flag given twice, a number that is not finite, or the arguments `rest`."""
+    if rest:
+        raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
+    given = set()
+    for name in (argument.lstrip("-").partition("=")[0] for argument in sys.argv[1:] if argument.startswith("-")):
+        several = name in flags.FLAGS and isinstance(flags.FLAGS[name], flags.MultiFlag)
+        if name in given and not several:
+            raise errors.ConfigError(f"--{name} is given twice")
+        given.add(name)
+    for name, value in flags.FLAGS.flag_values_dict().items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise errors.ConfigError(f"--{name}={value} should be a finite number")
+
+
+def check_config(config, flag):
+    """Raises `lwt.errors.ConfigError` unless a config file has returned a ConfigDict."""
+    if not isinstance(config, ml_collections.ConfigDict):
+        kind = "nothing" if config is None else f"a {type(config).__name__}"
+        raise errors.ConfigError(f"{flag}: get_config returns {kind}; it should return an ml_collections.ConfigDict")
+
+
+def help_text():
+    """What the program does, with its docstring, and its flags; of a config that is given, what it describes."""
+    lines = [(sys.modules["__main__"].__doc__ or "").strip(), "", "flags:"]
+    for module, defined in flags.FLAGS.flags_by_module_dict().items():
+        for flag in defined if module == sys.argv[0] or module.startswith(("lwt", "studies")) else ():
+            default = "" if flag.default in (None, "", []) else f"={_shown(flag.default)}"
+            lines.append(f"  --{flag.name}{default}: {' '.join(flag.help.split())}")
+    for argument in sys.argv[1:]:
+        name, _, spec = argument.lstrip("-").partition("=")
+        if name in CONFIGS and spec:
+            lines += ["", CONFIGS[name][1](spec)]
+    return "\n".join(lines)
+
+
+def _shown(default):
+    return ",".join(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
 
 
 def show_log(stream=None):
@@ -121,17 +195,14 @@ def report(figures):
 def _explain(error):
     """Says in one sentence which flag is wrong: ml_collections wraps the cause in a KeyError's repr or a traceback."""
     text = str(error).strip() or type(error).__name__
+    if not isinstance(error, (flags.UnrecognizedFlagError, OSError)) and (wrong := _wrong_config()):
+        return wrong
     if missing := re.findall(r"Flag (--\w+) must have a value other than None", text):
         return f"give {' and '.join(missing)}"
     if isinstance(error, OSError):
         path = pathlib.Path(text.rsplit("'", 2)[-2] if text.count("'") > 1 else text)
         there = [str(p) for p in path.parent.glob("*.py")]
         return f"--config={path} cannot be read; {errors.suggest(path, there)}"
-    if isinstance(error, AttributeError) and isinstance(error.args[0], KeyError):
-        key, *hint = str(error.args[0].args[0]).splitlines()
-        given = next((a for a in sys.argv if re.match(rf"--?config\..*{re.escape(key.strip(chr(39)))}\b", a)), key)
-        keys = "The keys are those of configs/common.py and of the config's own file"
-        return f"{given}: the config has no such key. {hint[0] if hint else keys}"
     if "Traceback" in text:
         begin, _, rest = text.partition(" Error whilst parsing config file")
         kind, _, reason = rest.strip().splitlines()[-1].partition(": ")
@@ -139,6 +210,24 @@ def _explain(error):
         return f"{begin} {reason}" if kind == "ValueError" else f"{begin} {file}:{line}: {kind}: {reason}"
     known = isinstance(error, (flags.Error, errors.LwtError))
     return text if known else f"the config file fails: {type(error).__name__}: {text}"
+
+
+def _wrong_config():
+    """What is wrong with a config that is given: its file, or the first override of a key that it does not have."""
+    for name, (load, _) in CONFIGS.items():
+        specs = [argument.partition("=")[2] for argument in sys.argv if re.match(f"--?{name}=", argument)]
+        try:
+            config = load(specs[-1]) if specs else None
+        except errors.LwtError as error:
+            return str(error)
+        for argument in sys.argv[1:]:
+            place, (first, *path) = config, argument.partition("=")[0].lstrip("-").split(".")
+            for part in path if first == name and specs else ():
+                keys = place.keys() if isinstance(place, ml_collections.ConfigDict) else ()
+                if part.partition("[")[0] not in keys:
+                    return f"{argument}: the config has no such key; {errors.suggest(part, keys)}"
+                place = place[part.partition("[")[0]]
+    return ""
 
 
 def _first_line(error):

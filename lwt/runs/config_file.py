@@ -3,9 +3,16 @@
 import importlib.util
 import pathlib
 
-import ml_collections
+from ml_collections import config_flags
 
 from lwt import errors
+from lwt.machine import command_line
+
+
+def define(help="A file of configs/, with arguments: FILE.py:key=value,..."):
+    """Declares the flag --config, which takes overrides --config.KEY=VALUE; returns its holder."""
+    command_line.CONFIGS["config"] = load, describe
+    return config_flags.DEFINE_config_file("config", None, help)
 
 
 def module(path):
@@ -38,14 +45,7 @@ def load(spec):
         config = get_config(*arguments)
     except ValueError as error:
         raise errors.ConfigError(f"{spec}: {error}") from error
-    return checked(config, spec)
-
-
-def checked(config, spec):
-    """`config`, or a `lwt.errors.ConfigError` if it is not a ConfigDict."""
-    if not isinstance(config, ml_collections.ConfigDict):
-        kind = "nothing" if config is None else f"a {type(config).__name__}"
-        raise errors.ConfigError(f"{spec}: get_config returns {kind}; it should return an ml_collections.ConfigDict")
+    command_line.check_config(config, spec)
     return config
 
 
@@ -56,3 +56,21 @@ def arguments(path):
     except Exception as error:  # a config may know no arguments, or may not work without some
         return getattr(error, "arguments", {})
     return {}
+
+
+def describe(spec):
+    """What a config file does, its arguments with their defaults, and the keys of the config that `spec` gives."""
+    path = spec.partition(":")[0]
+    lines = [(module(path).__doc__ or "").strip(), "", f"arguments, as in --config={path}:NAME=VALUE,... :"]
+    lines += [f"  {name}={default}" for name, default in arguments(path).items()]
+    try:
+        keys = _flat(load(spec).to_dict())
+    except errors.ConfigError as error:
+        return "\n".join([*lines, "", f"keys: {error}"])
+    lines += ["", "keys, as in --config.KEY=VALUE :"]
+    return "\n".join([*lines, *(f"  {key}={value!r}" for key, value in keys)])
+
+
+def _flat(section, prefix=""):
+    for key, value in section.items():
+        yield from _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]

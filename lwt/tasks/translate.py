@@ -9,11 +9,12 @@ import math
 
 import jax
 
-from lwt import errors
+from lwt import errors, values
 from lwt.layers.losses import vocabulary_loss
 from lwt.metrics import exact, translation
 from lwt.tasks import decoding
 
+BEAMS = 1000  # the most, of every sentence of a batch
 METRICS = {"translation": translation, "exact_match": exact}
 
 
@@ -48,8 +49,7 @@ class Translate:
         for name in self.metrics:
             if name not in METRICS:
                 raise errors.ConfigError(f"task.metrics={name!r}: {errors.suggest(name, METRICS)}")
-        if self.beams < 1:
-            raise errors.ConfigError(f"task.beams={self.beams} must be at least 1 (1 is greedy decoding)")
+        values.whole(1, BEAMS).require("task.beams", self.beams)
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real target tokens of a batch of `pair_examples`."""

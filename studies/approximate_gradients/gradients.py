@@ -169,7 +169,9 @@ if __name__ == "__main__":
     flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths to measure the cost of.")
     flags.DEFINE_string("head_widths", "8,16", "Head widths to measure the cost of.")
     flags.DEFINE_string("degrees", "1,2,3", "Degrees to measure the cost of.")
-    flags.DEFINE_integer("largest_square", 4096, "The longest length for softmax that keeps its whole array.")
+    flags.DEFINE_integer(
+        "largest_square", 4096, "The longest length for softmax that keeps its whole array.", lower_bound=1
+    )
     flags.DEFINE_integer("repeats", 3, "Timed runs of each measurement.", lower_bound=1)
     pages.define_report_only()
     command_line.run(main, required=["out"])

@@ -239,12 +239,12 @@ def parse(items):
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    flags.DEFINE_integer("budget", 2 << 20, "Bytes for weights and activations.")
-    flags.DEFINE_float("weight_bytes", 4.0, "Bytes of a weight.")
-    flags.DEFINE_float("activation_bytes", 4.0, "Bytes of an activation.")
+    flags.DEFINE_integer("budget", 2 << 20, "Bytes for weights and activations.", lower_bound=1)
+    flags.DEFINE_float("weight_bytes", 4.0, "Bytes of a weight.", lower_bound=0)
+    flags.DEFINE_float("activation_bytes", 4.0, "Bytes of an activation.", lower_bound=0)
     flags.DEFINE_enum("schedule", "paper", ["paper", "rows"], "Activations: the paper's formula, or row by row.")
     flags.DEFINE_enum("criterion", "encoder", sorted(memory_search.CRITERIA), "What the best has most of.")
-    flags.DEFINE_integer("top", 10, "How many configurations to list.")
+    flags.DEFINE_integer("top", 10, "How many configurations to list.", lower_bound=1)
     flags.DEFINE_string("artefact", "", "A quantized EmbBERT on disk, to be measured too.")
     flags.DEFINE_list("space", [], "Sizes to try, such as v=4096:8192,l=256; the others: see memory_search.SPACE.")
     command_line.run(main, required=[])

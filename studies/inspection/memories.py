@@ -209,10 +209,12 @@ def main():
 if __name__ == "__main__":
     command_line.define_run(workdir="Folder of a run or bundle of texts.")
     flags.DEFINE_string("data", "", "Data set of the triggers, KIND:NAME@SPLIT; default: the validation set.")
-    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.")
-    flags.DEFINE_integer("top", 50, "Number of triggers of a key.")
-    flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.")
-    flags.DEFINE_integer("sampled", 32, "Number of keys of a layer whose triggers are read again without a token.")
+    flags.DEFINE_integer("limit", 0, "Number of its records; 0: all.", lower_bound=0)
+    flags.DEFINE_integer("top", 50, "Number of triggers of a key.", lower_bound=1)
+    flags.DEFINE_integer("shown", 40, "Number of keys of a layer to show with their triggers.", lower_bound=0)
+    flags.DEFINE_integer(
+        "sampled", 32, "Number of keys of a layer whose triggers are read again without a token.", lower_bound=0
+    )
     flags.DEFINE_string("out", "docs/results/memories", "Folder of the page.")
     pages.define_report_only()
     command_line.run(main, required=["workdir"])

@@ -142,6 +142,6 @@ def main():
 if __name__ == "__main__":
     command_line.define_run()
     flags.DEFINE_string("out", "docs/results/spectra", "Folder of the page.")
-    flags.DEFINE_string("weights", spectra.KERNELS, "Regular expression for the names of the weights.")
+    command_line.define_regex("weights", spectra.KERNELS, help="Regular expression for the names of the weights.")
     pages.define_report_only()
     command_line.run(main, required=["workdir"])

@@ -274,7 +274,7 @@ if __name__ == "__main__":
     study.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_string("base", None, "Folder of the run to compress.")
-    flags.DEFINE_float("epochs", 2.0, "Epochs of training after a cut.")
+    flags.DEFINE_float("epochs", 2.0, "Epochs of training after a cut.", lower_bound=0)
     flags.DEFINE_integer("ramp", 100, "Steps over which gradual pruning raises the sparsity.", lower_bound=1)
     flags.DEFINE_boolean("smoke", False, "Train two steps each, to check that everything runs.")
     study.start(main, required=["base"])

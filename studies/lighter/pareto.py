@@ -55,7 +55,7 @@ def main():
 
 if __name__ == "__main__":
     flags.DEFINE_list("runs", ["runs/**"], "Folders of runs, with * and **, separated by commas.")
-    flags.DEFINE_string("only", "", "Regular expression for the folders to measure.")
+    command_line.define_regex("only", "", help="Regular expression for the folders to measure.")
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
     pages.define_report_only()
     flags.DEFINE_string("out", "docs/results/pareto", "The page, OUT.md, and folder of its pictures.")

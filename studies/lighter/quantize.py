@@ -180,9 +180,11 @@ def measured(values, names):
 if __name__ == "__main__":
     command_line.define_run()
     flags.DEFINE_string("out", "docs/results/quantization", "Folder of the page.")
-    flags.DEFINE_string("only", "", "Regular expression for the formats to measure beside float32.")
+    command_line.define_regex("only", "", help="Regular expression for the formats to measure beside float32.")
     flags.DEFINE_integer("records", 0, "Number of test records; 0: all.", lower_bound=0)
-    flags.DEFINE_integer("calibrate", calibrate.RECORDS, "Number of validation records for static ranges; 0: all.")
+    flags.DEFINE_integer(
+        "calibrate", calibrate.RECORDS, "Number of validation records for static ranges; 0: all.", lower_bound=0
+    )
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
     pages.define_report_only()
     command_line.run(main, required=["workdir"])

@@ -271,7 +271,7 @@ if __name__ == "__main__":
     flags.DEFINE_list("steps", ["200", "600", "1800"], "Steps of the runs, ascending.")
     flags.DEFINE_float("keep", 0.5, "Share of candidates that reach the next length.", lower_bound=0, upper_bound=1)
     flags.DEFINE_integer("rounds", 7, "Number of turns of every model in the timing.", lower_bound=1)
-    flags.DEFINE_integer("seed", 0, "Random seed of the draw.")
+    flags.DEFINE_integer("seed", 0, "Random seed of the draw.", lower_bound=0)
     flags.DEFINE_boolean("smoke", False, "Use tiny data, to check that everything runs.")
     flags.DEFINE_string("workdir", None, "Folder of the runs.")
     flags.DEFINE_string("out", None, "Folder of the page.")

@@ -83,5 +83,5 @@ def main():
 
 if __name__ == "__main__":
     flags.DEFINE_string("images", None, "A set of images, KIND:NAME.")
-    flags.DEFINE_float("alpha", ALPHA, "Penalty of the ridge regression.")
+    flags.DEFINE_float("alpha", ALPHA, "Penalty of the ridge regression.", lower_bound=0)
     command_line.run(main, required=["images"])

@@ -139,7 +139,8 @@ if __name__ == "__main__":
     flags.DEFINE_string("workdir", None, "Folder of the trained run.")
     flags.DEFINE_string("config", None, "The config that it was trained with, as given to train.py.")
     flags.DEFINE_list("data", None, "Test sets, KIND:NAME@SPLIT, separated by commas.")
-    flags.DEFINE_list("beams", ["1", "4"], "Numbers of beams, separated by commas; 1 is greedy decoding.")
+    help = "Numbers of beams, separated by commas; 1 is greedy decoding."
+    command_line.define_integers("beams", ["1", "4"], help=help, low=1, high=1000)
     flags.DEFINE_string("out", None, "Folder of the page.")
     pages.define_report_only()
     command_line.run(main, required=["workdir", "config", "data", "out"])

@@ -9,6 +9,6 @@ if __name__ == "__main__":
     studies.define_flags()
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_enum("size", "paper", ["paper", "small"], "Of the images' model.")
-    flags.DEFINE_float("epochs", 0.0, "Of the images' training; 0: the size's own.")
+    flags.DEFINE_float("epochs", 0.0, "Of the images' training; 0: the size's own.", lower_bound=0)
     flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
     studies.start(study.main)

@@ -56,7 +56,8 @@ def test_decoding_follows_the_settings(settings, phrase):
     "settings, message",
     [
         ({"metrics": ("exact",)}, "task.metrics='exact': did you mean 'exact_match'"),
-        ({"beams": 0}, "task.beams=0 must"),
+        ({"beams": 0}, "task.beams=0 should be from 1 to 1000"),
+        ({"beams": 100_000}, "task.beams=100000 should be from 1 to 1000"),
     ],
 )
 def test_wrong_settings(settings, message):

@@ -22,14 +22,13 @@ import jax
 import numpy as np
 import safetensors.numpy
 from absl import flags
-from ml_collections import config_flags
 
 from lwt import errors, files, trees
 from lwt.data import labels
 from lwt.export.torch import timm_layouts
 from lwt.machine import command_line
 from lwt.reparam import compose
-from lwt.runs import assembly, checkpoint, experiment, run_config
+from lwt.runs import assembly, checkpoint, config_file, experiment, run_config
 from lwt.training import checks
 
 METHODS = ("bicubic", "bilinear")
@@ -192,7 +191,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
-    config_flags.DEFINE_config_file("config", None, "Config of the run to make, such as configs/vit.py:size=b16.")
+    config_file.define("Config of the run to make, such as configs/vit.py:size=b16.")
     flags.DEFINE_string(
         "checkpoint",
         "",
