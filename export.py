@@ -36,6 +36,9 @@ def main():
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--target", default="")
     own, rest = parser.parse_known_args()
+    if not own.target and command_line.HELP & {*rest}:
+        print(f"{__doc__.strip()}\n\nflags:\n  --target: {', '.join(TARGETS)}")
+        return
     if own.target not in TARGETS:
         command_line.fail(f"--target={own.target}: {errors.suggest(own.target, TARGETS)}")
     module, *given = TARGETS[own.target]

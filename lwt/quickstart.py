@@ -1,4 +1,7 @@
-"""``make quickstart``: trains a small base, adapts it to new tasks, evaluates both and plots the results.
+"""Trains a small base, adapts it to new tasks, evaluates both and plots the results.
+
+    make quickstart
+    python -m lwt.quickstart
 
 It downloads nothing: the data are generated from a seed. It runs the same code as `train.py` and `eval.py`.
 """

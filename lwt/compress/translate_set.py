@@ -1,6 +1,7 @@
 """Translates a training set with a teacher: the data of sequence-level distillation.
 
     python -m lwt.compress.translate_set --workdir=runs/mt --out=data/mt_by_mt --beams=4
+    python -m lwt.compress.translate_set --workdir=runs/mt --out=data/pool_by_mt --data=folder:mt_de_en_train
     python train.py --config=configs/lightweight.py:teacher=runs/mt,layers=2,data=folder:data/mt_by_mt --workdir=...
 
 The sources are those of the teacher's training set, or of another one (``--data``). ``OUT/train.jsonl.gz`` has the

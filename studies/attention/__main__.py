@@ -1,4 +1,10 @@
-"""The study of attentions in whole models: see `study.py`, which lists the commands."""
+"""The study of attentions in whole models.
+
+    python -m studies.attention --workdir=runs/attention --out=docs/results/attention_quality
+    python -m studies.attention --workdir=runs/attention --only='^translation-(softmax|kv_projection)'
+
+See `study.py` for more.
+"""
 
 from absl import flags
 

@@ -1,4 +1,10 @@
-"""The study of EmbBERT-Q, its baselines and ablations: see `study.py`, which lists the commands."""
+"""The study of EmbBERT-Q, its baselines and ablations.
+
+    python -m studies.embbert --workdir=runs/embbert
+    python -m studies.embbert --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb
+
+See `study.py` for more.
+"""
 
 from absl import flags
 

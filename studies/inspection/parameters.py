@@ -1,8 +1,9 @@
 """Writes the table of exact parameter counts of every config.
 
-    python -m studies.inspection.parameters
+    python -m studies.inspection.parameters                     # docs/results/parameters
+    python -m studies.inspection.parameters --out=parameters
 
-writes docs/results/parameters/README.md and results.json. A new config gets a line in `ROWS`.
+writes README.md and results.json. A new config gets a line in `ROWS`.
 """
 
 import dataclasses

@@ -1,4 +1,10 @@
-"""The study of LoRA ranks on a trained translator: see `study.py`, which lists the commands."""
+"""The study of LoRA ranks on a trained translator.
+
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
+    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --report_only
+
+See `study.py` for more.
+"""
 
 from absl import flags
 

@@ -1,4 +1,10 @@
-"""The study of radar models: see `study.py`, which lists the commands."""
+"""The study of radar models.
+
+    python -m studies.radar --workdir=runs/radar --out=docs/results/radar
+    python -m studies.radar --workdir=runs/radar --only='^radar_har-(lh_vit|vit)' --seeds=1
+
+See `study.py` for more.
+"""
 
 from absl import flags
 

@@ -1,6 +1,7 @@
 """Measures what a linear classifier makes of a set of images: the accuracy that a small network has to beat.
 
     python -m studies.radar.linear_classifier --images=generated:radar_har,difficulty=hard
+    python -m studies.radar.linear_classifier --images=folder:cifar10 --alpha=100
 
 prints one JSON object. It needs scikit-learn (``pip install lwt[bench]``).
 

@@ -1,6 +1,7 @@
 """Pictures of images by class: examples, and confusion matrices.
 
 python -m studies.radar.plots --data=generated:radar_har,difficulty=easy --out=maps.png
+python -m studies.radar.plots --data=folder:cifar10 --split=train --out=cifar10.png
 """
 
 import math

@@ -3,6 +3,8 @@
     python -m studies.translation.report --workdir=runs/multi30k --config=configs/translation.py:data=multi30k \\
         --data=folder:multi30k_de_en@test2016_flickr,folder:multi30k_de_en@test2017_flickr \\
         --out=docs/results/translation_multi30k
+    python -m studies.translation.report --workdir=runs/pool --config=configs/translation.py:data=pool \\
+        --data=folder:wmt_newstest_de_en@newstest2016 --out=page
 
 Writes README.md, results.json, loss.png and bleu.png.
 """

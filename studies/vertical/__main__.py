@@ -1,4 +1,10 @@
-"""The study of Vertical LoRA: see `study.py`, which lists the commands."""
+"""The study of Vertical LoRA.
+
+    python -m studies.vertical --workdir=runs/vertical                              # the paper's size: a GPU
+    python -m studies.vertical --workdir=runs/small --size=small --epochs=10        # two cores
+
+See `study.py` for more.
+"""
 
 from absl import flags
 

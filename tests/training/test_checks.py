@@ -15,7 +15,7 @@ from lwt.training import checks
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"steps": 0}, "steps=0 should be at least 1"),
+        ({"steps": 0}, "steps=0 should be from 1 to 2147483647"),
         ({"data.rows": 0}, "data.rows=0 should be at least 1"),
         ({"optimizer.accumulate": -1}, "optimizer.accumulate=-1"),
         ({"epochs": -0.5}, "epochs=-0.5 should be positive or 0"),

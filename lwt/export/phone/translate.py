@@ -1,6 +1,7 @@
 """Writes a trained translation model as two files, encoder and decoding step, and compares them with JAX.
 
     python -m lwt.export.phone.translate --runtime=litert --workdir=runs/mt --out=phone --format=dynamic --records=100
+    python -m lwt.export.phone.translate --runtime=onnx --workdir=runs/mt --out=onnx
 
 ``encode.tflite`` takes ``source`` and ``segments`` ``[1 length]`` int32 (ids and 1; padding has 0 and 0), and gives the
 decoder's view of the source, ``cross/...``. ``step.tflite`` takes these, the ``segments``, the last ``token`` ``[1]``,
