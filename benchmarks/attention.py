@@ -18,7 +18,7 @@ from benchmarks import attention_page, common
 from benchmarks.lwt import attention
 from benchmarks.torch import attention as torch_attention
 from benchmarks.work import attention_samples
-from lwt.machine import hardware
+from lwt.machine import command_line, hardware
 from lwt.report import pages
 
 LENGTHS = tuple(2**i for i in range(7, 15))
@@ -200,4 +200,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -10,7 +10,7 @@ import argparse
 import jax
 
 from lwt.layers import linear, quantized_weight
-from lwt.machine import hardware, latency
+from lwt.machine import command_line, hardware, latency
 from lwt.report import results
 
 SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
@@ -60,4 +60,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -17,6 +17,7 @@ import sys
 
 from benchmarks import common
 from benchmarks.work import image_samples
+from lwt.machine import command_line
 from lwt.report import results
 
 # The registry of variants; `common.module_of` gives the worker module, which takes `--variant=VARIANT`.
@@ -246,4 +247,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -8,15 +8,18 @@ import pathlib
 import re
 import signal
 import sys
+import time
 
 import ml_collections
 from absl import flags
 
 from lwt import errors, values
-from lwt.machine import interrupts, memory
+from lwt.machine import interrupts, memory, peers
 
 HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
 CONFIGS = {}  # flag of a config file -> what loads and what describes it, given FILE.py:key=value,...
+
+GRACE = 5  # seconds to learn which process is gone
 
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
 _PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.", lower_bound=1)
@@ -105,8 +108,19 @@ def _run(main, required):
     except Exception as error:
         fail(_explain(error))
     show_log()
-    distribute()
-    main()
+    others = distribute()
+    try:
+        main()
+    except interrupts.Stopped as stopped:
+        if others and stopped.saved:
+            others.leave()
+        raise
+    except Exception as error:
+        if others and not isinstance(error, errors.LwtError):
+            time.sleep(GRACE)  # another process may be gone: then its name is printed, and this process ends here
+        raise
+    if others:
+        others.leave()
 
 
 def check_flags(rest=()):
@@ -166,7 +180,10 @@ def fail(message):
 
 
 def distribute():
-    """Connects to the other processes if the flags name any; must run before any other use of jax."""
+    """Connects to the other processes if the flags name any; returns `peers.Peers`, or None if there are no others.
+
+    It must run before any other use of jax.
+    """
     coordinator, processes, process = _COORDINATOR.value, _PROCESSES.value, _PROCESS.value
     if not 0 <= process < processes or (processes > 1 and not coordinator):
         raise errors.ConfigError(
@@ -182,6 +199,7 @@ def distribute():
             raise errors.ConfigError(
                 f"--coordinator={coordinator}: {_first_line(error)}; it should be HOST:PORT"
             ) from error
+    return peers.watch(coordinator, index=process, count=processes) if processes > 1 else None
 
 
 def report(figures):
