@@ -46,5 +46,5 @@ def cycle(config, workdir):
     figures = train.run(config, str(workdir))
     assert figures["loss"] > 0 and steps_of(workdir) == ([1, 2], [1, 2], [1, 2])
     config.steps, config.keep_last = 3, 3
-    train.run(config, str(workdir))
+    train.run(config, str(workdir), stretch=True)
     assert steps_of(workdir) == ([1, 2, 3], [1, 2, 3], [1, 2, 3])
