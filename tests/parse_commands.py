@@ -80,7 +80,7 @@ def patch(named, *, strict, base):
     from lwt.runs import config_file
 
     def stop(has=lambda name: name in flags.FLAGS):
-        unknown = [name for name in named if not has(name)]
+        unknown = [name for name in named if name != "help" and not has(name)]
         print(f"there is no flag {unknown}" if unknown else "", flush=True)
         os._exit(1 if unknown else PARSED)
 
