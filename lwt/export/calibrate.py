@@ -23,8 +23,10 @@ def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
         data: ``KIND:NAME@SPLIT``; "": the run's validation set.
 
     Raises:
-        lwt.errors.ConfigError: the percentile is out of range.
+        lwt.errors.ConfigError: `records` or the percentile is out of range.
     """
+    if records < 0:
+        raise errors.ConfigError(f"--calibrate={records} must be a number of records, or 0 for all")
     if not 0 < percentile <= 100:
         raise errors.ConfigError(f"--percentile={percentile:g} must be above 0 and up to 100")
     names = [name for name in experiment.weights if name.endswith("/kernel")]

@@ -110,12 +110,16 @@ def main():
     given = {key: getattr(values, key) for key in ("format", "block", "outliers") if getattr(values, key) is not None}
     if values.outliers:
         given["threshold"] = values.threshold
+    else:
+        command_line.refuse(["threshold"], where="without --outliers")
     if values.activations:
         given = {"block": 0, **given, "activations": values.activations}
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     used = quantize.Quantize(**given) if given else quantization_of(source)
     limits = None
-    if used.activations == "static":
+    if used.activations != "static":
+        command_line.refuse(["calibrate", "percentile", "data"], where="without --activations=static")
+    else:
         options = {"records": values.calibrate, "percentile": values.percentile, "data": values.data}
         limits = calibrate.limits(source, **options)
     stem = "-".join(filter(None, [used.format, used.activations]))
@@ -144,7 +148,7 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_enum("rest", "float16", integer_file.REST, "Type of the weights that are not quantized.")
     flags.DEFINE_enum("activations", "", quantize.ACTIVATIONS, "Round the inputs of products too; needs --block=0.")
     flags.DEFINE_integer(
-        "calibrate", calibrate.RECORDS, "With --activations=static: records that give the ranges.", lower_bound=0
+        "calibrate", calibrate.RECORDS, "With --activations=static: records that give the ranges.", lower_bound=1
     )
     flags.DEFINE_float(
         "percentile",

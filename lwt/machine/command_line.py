@@ -62,6 +62,17 @@ def _validate(name, value):
     flags.register_validator(name, check)
 
 
+def refuse(names, *, where):
+    """Refuses flags that were given and have no effect `where`, such as "without --activations=static".
+
+    Raises:
+        lwt.errors.ConfigError: names the first that was given.
+    """
+    for name in names:
+        if flags.FLAGS[name].present:
+            raise errors.ConfigError(f"--{name} has no effect {where}")
+
+
 def run(main, *, required):
     """Parses the flags, of which those named in `required` must be given, prepares the process and calls ``main()``.
 

@@ -13,6 +13,7 @@ import os
 import pathlib
 
 from lwt import errors, files
+from lwt.report import pages
 from lwt.runs import checkpoint, config_file, run_config
 
 NAME = "records.jsonl"
@@ -133,6 +134,7 @@ def of_page(out, measure, *, run="", report_only=False):
     """
     path = pathlib.Path(out, NAME)
     if not report_only:
+        pages.make_folder(out)
         line = of_folder(run, [], metrics=True) if run else {}
         write(path, {PAGE: line | {"name": PAGE, "records": {FACTS: measure()}}})
     try:

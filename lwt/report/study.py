@@ -219,7 +219,7 @@ def define_flags():
         "records", None, "File of finished runs, which are not trained again; default: OUT/records.jsonl if it exists."
     )
     flags.DEFINE_integer("index", -1, "Run only this one, counted from 0.", lower_bound=-1)
-    flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1)
+    flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1, upper_bound=1000)
     command_line.define_regex("only", "", help="A regex for the names of the runs to take.")
     flags.DEFINE_boolean("report_only", False, "Train nothing; write the page of the runs that have a record.")
 

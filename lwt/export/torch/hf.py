@@ -98,6 +98,7 @@ def main():
     if bool(values.out) == bool(values.checkpoint and values.base):
         raise errors.ConfigError("give --out to write the weights of a run, or --checkpoint and --base to make one")
     if values.out:
+        command_line.refuse(["checkpoint", "new_head"], where="with --out")
         source = experiment.load(values.workdir, checkpoint=values.which, base=values.base)
         command_line.report({"folder": values.out, "checkpoint": source.step, "weights": write(source, values.out)})
         return

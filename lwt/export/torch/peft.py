@@ -168,10 +168,12 @@ def main():
     if bool(values.out) == bool(values.adapter and values.base):
         raise errors.ConfigError("give --out to write the adapter of a run, or --adapter and --base to make a run")
     if values.out:
+        command_line.refuse(["adapter"], where="with --out")
         source = experiment.load(values.workdir, checkpoint=values.which, base=values.base)
         weights = write(source, values.out, as_lora=values.as_lora)
         command_line.report({"folder": values.out, "checkpoint": source.step, "weights": weights})
         return
+    command_line.refuse(["as_lora"], where="without --out")
     base = experiment.load(values.base, checkpoint=values.which)
     made = convert(values.adapter, base, workdir=values.workdir)
     command_line.report({"workdir": values.workdir, "reparam": made.config.reparam.name})

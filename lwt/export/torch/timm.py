@@ -169,11 +169,13 @@ def main():
     """The program: converts in one direction, and prints the result."""
     values = flags.FLAGS
     if values.out:
+        command_line.refuse(["config", "checkpoint", "resize", "labels", "new_head"], where="with --out")
         source = experiment.load(values.workdir, checkpoint=values.which)
         command_line.report({"file": values.out, "checkpoint": source.step, "weights": write(source, values.out)})
         return
     if values.config is None or not values.checkpoint:
         raise errors.ConfigError("give --config and --checkpoint to make a run, or --out to write the weights of one")
+    command_line.refuse(["which"], where="without --out")
     names = labels.read(pathlib.Path(values.labels)) if values.labels else ()
     if values.labels and not names:
         raise errors.ConfigError(f"--labels={values.labels} does not exist; give a file with one class name per line")
