@@ -205,6 +205,8 @@ def _one_line(path):
 def _temporary(path):
     """A path beside `path` that no other process, and no other machine, uses; makes the folders above it."""
     path = pathlib.Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device such as /dev/null must not be replaced
+        raise FileExistsError(errno.EEXIST, "Not a regular file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_stale(path.parent)
     return path.with_name(f".{secrets.token_hex(8)}.tmp")

@@ -134,3 +134,12 @@ def test_what_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(errors.WriteError, match="File name too long"), files.replacing_folder(tmp_path / ("a" * 300)):
         pass
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for replace in (lambda: files.write_text(path, "text"), lambda: files.replacing_folder(path).__enter__()):
+        with pytest.raises(errors.WriteError, match="Not a regular file"):
+            replace()
+    assert path.is_fifo() and os.listdir(tmp_path) == ["pipe"]

@@ -34,8 +34,8 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
         lwt.errors.CheckpointError: the weights do not fit the model, or the leaves the reparametrization.
     """
     changes = {"model": {**source.config.model.to_dict(), **(model or {})}, "reparam": reparam or {"name": "none"}}
-    config = _begin(source, workdir, changes, trainable=(".*",), how=how)
-    data = assembly.make_data(config, workdir, make=False)
+    config = _config(source, workdir, changes, trainable=(".*",))
+    data = assembly.make_data(config, source.workdir, make=False)
     module = assembly.make_model(config, data.vocabulary, outputs=data.outputs)
     key = jax.random.key(0)
     arrays = linear.merge(source.weights if weights is None else weights)
@@ -45,7 +45,7 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
     _check(workdir, "reparametrization", jax.eval_shape(part.init, key, arrays), leaves)
     stored = compose.stored(part, arrays)
     trained = {**trees.with_prefix(stored, "base"), **trees.with_prefix(leaves, "adapter")}
-    return _finish(workdir, config, trained, base="")
+    return _write(source, workdir, config, trained=trained, base="", how=how)
 
 
 def adapt(source, workdir, *, reparam, adapter, trained=None, how=None):
@@ -62,14 +62,14 @@ def adapt(source, workdir, *, reparam, adapter, trained=None, how=None):
     _check(workdir, "model", arrays, {**arrays, **trained})
     changes = {"reparam": reparam, "init_from": source.workdir, "init_checkpoint": str(source.step)}
     trainable = ("adapter/.*", *(re.escape(f"base/{name}") for name in trained))
-    config = _begin(source, workdir, changes, trainable=trainable, how=how)
+    config = _config(source, workdir, changes, trainable=trainable)
     leaves = {name: adapter[name] for name, label in part.labels(adapter).items() if label != "constant"}
     stored = {**trees.with_prefix(trained, "base"), **trees.with_prefix(leaves, "adapter")}
-    return _finish(workdir, config, stored, base=adapters.fingerprint(arrays))
+    return _write(source, workdir, config, trained=stored, base=adapters.fingerprint(arrays), how=how)
 
 
-def _begin(source, workdir, changes, *, trainable, how):
-    """Writes everything but the checkpoint; returns the new run's config, that of `source` with `changes`."""
+def _config(source, workdir, changes, *, trainable):
+    """The new run's config, that of `source` with `changes`; refuses a workdir with a run."""
     if checkpoint.of_run(workdir).last_step() is not None:
         raise errors.ConfigError(f"{workdir} already holds a run; give another folder")
     config = source.config.copy_and_resolve_references()
@@ -78,17 +78,17 @@ def _begin(source, workdir, changes, *, trainable, how):
         for key, value in changes.items():  # whole sections
             config[key] = value
         config.optimizer.trainable = trainable
+    return config
+
+
+def _write(source, workdir, config, *, trained, base, how):
+    """Writes the run's files and its checkpoint of step 0, with the fingerprint of a `base`; returns the experiment."""
     run_config.keep(config, workdir)
     for name in common.FILES:
         if os.path.exists(os.path.join(source.workdir, name)):
             files.copy(os.path.join(source.workdir, name), os.path.join(workdir, name))
     origin = {"run": source.workdir, "step": source.step, **(how or {})}
     files.write_json(os.path.join(workdir, ORIGIN), origin, checked=True)
-    return config
-
-
-def _finish(workdir, config, trained, *, base):
-    """Writes the checkpoint of step 0, with the fingerprint of a `base`; returns the experiment."""
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": base}
     checkpoint.save_initial(workdir, config, trained, identity=identity)
     return experiment.load(workdir, checkpoint="last")

@@ -27,3 +27,5 @@ def test_limits_are_those_of_the_records(run):
     assert float(half) == pytest.approx(np.percentile(by_hand, 50), rel=1e-5) and half < whole
     with pytest.raises(errors.ConfigError, match="--percentile=0 must be above 0"):
         calibrate.limits(run, percentile=0)
+    with pytest.raises(errors.ConfigError, match="--calibrate=-1 must be a number of records"):
+        calibrate.limits(run, records=-1)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
 
+from lwt import errors
 from lwt.machine import command_line
 
 PROGRAM = """
@@ -46,6 +48,17 @@ def test_a_program_prints_one_json_line():
 def test_an_error_of_the_user_is_one_line(arguments, message):
     done = start(*arguments)
     assert done.returncode == 2 and done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
+
+
+def test_flags_without_effect_are_refused(monkeypatch):
+    own = flags.FlagValues()
+    for name in ("percentile", "data"):
+        flags.DEFINE_string(name, "default", "", flag_values=own)
+    own(["program", "--data=default"])
+    monkeypatch.setattr(flags, "FLAGS", own)
+    command_line.refuse(["percentile"], where="without --activations=static")
+    with pytest.raises(errors.ConfigError, match="--data has no effect without --activations=static"):
+        command_line.refuse(["percentile", "data"], where="without --activations=static")
 
 
 def test_log_lines_of_the_package_and_the_program_are_printed(monkeypatch, capsys):

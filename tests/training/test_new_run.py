@@ -40,6 +40,7 @@ def test_another_model_is_trained_on(run, tmp_path):
 def test_what_does_not_fit_is_refused(run, tmp_path):
     with pytest.raises(errors.CheckpointError, match="fc1/bias"):
         new_run.write(run, tmp_path / "wrong", model={"hidden": 16})
+    assert not (tmp_path / "wrong").exists()
     new_run.write(run, tmp_path / "made")
     with pytest.raises(errors.ConfigError, match="already holds a run"):
         new_run.write(run, tmp_path / "made")

@@ -152,6 +152,7 @@ def test_a_body_gets_the_head_of_a_run(untrained, tmp_path):
     narrow = r"head/classifier/kernel: \(8, 2\) instead of \(16, 2\)"  # the run's head under a wider body
     with pytest.raises(errors.CheckpointError, match=narrow):
         hf.convert(tmp_path / "hf", run, workdir=tmp_path / "narrow", new_head=True)
+    assert not (tmp_path / "narrow").exists() and not (tmp_path / "without").exists()
     config.model.width = D
     wide = untrained(config, tmp_path / "wide")
     made = hf.convert(tmp_path / "hf", wide, workdir=tmp_path / "made", new_head=True)
