@@ -53,7 +53,7 @@ def is_running_text(paths):
 
 
 def read(paths, *, max_megabytes=MAX_MEGABYTES):
-    """Yields ``(path, line, span, record)`` of the records of a split, which starts at `line` and takes `span` lines.
+    """Yields ``(path, line, span, record)``: a record of a split, its first line, and the number of its lines.
 
     A record is a dict, or a `Malformed` that says why it cannot be used.
 
@@ -121,6 +121,8 @@ def _json(path, limit):
         at = SPACE.match(text, at).end()
         line, counted = line + text.count("\n", counted, at), at
         if text.startswith("]", at):
+            if text[at + 1 :].strip():
+                raise errors.DataError(f"{path}:{line}: more follows the array; a .json must be one array")
             return
         try:
             record, at = decoder.raw_decode(text, at)

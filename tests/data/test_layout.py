@@ -102,6 +102,9 @@ def test_arrays_of_json_and_their_lines(write, tmp_path):
         path.write_text(content)
         with pytest.raises(errors.DataError, match=r"train.json:\d: bad JSON"):
             texts()
+    path.write_text('[{"x": "a"}]\n[{"x": "b"}]')
+    with pytest.raises(errors.DataError, match="train.json:1: more follows the array"):
+        texts()
     path.write_text('{\n"data": [{"x": "a"}]\n}')
     with pytest.raises(errors.DataError, match="records are malformed"):
         texts()
