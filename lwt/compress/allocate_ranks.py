@@ -128,6 +128,9 @@ def importance(products, *, which="adalora"):
 
 def allocate(scores, costs, *, budget):
     """``{name: directions kept, ascending}``: the best by `scores` ``{name: [r]}`` whose `costs` fit the budget."""
+    for name, own in scores.items():
+        if not np.isfinite(own).all():
+            raise errors.NotFinite(f"the scores of {name} are not finite, and so is a loss or a weight of the run")
     order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
     kept = {}
     for _, name, i in order:

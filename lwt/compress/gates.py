@@ -67,7 +67,9 @@ def scores(experiment, kind, *, batches, over="examples"):
         for name, by_row in jax.device_get(found).items():
             sums[name] += np.abs(by_row, dtype=np.float64).sum(0)
         examples += int((batch["example"] >= 0).sum()) if "example" in batch else rows
-    return {name: values / max(examples, 1) for name, values in sums.items()}
+    if not examples:
+        raise errors.DataError(f"no records to score the {kind} on; give another --data or --examples")
+    return {name: values / examples for name, values in sums.items()}
 
 
 def magnitudes(experiment, kind):
@@ -91,7 +93,10 @@ def normalised(scores):
 
 
 def order(scores):
-    """All ``(module, index)`` by ascending score."""
+    """All ``(module, index)`` by ascending score; raises NotFinite for a score without an order."""
+    for name, values in scores.items():
+        if not np.isfinite(values).all():
+            raise errors.NotFinite(f"the scores of {name} are not finite, and so is a loss or a weight of the run")
     every = [(value, name, i) for name, values in scores.items() for i, value in enumerate(values)]
     return [(name, i) for _, name, i in sorted(every)]
 

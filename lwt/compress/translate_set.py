@@ -12,9 +12,11 @@ object.
 
 import gzip
 import json
+import logging
 import pathlib
 import shutil
 import time
+import zlib
 
 from absl import flags
 
@@ -24,6 +26,7 @@ from lwt.machine import command_line
 from lwt.reparam import adapters
 from lwt.runs import experiment
 
+LOG = logging.getLogger(__name__)
 SETTINGS, PARTS = "origin.json", "parts"
 PART = 1024  # records that are decoded and saved at a time
 
@@ -60,14 +63,18 @@ def write(teacher, folder, *, data="", records=0):
     if not path.exists():
         for start in range(0, len(source), PART):
             part = parts / f"{start:08d}"
-            if not part.exists():
+            if not _is_whole(part):
                 _translate(teacher, source.read(start, start + PART), path=part)
-        with files.replacing(path) as temporary, gzip.open(temporary, "wb") as file:
+        with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
             for part in sorted(parts.glob("[0-9]*")):
-                file.write(part.read_bytes())
+                file.write(files.read(part))
         shutil.rmtree(parts, ignore_errors=True)
-    with gzip.open(path, "rb") as file:
-        count = sum(1 for _ in file)
+    try:
+        files.verify(path)
+        with gzip.open(path, "rb") as file:
+            count = sum(1 for _ in file)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise errors.DataError(f"{path} is damaged ({error}); remove it to translate the set again") from error
     return {"file": str(path), "records": count, "empty": len(source) - count}
 
 
@@ -88,6 +95,18 @@ def _begin(folder, settings):
             )
 
 
+def _is_whole(part):
+    """Whether a part was written and is as it was written."""
+    try:
+        files.verify(part)
+    except FileNotFoundError:
+        return False
+    except ValueError as error:
+        LOG.warning("%s is damaged (%s): its records are translated again", part, error)
+        return False
+    return part.exists()
+
+
 def _translate(teacher, records, *, path):
     source, target = teacher.config.data.fields
     answers = teacher.predict([record[source] for record in records])
@@ -96,7 +115,7 @@ def _translate(teacher, records, *, path):
         for record, answer in zip(records, answers, strict=True)
         if answer.strip()
     )
-    files.write_text(path, "".join(lines))
+    files.write_text(path, "".join(lines), checked=True)
 
 
 def main():

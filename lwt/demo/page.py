@@ -193,7 +193,7 @@ async def _in_one_line(process, *args, **kwargs):
 
 
 class LocalNames:
-    """Refuses requests whose Host header is none of `names`: a foreign site may point its name at this machine."""
+    """Refuses requests whose Host header is not one of `names`: a foreign site may point its name at this machine."""
 
     def __init__(self, app, names):
         self._app, self._names = app, names
@@ -222,6 +222,6 @@ def launch(served, *, host, port):
             theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,
             enable_monitoring=False, ssr_mode=False, max_file_size="64mb", app_kwargs={"middleware": guards},
         )  # fmt: skip
-    except OSError as error:
+    except Exception as error:  # a busy port, an unknown host, an address that Gradio cannot spell
         raise errors.ConfigError(f"--host={host} --port={port}: cannot serve the page there: {error}") from error
     return address

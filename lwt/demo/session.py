@@ -99,6 +99,8 @@ class Session:
             )
             return found[0]
         (output,) = self._evaluator(1).predictions(weights, batches, count=1)
+        if not np.isfinite(output).all():
+            raise errors.NotFinite(f"The model's output is not finite: {output!r:.60}.")
         if self.kind == "number":
             return float(np.squeeze(output))
         return dict(zip(self.experiment.labels, special.softmax(output).tolist(), strict=True))

@@ -139,3 +139,13 @@ def test_a_model_without_heads_is_refused():
     experiment.model = types.SimpleNamespace()
     with pytest.raises(errors.ConfigError, match="cannot remove heads of model.name='made up': it has none"):
         gates.scores(experiment, "heads", batches=[])
+
+
+def test_scores_without_records_or_order_are_refused():
+    model, task, batch = images()
+    weights = trees.flatten(model.init(jax.random.key(0), model.example())["params"])
+    run = types.SimpleNamespace(model=model, task=task, weights=weights, workdir="run")
+    with pytest.raises(errors.DataError, match="no records to score the heads on"):
+        gates.scores(run, "heads", batches=[])
+    with pytest.raises(errors.NotFinite, match="the scores of block_1/attention are not finite"):
+        gates.order({"block_0/attention": np.ones(2), "block_1/attention": np.array([1, np.nan])})

@@ -1,5 +1,7 @@
 """Answers equal the run's and its adapters', and the next input compiles nothing."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -96,6 +98,26 @@ def test_empty_and_long_inputs_are_refused(classes, translations):
         classes.answer(("cold " * 60,))
     with pytest.raises(errors.DataError, match="reads at most 64"):
         translations.answer(("7 " * 80,))
+
+
+def test_an_output_that_is_not_finite_is_named(classes, monkeypatch):
+    broken = jax.tree.map(lambda w: w * jnp.nan, classes._run("base").weights)
+    monkeypatch.setattr(classes, "_run", lambda _: types.SimpleNamespace(weights=broken))
+    with pytest.raises(errors.NotFinite, match="output is not finite"):
+        classes.answer(TEXT)
+
+
+def test_an_unknown_adapter_is_named(classes):
+    for use in (classes.answer, classes.look):
+        with pytest.raises(errors.ConfigError, match="adapter 'lroa': did you mean 'lora'"):
+            use(TEXT, adapter="lroa")
+
+
+@pytest.mark.parametrize("given", [(None,), (3,), ("a", "b"), (), ("\ud800",), ("a" * 100_001,)])
+def test_what_is_no_text_of_the_run_is_refused(classes, translations, given):
+    for served in (classes, translations):
+        with pytest.raises(errors.DataError, match="not text|surrogate|100,001 characters"):
+            served.answer(given)
 
 
 def test_wrong_runs_and_adapters_are_refused(classifier, translator, adapted, tmp_path):

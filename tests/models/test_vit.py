@@ -139,7 +139,7 @@ def test_an_attention_that_cannot_cross_works_for_all_places(weights_of, run):
 
 
 def test_structured_weights_stand_for_arrays(small, run):
-    """A low-rank node in the place of every kernel, those of the patches and the stem too."""
+    """A low-rank node replaces every kernel, also those of the patches and the stem."""
     model, variables = small
     random = np.random.default_rng(1)
 
