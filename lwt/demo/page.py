@@ -3,6 +3,7 @@
 import functools
 import html
 import logging
+import socket
 import urllib.parse
 
 import gradio
@@ -217,6 +218,8 @@ def launch(served, *, host, port):
     names = tuple(dict.fromkeys((*LOCAL, host.lower())))
     guards = [] if host in EVERYWHERE else [middleware.Middleware(LocalNames, names=names)]
     try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, port), family=family).close()  # Gradio's own failure would print more than a line
         _, address, _ = Page(served).blocks.launch(
             server_name=host, server_port=port, share=False, quiet=True, prevent_thread_lock=True, css=CSS,
             theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,

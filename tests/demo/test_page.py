@@ -179,7 +179,7 @@ def test_a_wrong_start_is_one_line(start, classifier, flags, message):
     assert process.returncode == 2 and output.startswith(message) and output.count("\n") == 1
 
 
-@pytest.mark.parametrize("host", ["nonexistent.invalid", "::1:1"])
+@pytest.mark.parametrize("host", ["nonexistent.invalid", "192.0.2.1", "::1"])
 def test_an_unknown_host_is_named(classifier, host):
     with pytest.raises(errors.ConfigError, match=f"--host={host} --port=7860: cannot serve the page there"):
         page.launch(session.Session(classifier.workdir), host=host, port=7860)
