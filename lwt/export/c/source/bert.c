@@ -28,7 +28,7 @@ static void add(float *row, const float *more)
         row[i] += more[i];
 }
 
-/* What attention makes of position t, into net->mixed. */
+/* Writes the attention's output at position t to net->mixed. */
 static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
 {
     const lwt_states *keys = LWT_EFFICIENT ? x : &net->states[1], *values = LWT_EFFICIENT ? x : &net->states[2];
@@ -44,7 +44,7 @@ static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, in
     lwt_multiply(&b->out, &operand, net->mixed);
 }
 
-/* What a block makes of position t, into net->row. */
+/* Writes a block's output at position t to net->row. */
 static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
 {
     lwt_operand operand = {.values = net->integers};
@@ -63,7 +63,7 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
         normalise(&b->mlp_norm, net->row);
 }
 
-/* Keys and values of all positions, for attention that has them. */
+/* Stores keys and values of all positions, for attention that has them. */
 static void project(lwt_network *net, const lwt_block *b, int length)
 {
     lwt_operand operand = {.values = net->integers};
@@ -104,7 +104,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
-        int from = LWT_EFFICIENT ? l % 2 : 0; /* its keys and values are the states: the next ones go elsewhere */
+        int from = LWT_EFFICIENT ? l % 2 : 0; /* keys and values are the states: the next go elsewhere */
         int to = LWT_EFFICIENT ? !from : 0;
         project(net, &lwt_blocks[l], text->length);
         for (int t = 0; t < wanted; t++) {

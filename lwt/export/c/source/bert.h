@@ -12,11 +12,11 @@ typedef struct {
 } lwt_block;
 
 extern const lwt_embedder lwt_tables;
-extern const lwt_norm lwt_embed_norm; /* without a scale: there is none */
+extern const lwt_norm lwt_embed_norm; /* scale NULL: no norm */
 extern const lwt_block lwt_blocks[LWT_LAYERS];
-extern const lwt_linear lwt_pooler, lwt_classifier; /* a pooler without values: there is none */
+extern const lwt_linear lwt_pooler, lwt_classifier; /* values NULL: no pooler */
 
-/* The states, and keys and values of a layer, or its outputs where the states are keys and values themselves. */
+/* States, keys and values of a layer; with efficient attention, states and outputs, since the states are both. */
 typedef struct {
     lwt_states states[LWT_EFFICIENT ? 2 : 3];
     float scores[LWT_LENGTH];

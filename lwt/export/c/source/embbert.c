@@ -1,7 +1,7 @@
 /* See embbert.h. */
 #include "model.h"
 
-/* What block `b` makes of position t of `x`, into net->row. */
+/* Writes the output of block `b` at position t of `x` to net->row. */
 static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
 {
     lwt_operand operand = {.values = net->integers};

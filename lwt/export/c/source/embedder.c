@@ -1,10 +1,10 @@
 /* See embedder.h. */
 #include "model.h"
 
-/* Convolves net->row, which is the next position; `count` rows are kept. Returns how many are kept now. */
+/* Convolves net->row, the next position, with the `count` rows kept before; returns how many are kept now. */
 static int convolve(lwt_network *net, int count)
 {
-    if (count == LWT_ROWS) { /* the memory is full: what can still be seen moves to its start */
+    if (count == LWT_ROWS) { /* the memory is full: rows that later positions see move to its start */
         for (count = 0; count < LWT_TAPS - 1; count++) {
             lwt_read(net->inner, &net->states, LWT_ROWS - (LWT_TAPS - 1) + count);
             lwt_store(&net->states, count, net->inner);

@@ -1,4 +1,4 @@
-/* The Embedder, alone or with a convolution behind it: no layer attends, so that hardly a state is kept. */
+/* The Embedder, alone or with a convolution after it. No layer attends, so only a few states are kept. */
 #ifndef LWT_EMBEDDER_H
 #define LWT_EMBEDDER_H
 
@@ -6,11 +6,11 @@
 #include "states.h"
 
 extern const lwt_embedder lwt_tables;
-extern const lwt_norm lwt_embed_norm; /* without a scale: there is none */
+extern const lwt_norm lwt_embed_norm; /* scale NULL: no norm */
 extern const lwt_conv lwt_convolution;
 extern const lwt_linear lwt_classifier;
 
-/* What the convolution looks back on, and a few rows. */
+/* The states that the convolution reads, and a few rows. */
 typedef struct {
     lwt_states states;
     float pooled[LWT_FEATURES], row[LWT_WIDTH];

@@ -30,7 +30,7 @@ static inline int32_t dot_four(const int8_t *values, const int16_t *operand, int
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
 {
     int32_t sum = 0;
-    for (; n >= 16; n -= 16, values += 16, operand += 16) { /* by hand: unrolled even where size is what counts */
+    for (; n >= 16; n -= 16, values += 16, operand += 16) { /* unrolled by hand, since -Os does not unroll */
         sum = dot_four(values, operand, sum);
         sum = dot_four(values + 4, operand + 4, sum);
         sum = dot_four(values + 8, operand + 8, sum);
@@ -137,7 +137,7 @@ static void expand(const lwt_table *table, const lwt_linear *expander, int r, fl
 
 void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x)
 {
-    int segment = (t < text->first ? 1 : 2) - (LWT_SEGMENTS == 2); /* of three rows, the first is that of padding */
+    int segment = (t < text->first ? 1 : 2) - (LWT_SEGMENTS == 2); /* a table of three rows has padding first */
     clear(row, LWT_WIDTH);
     look_up(&embedder->segment, segment, row);
     if (embedder->token_expander.values) {

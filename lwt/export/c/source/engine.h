@@ -1,4 +1,4 @@
-/* The parts of a network, one position at a time. Weights are int8 with a half-precision scale a block of inputs. */
+/* The parts of a network, one position at a time. Weights are int8 with a half-precision scale per block of inputs. */
 #ifndef LWT_ENGINE_H
 #define LWT_ENGINE_H
 
@@ -21,7 +21,7 @@ typedef struct {
     uint16_t width;
 } lwt_table;
 
-/* Scale, and bias where the mean is taken away (LayerNorm); without one it is RMSNorm. Both [width]. */
+/* LayerNorm with scale and bias; RMSNorm without a bias. Both [width]. */
 typedef struct {
     const lwt_half *scale;
     const lwt_half *bias;
@@ -40,7 +40,7 @@ typedef struct {
     lwt_linear token_expander, position_expander;
 } lwt_embedder;
 
-/* What meets a weight: value · step, so that integers are multiplied with integers and their sums are exact. */
+/* The input of a product, value · step: integers meet integers, and their sums are exact. */
 typedef struct {
     int16_t *values;
     float step;
@@ -52,7 +52,7 @@ typedef struct {
     uint16_t length, first;
 } lwt_row;
 
-/* Where value i of n is kept in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */
+/* The place of value i of n in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */
 static inline int lwt_place(int i, int n)
 {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
@@ -78,7 +78,7 @@ void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon);
 /* The embedding of position t; `scratch` has room for a row of every width in use. */
 void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x);
 
-/* What the classifier reads, `pooled` [LWT_FEATURES]: sees the state of every position t in order, and is finished. */
+/* The classifier's input, `pooled` [LWT_FEATURES]: lwt_pool takes all positions t in order, then lwt_finish_pool. */
 void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row);
 void lwt_finish_pool(float *pooled, const lwt_row *text);
 

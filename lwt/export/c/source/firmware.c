@@ -1,4 +1,4 @@
-/* The program for a Cortex-M4F: starts the machine, tests itself, and says so to a debugger (semihosting). */
+/* The program for a Cortex-M4F: starts the machine, runs the self-test, and reports to a debugger (semihosting). */
 #include "golden.h"
 
 extern char lwt_stack_top[], lwt_bss_start[], lwt_bss_end[];

@@ -16,7 +16,7 @@ int lwt_self_test(lwt_arena *arena, float *worst)
         lwt_classify(arena, golden->texts[0], LWT_TEXTS == 2 ? golden->texts[LWT_TEXTS - 1] : 0, logits);
         for (int i = 0; i < LWT_OUTPUTS; i++) {
             float difference = magnitude(logits[i] - golden->logits[i]);
-            error = difference <= error ? error : difference; /* a difference that is no number stays */
+            error = difference <= error ? error : difference; /* NaN stays */
             largest = magnitude(golden->logits[i]) > largest ? magnitude(golden->logits[i]) : largest;
         }
         error /= largest;

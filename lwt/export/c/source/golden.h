@@ -1,4 +1,4 @@
-/* What the model answers, as the training's own code computed it with the same integers. */
+/* The model's answers, computed in JAX with the same integers. */
 #ifndef LWT_GOLDEN_H
 #define LWT_GOLDEN_H
 

@@ -1,4 +1,4 @@
-/* Half-precision floats as their bits, so that no compiler has to know the type. */
+/* Half-precision floats as bits, for compilers without the type. */
 #ifndef LWT_HALF_H
 #define LWT_HALF_H
 

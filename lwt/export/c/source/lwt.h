@@ -1,4 +1,4 @@
-/* A text classifier. All memory is the caller's: an arena, 0 or not, of no use between two calls. */
+/* A text classifier. The caller provides the memory, an arena: it need not be zero and holds nothing between calls. */
 #ifndef LWT_H
 #define LWT_H
 

@@ -1,4 +1,4 @@
-/* The states of all positions, between layers: the bulk of the memory. Rounded to fp16, or to int8 with a step a row;
+/* The states of all positions, between layers: the bulk of the memory. Rounded to fp16, or to int8 with a step per row;
    states_fp16.c and states_int8.c are two versions of the same functions. */
 #ifndef LWT_STATES_H
 #define LWT_STATES_H
@@ -10,7 +10,7 @@ typedef int8_t lwt_cell;
 #define LWT_STEPS LWT_ROWS
 #else
 typedef lwt_half lwt_cell;
-#define LWT_STEPS 1 /* no steps: an array has to have something */
+#define LWT_STEPS 1 /* no steps, but an array cannot be empty */
 #endif
 
 typedef struct {

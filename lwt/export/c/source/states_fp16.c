@@ -34,7 +34,7 @@ static float product(const float *q, const lwt_half *key, int n)
     return sum;
 }
 
-/* The sum of weight · value over the positions, of one channel, and of four. */
+/* The sum of weight · value over the positions, for one channel, and for four. */
 static void weigh(const float *weights, const lwt_half *value, int length, float *mixed)
 {
     float sum = 0;

@@ -3,7 +3,7 @@
 
 #define LARGEST_SUM 0x7fffffff
 #define UNITS(terms, factor) (LARGEST_SUM / (factor) / (terms) < 32767 ? LARGEST_SUM / (factor) / (terms) : 32767)
-#define WEIGHT_UNITS UNITS(LWT_LENGTH, 127)      /* so many to 1 that no sum of weight · value overflows */
+#define WEIGHT_UNITS UNITS(LWT_LENGTH, 127)      /* units per 1, so that no sum of weight · value overflows */
 #define TAP_UNITS UNITS(LWT_TAPS + 1, 127 * 127) /* the same for tap · weight · value */
 
 void lwt_store(lwt_states *states, int t, const float *row)
@@ -31,7 +31,7 @@ void lwt_load(lwt_operand *x, const lwt_states *states, int t, float *scratch)
     x->step = states->steps[t];
 }
 
-/* The weights are kept as integers where the scores were, in the first half of their memory. */
+/* The weights, as integers, overwrite the first half of the scores' memory. */
 static void put_weight(float *scores, int s, int16_t weight)
 {
     __builtin_memcpy((char *)scores + 2 * s, &weight, 2);
@@ -44,7 +44,7 @@ static int16_t get_weight(const float *scores, int s)
     return weight;
 }
 
-/* Turns probabilities into integers that hold the steps of the values, too; returns what one of them is worth. */
+/* Turns probabilities times the values' steps into integers; returns the value of one unit. */
 static float round_weights(float *scores, const float *steps, int length)
 {
     for (int s = 0; s < length; s++)
@@ -56,7 +56,7 @@ static float round_weights(float *scores, const float *steps, int length)
     return largest / WEIGHT_UNITS;
 }
 
-/* The sum of weight · value over the positions, of one channel. */
+/* The sum of weight · value over the positions, for one channel. */
 static int32_t weigh(const float *scores, const int8_t *value, int length)
 {
     int32_t sum = 0;
@@ -68,7 +68,7 @@ static int32_t weigh(const float *scores, const int8_t *value, int length)
 #if defined(__ARM_FEATURE_MVE)
 #include <arm_mve.h>
 
-/* The same of four channels. */
+/* The same for four channels. */
 static void weigh_four(const float *scores, const int8_t *value, int length, int32_t *sums)
 {
     int32x4_t sum = vdupq_n_s32(0);
@@ -80,7 +80,7 @@ static void weigh_four(const float *scores, const int8_t *value, int length, int
 #elif defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
 
-/* The same of four channels, two positions at a time. */
+/* The same for four channels, two positions at a time. */
 static void weigh_four(const float *scores, const int8_t *value, int length, int32_t *sums)
 {
     int32_t sum[4] = {0};

@@ -20,7 +20,7 @@ static int is_word(uint32_t c)
     return c >= 0xc0 && !(c >= 0x2000 && c < 0x2c00) && !(c >= 0x3000 && c < 0x3004) && c < 0x1f000;
 }
 
-/* Whether the bytes from `at` are `word`, whatever their case; `word` is in small letters. */
+/* Whether the bytes from `at` are `word`, in any case; `word` is in lower case. */
 static int starts(const uint8_t *at, const uint8_t *end, const char *word)
 {
     for (; *word; at++, word++)
@@ -50,7 +50,7 @@ static uint32_t next_code_point(lwt_text *text)
 
 #if LWT_REMOVE_HTML
 
-/* Where `</name >` ends, or NULL. */
+/* The end of `</name >`, or NULL. */
 static const uint8_t *closing(const uint8_t *at, const uint8_t *end, const char *name, int length)
 {
     for (; at < end; at++) {
@@ -65,7 +65,7 @@ static const uint8_t *closing(const uint8_t *at, const uint8_t *end, const char 
     return 0;
 }
 
-/* Where `-->` ends, or NULL. */
+/* The end of `-->`, or NULL. */
 static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
 {
     for (; at < end; at++)
@@ -74,7 +74,7 @@ static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
     return 0;
 }
 
-/* Where the tag ends whose `<` was read last; NULL if it is none. A script goes with what is in it. */
+/* The end of the tag whose `<` was read last, or NULL. A script is removed with its content. */
 static const uint8_t *tag(lwt_text *text)
 {
     const uint8_t *at = text->at, *end = text->end, *close = 0;
@@ -98,7 +98,7 @@ static const uint8_t *tag(lwt_text *text)
     return at < end && *at == '>' ? at + 1 : 0;
 }
 
-/* `#123;` or `#x7b;` behind an ampersand; 0 if it is none. */
+/* The character of `#123;` or `#x7b;` after an ampersand, or 0. */
 static uint32_t number(lwt_text *text)
 {
     int hexadecimal = starts(text->at, text->end, "#x");
@@ -117,7 +117,7 @@ static uint32_t number(lwt_text *text)
     return value == 0 || value >= LWT_END || (value >= 0xd800 && value < 0xe000) ? 0xfffd : value;
 }
 
-/* The character that the text behind an ampersand stands for: the ampersand itself, if it is none of these. */
+/* The character of the entity after an ampersand; the ampersand itself if the entity is unknown. */
 static uint32_t entity(lwt_text *text)
 {
     static const struct {
@@ -162,7 +162,7 @@ static uint32_t next_character(lwt_text *text)
 
 #if LWT_REMOVE_URLS
 
-/* Moves behind an address that begins here: up to the next space, but for the punctuation in front of it. */
+/* Skips an address that begins here: up to the next space, without the punctuation before it. */
 static int skip_address(lwt_text *text)
 {
     static const char *const schemes[] = {"https://", "http://", "ftp://", "www."};
@@ -193,7 +193,7 @@ uint32_t lwt_next(lwt_text *text)
 {
 #if LWT_REMOVE_URLS
     if (!is_word(text->before) && skip_address(text)) {
-        text->before = 'a'; /* an address does not begin right behind another */
+        text->before = 'a'; /* an address does not begin right after another */
         return ' ';
     }
 #endif

@@ -1,14 +1,14 @@
-/* The characters of a text that came as UTF-8, without what does not count as text: HTML and addresses. */
+/* The characters of a UTF-8 text, without HTML and addresses. */
 #ifndef LWT_TEXT_H
 #define LWT_TEXT_H
 
 #include <stdint.h>
 
-#define LWT_END 0x110000 /* what follows the last character */
+#define LWT_END 0x110000 /* returned after the last character */
 
 typedef struct {
     const uint8_t *at, *end;
-    uint32_t before; /* the character that was read last */
+    uint32_t before; /* the last character read */
     int endless;     /* bits: no script, style sheet, comment ends from here on, so that none is looked for again */
 } lwt_text;
 

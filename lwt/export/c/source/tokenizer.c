@@ -5,14 +5,14 @@
 #define BLOCK 16
 #define LONGEST 16 /* codes of a piece */
 
-/* Ids as they are made. */
+/* The ids so far. */
 typedef struct {
     lwt_words *words;
-    int characters; /* of the word; 0: none has begun */
+    int characters; /* of the current word; 0: none has begun */
     int marks;      /* words before it that are a mark alone, which count if another character follows */
     uint16_t *ids;
     int count, limit;
-    uint16_t last; /* id that was put; LWT_PAD: none yet */
+    uint16_t last; /* the last id; LWT_PAD: none yet */
 } output;
 
 static int compare(const uint8_t *a, int length, const uint8_t *b, int n)
@@ -37,7 +37,7 @@ static uint16_t find(const uint8_t *codes, int n)
     if (n > LONGEST)
         return NO_PIECE;
     int low = 0, high = (LWT_PIECES + BLOCK - 1) / BLOCK;
-    while (high - low > 1) { /* the last block that does not begin behind it */
+    while (high - low > 1) { /* the last block that does not begin after it */
         int middle = (low + high) / 2;
         const uint8_t *p = lwt_pieces + lwt_starts[middle];
         if (compare(p + 1, (*p & 15) + 1, codes, n) <= 0)
@@ -63,7 +63,7 @@ static uint16_t merge_of(const lwt_words *words, int symbol)
     return find(words->codes + words->start[symbol], words->start[symbol + 2] - words->start[symbol]);
 }
 
-/* Merges the symbols of a word until nothing is left to merge; returns how many there are. */
+/* Merges the symbols of a word until no pair is a piece; returns how many remain. */
 static int merge(lwt_words *words, int symbols)
 {
     for (int s = 0; s <= symbols; s++)
@@ -89,7 +89,7 @@ static int merge(lwt_words *words, int symbols)
     }
 }
 
-/* Ids of the first half of a row that are kept of a longer text; the second half goes round. */
+/* The ids kept from the start of a long text; the rest of the row is a ring buffer for its end. */
 static int first_half(int limit)
 {
     return (limit + 1) / 2;
@@ -97,7 +97,7 @@ static int first_half(int limit)
 
 static void put_id(output *out, uint16_t id)
 {
-    int repeated = id == LWT_UNKNOWN && out->last == LWT_UNKNOWN, at = out->count; /* one for them all */
+    int repeated = id == LWT_UNKNOWN && out->last == LWT_UNKNOWN, at = out->count; /* a run of unknown ids is one id */
     out->last = id;
     if (repeated || (at >= out->limit && !LWT_CUT_MIDDLE))
         return;
@@ -118,12 +118,12 @@ static void reverse(uint16_t *ids, int count)
     }
 }
 
-/* Leaves `kept` of the `count` ids of a text: the first ones, or as many of the first as of the last. */
+/* Keeps `kept` of the `count` ids of a text: the first ones, or as many first as last ones. */
 static void cut(uint16_t *ids, int count, int kept, int limit)
 {
     if (!LWT_CUT_MIDDLE || kept == count)
         return;
-    if (count > limit) { /* the second half in its order */
+    if (count > limit) { /* puts the ring buffer in order */
         int half = first_half(limit), rest = limit - half, turn = (count - half) % rest;
         reverse(ids + half, turn);
         reverse(ids + half + turn, rest - turn);
@@ -157,7 +157,7 @@ static void put_code(output *out, uint8_t code)
     if (code == LWT_CODE_NONE)
         return;
     int begins = code == LWT_CODE_SPACE || code == LWT_SPACE_MARK;
-    int pending = code == LWT_SPACE_MARK && !out->characters; /* the mark is written in the text, behind a space */
+    int pending = code == LWT_SPACE_MARK && !out->characters; /* the mark is written in the text, after a space */
     if (pending)
         codes[out->characters++] = LWT_SPACE_MARK;
     if (out->characters && (begins || out->characters == LWT_WORD))
@@ -175,7 +175,7 @@ static void put_code(output *out, uint8_t code)
 static void put_character(output *out, uint32_t c)
 {
     int low = 0, high = LWT_RANGES;
-    while (low < high) { /* the first range that begins behind it */
+    while (low < high) { /* the first range that begins after it */
         int middle = (low + high) / 2;
         if (lwt_ranges[middle] >> 11 <= c)
             low = middle + 1;

@@ -1,4 +1,4 @@
-/* From text to ids: the training's own cleaning and byte-pair pieces, by tables that are made from both. */
+/* From text to ids: cleaning and byte-pair pieces as in training, from tables. */
 #ifndef LWT_TOKENIZER_H
 #define LWT_TOKENIZER_H
 
@@ -6,11 +6,11 @@
 
 #include "engine.h"
 
-#define LWT_WORD 1024 /* characters of a word; what is longer is cut into two */
+#define LWT_WORD 1024 /* characters of a word; longer words are split */
 
 enum { LWT_PAD, LWT_UNKNOWN, LWT_CLS, LWT_MASK, LWT_SEP };
 
-/* Codes stand for the characters that the vocabulary knows, in the order of their numbers; and for these. */
+/* Codes stand for the characters of the vocabulary, in the order of their numbers, and for these. */
 enum { LWT_CODE_NONE = 253, LWT_CODE_SPACE, LWT_CODE_UNKNOWN };
 
 /* Characters up to U+007F: their codes. */
@@ -28,7 +28,7 @@ extern const uint8_t lwt_pieces[];
 extern const uint16_t lwt_starts[];
 extern const uint8_t lwt_piece_ids[];
 
-/* Memory to work with. */
+/* Working memory. */
 typedef struct {
     uint8_t codes[LWT_WORD];
     uint16_t start[LWT_WORD + 1];
