@@ -51,6 +51,8 @@ class Registry:
             cls = self.find(name, key=key)
             section = _parsed(cls, text, key=key)
         else:
+            if not hasattr(section, "items"):
+                raise errors.ConfigError(f"{key} is {section!r:.80}; it has to be a name or a dict with a name")
             section = dict(section.items())
             if "name" not in section:
                 raise errors.ConfigError(f"{key} has no name; {errors.suggest('', self.names())}")

@@ -9,6 +9,8 @@ import re
 
 import jax
 
+from lwt import files
+
 NAME = "hardware.txt"
 
 
@@ -22,16 +24,19 @@ def describe():
 
 def record(workdir):
     """Adds this machine to those of a run, one per line."""
-    path = pathlib.Path(workdir, NAME)
-    known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known = _known(workdir)
     if jax.process_index() == 0 and describe() not in known:
-        path.write_text("".join(f"{line}\n" for line in [*known, describe()]), encoding="utf-8")
+        files.write_text(pathlib.Path(workdir, NAME), "".join(f"{line}\n" for line in [*known, describe()]))
 
 
 def of_run(workdir):
     """The machines of a run in one line, for a row of results."""
+    return "; then ".join(_known(workdir)) or "a machine not recorded"
+
+
+def _known(workdir):
     path = pathlib.Path(workdir, NAME)
-    return "; then ".join(path.read_text(encoding="utf-8").splitlines()) if path.exists() else "a machine not recorded"
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
 
 
 def slow_in_bfloat16():

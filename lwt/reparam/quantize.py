@@ -108,9 +108,9 @@ class Quantize:
         names = targets.matching(base, self.targets)
         found = [name for name in names if len(base[name].shape) > 1]
         if not found:
+            what = f"vectors only, such as {names[0]!r}" if names else "nothing"
             raise errors.ConfigError(
-                f"reparam.targets {self.targets!r} matches vectors only, such as {names[0]!r}; only kernels and tables "
-                "are quantized"
+                f"reparam.targets {self.targets!r} matches {what}; only kernels and tables are quantized"
             )
         return found
 

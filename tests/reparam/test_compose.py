@@ -43,6 +43,7 @@ def test_build_from_a_config_dict():
         ({"name": "lora", "targets": ["query", "("]}, r"reparam.targets '\(' is not a regular expression"),
         ({"name": "compose", "parts": "lora"}, "reparam.parts='lora' should be of type tuple"),
         ({"name": "compose"}, "reparam.parts is empty"),
+        ({"name": "compose", "parts": (3,)}, r"reparam.parts\[0\] is 3; it has to be a name or a dict with a name"),
         ({"name": "compose", "parts": ({"name": "x"},)}, r"reparam.parts\[0\].name='x'"),
     ],
 )
