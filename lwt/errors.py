@@ -22,6 +22,10 @@ class CheckpointError(LwtError):
     """A checkpoint is missing, damaged, or belongs to something else."""
 
 
+class DamageError(LwtError, ValueError):
+    """A file is not as lwt wrote it."""
+
+
 class WriteError(LwtError, OSError):
     """A file cannot be written: the disk is full, the folder is read-only, the name is too long."""
 

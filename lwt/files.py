@@ -98,7 +98,7 @@ def read(path):
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it has another checksum than when it was written.
+        lwt.errors.DamageError: it has another checksum than when it was written.
     """
     return _compared(path, pathlib.Path(path).read_bytes)
 
@@ -108,7 +108,7 @@ def read_json(path):
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not JSON, holds no object, or has another checksum than when it was written.
+        ValueError: it is not JSON, holds no object, or is damaged (see `read`).
     """
     try:
         value = json.loads(read(path))
@@ -160,7 +160,7 @@ def _compared(path, content):
         found, known = content(), _known(path)
         if not known or sha256(found) in known:
             return found
-    raise ValueError(
+    raise errors.DamageError(
         f"its checksum differs from that in {_checksum_path(path).name}; remove that file if you changed "
         f"{pathlib.Path(path).name} yourself"
     )

@@ -78,6 +78,8 @@ class Experiment:
         self.model = assembly.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
         self.task = assembly.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
+        if base and not self.config.init_from:
+            LOG.warning("the base %s is not used: %s started from no other run", base, workdir)
         self.weights, self.step = self._of_bundle(info) if info else self._of_checkpoint(checkpoint)
 
     def stored(self):
@@ -137,6 +139,8 @@ class Experiment:
                 continue
             found = adapters.fingerprint(weights)
             if self._base_print in ("", found):
+                if path not in (recorded, self._base):
+                    LOG.info("%s: its base %s is %s now", self.workdir, recorded, path)
                 return weights
             wrong.append(f"{path} has the fingerprint {found:.12} instead of {self._base_print:.12}")
         beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(recorded.rstrip("/")))

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from lwt import errors
+from lwt import errors, files
+from lwt.export import bundle
 from lwt.reparam import adapters, compose
 from lwt.runs import checkpoint, experiment, run_config
 from lwt.training import new_run, teaching, train
@@ -65,6 +66,17 @@ def test_what_a_run_was_made_from(run, tmp_path):
     made = new_run.write(run, tmp_path / "made")
     assert (tmp_path / "made/.tokenizer.model.sha256").exists() and (tmp_path / "made/.origin.json.sha256").exists()
     assert made.predict(["copy: 1 2"]) == run.predict(["copy: 1 2"])
+
+
+def test_damage_that_opening_does_not_read_is_found_when_it_is_copied(copied, tmp_path):
+    (copied / "splits.json").write_text("{}")
+    files.write_json(copied / "splits.json", {"asked": {}}, checked=True)
+    damage(copied / "splits.json", b"asked", b"asker")
+    opened = experiment.load(copied)
+    for copy in (lambda: new_run.write(opened, tmp_path / "made"), lambda: bundle.write(opened, tmp_path / "bundle")):
+        with pytest.raises(errors.LwtError, match="splits.json"):
+            copy()
+    assert not (tmp_path / "bundle").exists()
 
 
 @pytest.mark.parametrize("spoil", ["value", "cut", "empty", "short"])
