@@ -55,7 +55,6 @@ Model `{model}`, task `{task}`, of lwt {version}: {count:,} weights, {size:,} by
 {limits}
 """
 
-
 ANSWERS = """\
 ```python
 import lwt
@@ -166,9 +165,7 @@ def _items(lines):
 
 def _figure(name, row):
     """A line of the card: figures, and the command that measures them."""
-    shown = {
-        key: value for key, value in row.items() if isinstance(value, float) and "/" not in key and key != "seconds"
-    }
+    shown = {key: x for key, x in row.items() if isinstance(x, float) and "/" not in key and key != "seconds"}
     figures = [f"{key} {value:.4g}" for key, value in shown.items()]
     decoding = f" ({row['decoding']})" if "decoding" in row else ""
     which = f"--{'data' if ':' in row['data'] else 'split'}={row['data']}"
@@ -179,9 +176,8 @@ def _limits(source):
     """The limits of the model that follow from its config."""
     data = source.config.data
     if data.kind == "images":
-        yield (
-            f"Images become {data.image_size} pixels wide and high." if data.image_size else "Images of one size only."
-        )
+        size = data.image_size
+        yield f"Images become {size} pixels wide and high." if size else "Images of one size only."
     else:
         yield f"Known are texts of up to {data.max_tokens if data.kind == 'pairs' else data.row_length} tokens."
         yield "Texts are lowercased." if data.clean.lowercase else "Case matters."

@@ -54,9 +54,14 @@ def write(path, weights, *, rest="float32", info=None):
     """
     if rest not in REST:
         raise errors.ConfigError(f"rest is {rest!r}; {errors.suggest(rest, REST)}")
-    nodes = {name: FACTORS for name, w in weights.items() if isinstance(w, linear.Factors)}
-    arrays, weights = {}, {name: part for n, w in weights.items() for name, part in _parts_of(n, w)}
+    arrays, nodes, whole = {}, {}, {}
     for name, w in weights.items():
+        if isinstance(w, linear.Factors):
+            nodes[name] = FACTORS
+            whole |= {f"{name}/a": w.a, f"{name}/b": w.b}
+        else:
+            whole[name] = w
+    for name, w in whole.items():
         if isinstance(w, quantized_weight.Quantized):
             nodes[name] = [w.format, w.block, w.axis, list(w.shape), *([INTEGER_INPUTS] if w.integer_inputs else [])]
             arrays.update(_pack(name, w))
@@ -70,7 +75,8 @@ def write(path, weights, *, rest="float32", info=None):
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise errors.NotFinite(f"{name!r} is not finite in {array.dtype}")
-    meta = {"kind": KIND, "nodes": _json(nodes), "info": _json(info)}
+    texts = (json.dumps(value, separators=(",", ":")) for value in (nodes, info))
+    meta = dict(zip(("kind", "nodes", "info"), (KIND, *texts), strict=True))
     meta["sha256"] = _digest(meta, arrays)
     files.write_bytes(path, safetensors.numpy.save(arrays, metadata=meta))
     return size(path)
@@ -129,11 +135,6 @@ def parts(path):
 def as_stored(weights, *, rest="float32"):
     """The weights as the file stores them: plain arrays are rounded to `rest`, and back to float32."""
     return {n: w if linear.is_node(w) else jnp.asarray(w).astype(rest).astype(jnp.float32) for n, w in weights.items()}
-
-
-def _parts_of(name, w):
-    """The parts that the file stores of a weight: the weight itself, or its factors."""
-    return [(f"{name}/a", w.a), (f"{name}/b", w.b)] if isinstance(w, linear.Factors) else [(name, w)]
 
 
 def _pack(name, w):
@@ -201,7 +202,3 @@ def _digest(meta, arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}\n".encode())
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
-
-
-def _json(value):
-    return json.dumps(value, separators=(",", ":"))
