@@ -16,6 +16,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C
 
 from absl import flags
 
+from lwt import errors
 from lwt.machine import command_line
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or of a bundle.")
@@ -40,6 +41,10 @@ def main():
 
     if _PREDICT.value:
         command_line.show_log(sys.stderr)  # standard output holds the answers alone
+    for excluded in ("split", "data"):
+        command_line.at_most_one("predict", excluded)
+    for names in (("split", "data"), ("beams", "temperature"), ("beams", "top_k"), ("beams", "top_p")):
+        command_line.at_most_one(*names)
     flags_given = {
         "beams": _BEAMS.value,
         "temperature": _TEMPERATURE.value,
@@ -48,6 +53,8 @@ def main():
     }
     decoding = {name: value for name, value in flags_given.items() if value is not None}
     experiment = door.load(_WORKDIR.value, checkpoint=_CHECKPOINT.value, base=_BASE.value, decoding=decoding)
+    if (_TOP_K.value or _TOP_P.value) and not experiment.task.temperature:
+        raise errors.ConfigError("--top_k and --top_p restrict sampling: give --temperature too")
     if _WEIGHTS.value:
         experiment = experiment.with_file(_WEIGHTS.value)
     if _PREDICT.value:

@@ -147,6 +147,8 @@ def _parsed(cls, text, *, key):
         name, separator, value = item.partition("=")
         if not separator:
             raise errors.ConfigError(f"{key}: {item!r} should be ARGUMENT=VALUE")
+        if name in section:
+            raise errors.ConfigError(f"{key}: {name} is given twice")
         section[name] = _value(value, fields(cls)[name].type) if name in fields(cls) else value
     return section
 

@@ -133,3 +133,14 @@ def test_kinds_and_sources_are_listed_without_jax():
     code += "; print('jax' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_an_argument_given_twice_is_refused():
+    with pytest.raises(errors.ConfigError, match="model.attention: window is given twice"):
+        registry.ATTENTIONS.resolve("local:window=8,window=9", key="model.attention")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_is_refused(value):
+    with pytest.raises(errors.ConfigError, match="task.label_smoothing=.* should be a finite number"):
+        registry.TASKS.make({"name": "translate", "label_smoothing": value}, key="task")

@@ -53,6 +53,13 @@ def define_integers(name, default, *, help, low, high):
     _validate(name, values.Value(check))
 
 
+def at_most_one(*names):
+    """Raises `lwt.errors.ConfigError` if the user has given more than one of these flags."""
+    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if len(given) > 1:
+        raise errors.ConfigError(f"{' and '.join(given)} exclude each other; give one of them")
+
+
 def _validate(name, value):
     def check(given):
         if wrong := value.check(given):

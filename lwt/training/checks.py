@@ -15,6 +15,11 @@ TASKS = {  # data.kind -> tasks that read its batches
     "masked": ("masked_lm",),
     "images": ("classify_images",),
 }
+OF_KINDS = {  # keys of the data that only some kinds read
+    "leak_free": ("labelled", "images"),
+    "join": ("masked",),
+    **dict.fromkeys(("image_size", "channels", "randaugment"), ("images",)),
+}
 HEADS = {"classify": "classify", "regress": "classify", "masked_lm": "pretrain"}  # task -> model.head of a text model
 
 
@@ -25,6 +30,12 @@ def check(config):
         raise errors.ConfigError(
             f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
         )
+    for key, kinds in OF_KINDS.items():
+        if config.data[key] and config.data.kind not in kinds:
+            given = f"data.{key}={config.data[key]!r} has no effect"
+            raise errors.ConfigError(f"{given}: data.kind={config.data.kind!r}, not {' or '.join(kinds)}")
+    if config.init_skip and not config.init_from:
+        raise errors.ConfigError(f"init_skip={tuple(config.init_skip)} has no effect, since init_from is empty")
     if config.data.kind == "pairs" and len(config.data.fields) != 2:
         raise errors.ConfigError(
             f"data.fields={tuple(config.data.fields)} should be two names, of source and target: data.kind='pairs'"

@@ -231,6 +231,8 @@ def parse(items):
     space = {}
     for item in items:
         name, _, sizes = item.partition("=")
+        if name in space:
+            raise errors.ConfigError(f"--space={item}: {name} is given twice")
         try:
             space[name] = tuple(int(size) for size in sizes.split(":"))
         except ValueError as error:

@@ -248,8 +248,10 @@ def parse(items):
     space = {}
     for item in items:
         name, separator, given = item.partition("=")
-        if not separator or not given:
-            raise errors.ConfigError(f"--space={item}: expected a form such as layers=4:6,attention=softmax")
+        if not separator or not given or name in space:
+            raise errors.ConfigError(
+                f"--space={item}: expected each name once, in a form such as layers=4:6,attention=softmax"
+            )
         space[name] = tuple(int(value) if value.isdecimal() else value for value in given.split(":"))
     return space
 

@@ -55,3 +55,10 @@ def test_a_flag_that_would_be_misread_is_refused(parse, arguments, words):
 
 def test_right_flags_pass(parse):
     parse("--temperature=0.5", "--adapter=a=x", "--adapter=b=y")
+    command_line.at_most_one("temperature")
+
+
+def test_flags_that_exclude_each_other(parse):
+    parse("--temperature=1.0", "--adapter=a=x")
+    with pytest.raises(errors.ConfigError, match="--temperature and --adapter exclude each other"):
+        command_line.at_most_one("temperature", "adapter")

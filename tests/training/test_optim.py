@@ -121,6 +121,18 @@ def test_step_sizes_of_lora_plus(section, start):
     assert len(sizes) > len(expected) and moments == set(expected), "frozen leaves have no state"
 
 
+@pytest.mark.parametrize("rules, decays", [((), False), (((".*/magnitude", 0.5),), True)])
+def test_magnitudes_do_not_decay_unless_a_rule_names_them(section, rules, decays):
+    reparam = dora.DoRA(rank=2, targets=".*query/kernel")
+    trainable, frozen = adapted(reparam)
+    given = section(weight_decay=0.1, decay_rules=(*rules, (".*", 1.0)))
+    optimizer, _ = optim.build(given, trainable, steps=1, frozen=frozen, reparam=reparam)
+    still = jax.tree.map(jnp.zeros_like, trainable)
+    updates, _ = optimizer.update(still, optimizer.init(trainable), trainable)
+    assert jnp.any(updates["adapter/query/kernel/magnitude"] != 0) == decays
+    assert jnp.all(updates["adapter/query/kernel/a"] != 0), "matrices decay"
+
+
 def test_lora_plus_is_plain_lora_without_a_ratio_and_of_ratio_one(section):
     reparam = lora.LoRA(rank=2, targets=".*query/kernel")
     for ratio in (0.0, 1.0):
@@ -159,7 +171,7 @@ def test_a_run_from_a_run_of_lora_plus_has_plain_rates(tmp_path):
     "changes, reparam, parts",
     [
         (dict(lora_plus=16.0), None, ("optimizer.lora_plus=16.0", "no trainable leaf is the matrix b")),
-        (dict(lora_plus=16.0), singlora.SingLoRA(targets="query/kernel"), ("optimizer.lora_plus=16.0",)),
+        (dict(lora_plus=16.0), singlora.SingLoRA(rank=2, targets="query/kernel"), ("optimizer.lora_plus=16.0",)),
         (dict(rate_rules=((".*", 2.0), (".*/b", 1.0))), None, ("optimizer.rate_rules '.*/b' has no effect",)),
         (dict(decay_rules=((".*/b", 2.0), (".*query/b", 1.0), (".*", 1.0))), None, ("'.*query/b' has no effect",)),
         (dict(rate_rules=((".*/c", 2.0), (".*", 1.0))), None, ("optimizer.rate_rules '.*/c' matches no weight",)),
