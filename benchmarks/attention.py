@@ -1,4 +1,4 @@
-"""Measures every attention's cost over the length: ``python -m benchmarks.attention --out=docs/results/attention``.
+"""Measures every attention's cost over the length.
 
 For each length, the shortest first, it starts the variants' processes (`lwt_attention`, `torch_attention`), as many as
 fit ``--memory_share`` of the machine's memory, and runs them in turn, A B A B. After each length it adds the rows to
@@ -7,20 +7,24 @@ share, or if four times the time at half the length exceeds ``--step_seconds``; 
 measures only memory and operations, which other work on the machine does not disturb.
 """
 
-import argparse
 import os
 import re
 import statistics
 import sys
 import time
 
-from benchmarks import attention_page, common
+from benchmarks import attention_page, common, parsing
 from benchmarks.lwt import attention
 from benchmarks.torch import attention as torch_attention
 from benchmarks.work import attention_samples
 from lwt.machine import command_line, hardware
 from lwt.report import pages
 
+EXAMPLES = (
+    "python -m benchmarks.attention --out=docs/results/attention",
+    "python -m benchmarks.attention --lengths=1024,2048 --variants='softmax$|sdpa' --rounds=7 --out=attention",
+    "python -m benchmarks.attention --report_only --out=docs/results/attention",
+)
 LENGTHS = tuple(2**i for i in range(7, 15))
 SHORT = (16, 32, 64)  # to find the length at which K/V projection pays
 SHORT_VARIANTS = r"/(softmax|kv_projection_\w+)$"
@@ -153,24 +157,29 @@ def rows(length, lines, flags, *, spent):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", default="", help="regular expression over MODULE/VARIANT; default: all")
+    parser = parsing.Parser(__doc__, examples=EXAMPLES)
+    text = "regular expression over MODULE/VARIANT; default: all"
+    parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
     parser.add_argument("--list", action="store_true", help="print the names of the variants and exit")
     parser.add_argument(
         "--lengths",
+        type=parsing.several(parsing.whole(1)),
         default=",".join(map(str, SHORT + LENGTHS)),
-        help="up to 64: K/V projection only",
+        help="numbers of positions; up to 64: K/V projection only",
     )
-    parser.add_argument("--rounds", type=int, default=5, help="number of turns; 0: measure no times")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn; a turn has at least one step")
-    parser.add_argument("--pause", type=float, default=0.3, help="seconds of rest before a turn")
-    parser.add_argument("--memory_share", type=float, default=0.4, help="of the machine's memory, for one step")
-    parser.add_argument("--step_seconds", type=float, default=60.0, help="longest expected step to run")
+    text = "length of a turn; a turn has at least one step"
+    parser.add_argument("--rounds", type=parsing.whole(0), default=5, help="number of turns; 0: measure no times")
+    parser.add_argument("--seconds", type=parsing.real(0), default=0.5, help=text)
+    parser.add_argument("--pause", type=parsing.real(0), default=0.3, help="seconds of rest before a turn")
+    text = "of the machine's memory, for one step"
+    parser.add_argument("--memory_share", type=parsing.real(0, 1), default=0.4, help=text)
+    parser.add_argument("--step_seconds", type=parsing.real(0), default=60.0, help="longest expected step to run")
     parser.add_argument("--out", default="docs/results/attention", help="folder of the page")
     parser.add_argument("--report_only", action="store_true", help="only rewrite the page from its results.json")
     attention_samples.add_sizes(parser)
     flags = parser.parse_args()
-    lengths = sorted(int(n) for n in flags.lengths.split(","))
+    attention_samples.check_sizes(parser, flags)
+    lengths = sorted(flags.lengths)
     chosen = {n: variants(flags.variants, length=n, causal=flags.causal) for n in lengths}
     names = list(dict.fromkeys(name for some in chosen.values() for name in some))
     if not names:

@@ -9,7 +9,6 @@ Other keys of a request select one of several kinds of steps. Rounds interleave 
 variant's memory is measured alone.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -20,6 +19,7 @@ import sys
 import tempfile
 import time
 
+from benchmarks import parsing
 from lwt.machine import memory
 
 THREADS = 2
@@ -48,11 +48,17 @@ def arguments(description, variants, *, data="folder:mt_de_en_train", more=None)
         more: function that adds flags to the parser.
     """
     memory.tune_allocator()
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variant", choices=sorted(variants), required=True)
+    names, program = sorted(variants), parsing.program()
+    parser = parsing.Parser(
+        f"{description.strip()}\n\nA worker of `benchmarks.run` or `benchmarks.attention`, which ask it for steps: "
+        "benchmarks/common.py.",
+        examples=[f"{program} --variant={names[0]}", f"{program} --variant={names[-1]} --batches=4"],
+    )
+    parser.add_argument("--variant", choices=names, required=True, help="what to run")
     parser.add_argument("--data", default=data, help="folder:NAME under LWT_DATA")
-    parser.add_argument("--cache", default=CACHE)
-    parser.add_argument("--batches", type=int, default=16, help="number of different batches; steps cycle through them")
+    parser.add_argument("--cache", default=CACHE, help="folder of tokenizers and batches")
+    text = "number of different batches; steps cycle through them"
+    parser.add_argument("--batches", type=parsing.whole(1), default=16, help=text)
     if more:
         more(parser)
     return parser.parse_args()

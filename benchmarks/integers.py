@@ -1,19 +1,22 @@
-"""Compares the time of integer and float products on this device: ``python -m benchmarks.integers``.
+"""Compares the time of integer and float products on this device.
 
 Milliseconds of one product ``x [n in] @ w [in out]``, as `layers/linear.py` runs it: of floats; of floats with int8
 weights (one scale per output); and of integers, with the rounding of x and without it ("product alone"). All take
-turns; the figures are medians over the rounds. ``--shapes=1024x512x128,...`` are n x in x out.
+turns; the figures are medians over the rounds.
 """
-
-import argparse
 
 import jax
 
+from benchmarks import parsing
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.report import results
 
 SHAPES = "1x512x2048,64x128x512,1024x128x128,1024x512x128,4096x256x1024"
+EXAMPLES = (
+    "python -m benchmarks.integers",
+    "python -m benchmarks.integers --shapes=1024x512x128,64x128x512 --rounds=21",
+)
 REPEATS = 20  # products per turn
 
 
@@ -51,12 +54,15 @@ def table(shapes, *, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", default=SHAPES)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = parsing.Parser(__doc__, examples=EXAMPLES)
+    sizes = parsing.several(parsing.several(parsing.whole(1), separator="x"))
+    parser.add_argument("--shapes", type=sizes, default=SHAPES, help="n x in x out of products")
+    parser.add_argument("--rounds", type=parsing.whole(1), default=7, help="number of turns")
     flags = parser.parse_args()
-    shapes = [tuple(map(int, shape.split("x"))) for shape in flags.shapes.split(",")]
-    print(f"Milliseconds of a product on {hardware.describe()}.\n\n{table(shapes, rounds=flags.rounds)}")
+    for shape in flags.shapes:
+        if len(shape) != 3:
+            parser.error(f"--shapes: {'x'.join(map(str, shape))} must be three numbers, such as 1024x512x128")
+    print(f"Milliseconds of a product on {hardware.describe()}.\n\n{table(flags.shapes, rounds=flags.rounds)}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Measures variants in turn, A B A B: ``python -m benchmarks.run --what=train|adapter|decode|pretrain|vit``.
+"""Measures variants of training, adapting, decoding, pre-training or a ViT in turn, A B A B.
 
 Prints one JSON line per variant. With ``--out=FOLDER`` it also updates that folder's ``results.json`` and page.
 """
 
-import argparse
 import datetime
 import functools
 import json
@@ -15,10 +14,17 @@ import shlex
 import subprocess
 import sys
 
-from benchmarks import common
+from benchmarks import common, parsing
 from benchmarks.work import image_samples
+from lwt import errors
 from lwt.machine import command_line
 from lwt.report import results
+
+EXAMPLES = (
+    "python -m benchmarks.run --what=train --out=docs/results/speed",
+    "python -m benchmarks.run --what=vit --variants='lwt|plain$' --rounds=3 --size=small",
+    "python -m benchmarks.run --report_only --out=docs/results/speed",
+)
 
 # The registry of variants; `common.module_of` gives the worker module, which takes `--variant=VARIANT`.
 DEFAULTS = {
@@ -207,23 +213,26 @@ def write(folder, new):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parsing.Parser(f"{__doc__}\nFlags not listed here go to the workers.", examples=EXAMPLES)
     parser.add_argument("--what", choices=sorted(DEFAULTS), help="the work to measure; required without --report_only")
-    parser.add_argument("--variants", default="", help="regular expression; default: the usual variants")
+    text = "regular expression; default: the usual variants"
+    parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
     parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=0, help="steps per turn; default: 16 (decode: 1)")
+    parser.add_argument("--rounds", type=parsing.whole(1), default=5, help="number of turns of every variant")
+    parser.add_argument("--steps", type=parsing.whole(0), default=0, help="steps per turn; default: 16 (decode: 1)")
     parser.add_argument(
         "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs or running text (vit: none)"
     )
-    parser.add_argument("--cache", default=common.CACHE)
-    parser.add_argument("--batches", type=int, default=16)
+    parser.add_argument("--cache", default=common.CACHE, help="folder of tokenizers and batches")
+    parser.add_argument("--batches", type=parsing.whole(1), default=16, help="number of different batches")
     parser.add_argument("--out", default="", help="folder of results.json and its page")
     parser.add_argument(
         "--report_only", action="store_true", help="only rewrite the page of --out from its results.json"
     )
     flags, more = parser.parse_known_args()
     if flags.report_only:
+        if not flags.out:
+            parser.error("--report_only needs --out, the folder of the page")
         write(flags.out, [])
         return
     if not flags.what:
@@ -239,7 +248,13 @@ def main():
         raise SystemExit("making the batches failed; see above")
     chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more))
     report = functools.partial(print, file=sys.stderr, flush=True)
-    lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, report=report)
+    try:
+        lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, report=report)
+    except RuntimeError as error:
+        first, *log = str(error).splitlines()
+        if len(log) > 1:
+            report("\n".join(log))
+        raise errors.DataError(" ".join([first, *log[-1:]])) from error
     for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
     if flags.out:

@@ -3,6 +3,7 @@
 from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import samples
+from lwt.machine import command_line
 
 VARIANTS = tuple(f"{method}:{precision}" for method in ("lora", "full") for precision in ("float32", "bfloat16"))
 LORA = dict(name="lora", rank=16, alpha=16.0)
@@ -19,4 +20,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

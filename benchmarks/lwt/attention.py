@@ -14,6 +14,7 @@ from benchmarks.work import attention_samples
 from lwt import trees
 from lwt.attention.parts import masks
 from lwt.inspect import flops
+from lwt.machine import command_line
 from studies.attention import variants
 
 VARIANTS = variants.names()
@@ -79,4 +80,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

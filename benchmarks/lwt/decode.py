@@ -9,6 +9,7 @@ from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import decoding, samples
 from lwt import trees
+from lwt.machine import command_line
 from lwt.runs import assembly
 
 VARIANTS = ("float32", "bfloat16")
@@ -41,4 +42,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

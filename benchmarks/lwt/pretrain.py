@@ -4,6 +4,7 @@ from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import text_samples
 from configs import embbert_pretrain
+from lwt.machine import command_line
 
 VARIANTS = tuple(f"{model}:{precision}" for model in text_samples.MODELS for precision in ("float32", "bfloat16"))
 
@@ -19,4 +20,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -3,6 +3,7 @@
 from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import samples
+from lwt.machine import command_line
 
 VARIANTS = ("float32", "bfloat16")
 
@@ -16,4 +17,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -7,6 +7,7 @@ from benchmarks import common
 from benchmarks.lwt import train
 from benchmarks.work import image_samples
 from configs import vlora_cifar10
+from lwt.machine import command_line
 
 RANKS = {"vit": 0, "vlora": 4}
 VARIANTS = tuple(f"{model}:{precision}" for model in RANKS for precision in ("float32", "bfloat16"))
@@ -28,4 +29,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

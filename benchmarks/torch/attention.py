@@ -10,6 +10,7 @@ from torch import profiler
 from benchmarks import common
 from benchmarks.torch import train, vit
 from benchmarks.work import attention_samples
+from lwt.machine import command_line
 
 VARIANTS = ("sdpa", "sdpa+compiled")
 
@@ -67,4 +68,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

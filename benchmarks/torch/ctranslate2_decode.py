@@ -8,6 +8,7 @@ from ctranslate2 import specs
 
 from benchmarks import common
 from benchmarks.work import decoding, samples
+from lwt.machine import command_line
 
 VARIANTS = {"float32": "float32", "int8": "int8_float32"}
 TOKENS = [str(i) for i in range(samples.VOCABULARY)]  # CTranslate2 takes words, so the ids are written as words
@@ -91,4 +92,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

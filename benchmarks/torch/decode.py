@@ -13,6 +13,7 @@ from benchmarks import common
 from benchmarks.torch import model as torch_model
 from benchmarks.torch import train
 from benchmarks.work import decoding, samples
+from lwt.machine import command_line
 
 VARIANTS = ("eager", "compiled", "eager+bf16", "compiled+bf16")
 
@@ -114,4 +115,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

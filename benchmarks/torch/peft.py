@@ -8,6 +8,7 @@ from benchmarks import common
 from benchmarks.torch import model as torch_model
 from benchmarks.torch import train, translation
 from benchmarks.work import samples
+from lwt.machine import command_line
 
 VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in translation.VARIANTS)
 
@@ -36,4 +37,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -13,6 +13,7 @@ import torch
 from benchmarks import common
 from benchmarks.torch import encoder, train
 from benchmarks.work import text_samples
+from lwt.machine import command_line
 
 FORMS = ("published", "gathered")
 VARIANTS = tuple(
@@ -72,4 +73,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -18,6 +18,7 @@ from benchmarks import common
 from benchmarks.torch import loss, train
 from benchmarks.torch import model as torch_model
 from benchmarks.work import samples
+from lwt.machine import command_line
 
 LAYOUTS = ("plain", "real_loss", "unpadded")
 VARIANTS = tuple(layout + suffix for layout in LAYOUTS for suffix in train.SUFFIXES)
@@ -127,4 +128,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

@@ -15,6 +15,7 @@ from benchmarks import common
 from benchmarks.torch import train
 from benchmarks.work import image_samples
 from configs import vlora_cifar10
+from lwt.machine import command_line
 
 FORMS = ("timm", "plain")
 VARIANTS = tuple(f"vit:{form}{suffix}" for form in FORMS for suffix in train.SUFFIXES)
@@ -120,4 +121,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

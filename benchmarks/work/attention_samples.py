@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 
+from benchmarks import parsing
+
 PASSES = ("forward", "forward_backward")  # the second gives the gradients of the input and of all weights
 
 
@@ -26,16 +28,24 @@ def seconds(run, name):
 
 def add_flags(parser):
     """Adds the flags of the workers."""
-    parser.add_argument("--length", type=int, required=True)
+    parser.add_argument("--length", type=parsing.whole(1), required=True, help="number of positions")
     parser.add_argument("--passes", default=",".join(PASSES), help="passes to measure")
-    parser.add_argument("--memory_limit", type=float, default=float("inf"), help="bytes that a pass may need")
+    parser.add_argument(
+        "--memory_limit", type=parsing.real(0), default=float("inf"), help="bytes that a pass may need; default: any"
+    )
     add_sizes(parser)
 
 
 def add_sizes(parser):
     """Adds the flags for the size of the attention."""
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--reach", type=int, default=128, help="window, block or landmarks")
+    parser.add_argument("--width", type=parsing.whole(1), default=512, help="of the model")
+    parser.add_argument("--heads", type=parsing.whole(1), default=8, help="of the attention; they divide the width")
+    parser.add_argument("--batch", type=parsing.whole(1), default=1, help="number of sequences")
+    parser.add_argument("--reach", type=parsing.whole(1), default=128, help="window, block or landmarks")
     parser.add_argument("--causal", action="store_true", help="every position sees only itself and earlier ones")
+
+
+def check_sizes(parser, flags):
+    """Refuses heads that do not divide the width."""
+    if flags.width % flags.heads:
+        parser.error(f"--width={flags.width} is not divisible by --heads={flags.heads}")

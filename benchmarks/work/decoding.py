@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from benchmarks import parsing
 from benchmarks.work import samples
 
 SENTENCES = 256
@@ -44,7 +45,7 @@ def batch(pairs, *, limit=None):
 
 def add_flags(parser):
     """Adds the flags of decoding."""
-    parser.add_argument("--size", type=int, default=64, help="number of sentences in a batch")
+    parser.add_argument("--size", type=parsing.whole(1), default=64, help="number of sentences in a batch")
     parser.add_argument("--weights", default="", help="flat .npz of a trained model, whose answers end by themselves")
     parser.add_argument("--answers", default="", help="write the token ids of the answers to this .npy")
 

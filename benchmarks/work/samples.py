@@ -5,17 +5,19 @@ are kept in the cache folder. Imports neither PyTorch nor JAX, since workers of 
 `run.py` runs first, it fills the cache, so that no worker's memory includes the training.
 """
 
-import argparse
 import dataclasses
 import os
 import pathlib
 
 import numpy as np
 
+from benchmarks import parsing
 from lwt.data import sources, text, tokenizer
 from lwt.data.batches import packed, tokenized
+from lwt.machine import command_line
 
 PAD, BEGIN, END = tokenizer.PAD, tokenizer.BOS, tokenizer.EOS
+DATA = "folder:mt_de_en_train"
 PIECES = 50_000
 VOCABULARY = 50_048  # PIECES, padded up to a multiple of 64
 MAX_LENGTH = 64  # tokens of a side, end mark included; also the length of a packed row
@@ -200,14 +202,11 @@ def load_weights(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--cache", required=True)
-    parser.add_argument("--batches", type=int, required=True)
-    flags = parser.parse_args()
+    flags = parsing.work(__doc__, data=DATA)
     _tokenizer(flags.data, flags.cache)
     translation(flags.data, flags.cache, count=flags.batches * BATCH)
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

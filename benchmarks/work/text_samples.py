@@ -5,16 +5,17 @@ the paper's rule. Tokenizer and batches are made once for each vocabulary and ke
 PyTorch nor JAX. As a program, which `run.py` runs first, it fills the cache.
 """
 
-import argparse
 import itertools
 import os
 import pathlib
 
 import numpy as np
 
+from benchmarks import parsing
 from configs import embbert_pretrain
 from lwt.data import corpus, sources, text, tokenizer
 from lwt.data.batches import bucketed, masked_examples
+from lwt.machine import command_line
 
 DATA = "folder:english_novels_lm"
 MODELS = ("embbert", "bert_2mb")
@@ -73,11 +74,7 @@ def counts(batch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--cache", required=True)
-    parser.add_argument("--batches", type=int, required=True)
-    flags = parser.parse_args()
+    flags = parsing.work(__doc__, data=DATA)
     for model in MODELS:
         made = batches(model, flags.data, flags.cache, count=flags.batches)
         total = {name: sum(counts(batch)[name] for batch in made) for name in counts(made[0])}
@@ -87,4 +84,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with command_line.guarded():
+        main()

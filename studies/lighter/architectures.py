@@ -106,6 +106,10 @@ def candidates(space, *, count, seed=0, fits=lambda candidate: True):
         for value in space[key]:
             if value not in known:
                 raise errors.ConfigError(f"--space={key}={value}: {errors.suggest(value, known)}")
+    for key in set(fields) - {"attention", "format"}:
+        for value in space[key]:
+            if not isinstance(value, int) or value < 1:
+                raise errors.ConfigError(f"--space={key}={value}: expected whole numbers above 0, such as {key}=4:6")
     every = [Candidate(**dict(zip(fields, values))) for values in itertools.product(*(space[f] for f in fields))]
     possible = [one for one in every if one.width % (2 * one.heads) == 0]
     order = random.Random(seed).sample(possible, len(possible))

@@ -1,7 +1,9 @@
 """Pictures of images by class: examples, and confusion matrices.
 
-python -m studies.radar.plots --data=generated:radar_har,difficulty=easy --out=maps.png
-python -m studies.radar.plots --data=folder:cifar10 --split=train --out=cifar10.png
+    python -m studies.radar.plots --data=generated:radar_har,difficulty=easy --out=maps.png
+    python -m studies.radar.plots --data=folder:radar_parrad --split=fold0 --out=recorded.png
+
+Draws an image of each class into one PNG.
 """
 
 import math

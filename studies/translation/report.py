@@ -18,6 +18,7 @@ import time
 
 from absl import flags
 
+from lwt import errors
 from lwt.machine import command_line, hardware
 from lwt.report import pages, records, results
 from lwt.runs import eval_files, experiment
@@ -126,6 +127,8 @@ def write(out, facts, *, folder):
 def main():
     """Evaluates, and writes the page."""
     values = flags.FLAGS
+    if not all(width.isdecimal() and int(width) for width in values.beams):
+        raise errors.ConfigError(f"--beams={','.join(values.beams)}: expected whole numbers above 0, such as 1,4")
     beams = [int(width) for width in values.beams]
     measured = functools.partial(
         measure, values.workdir, values.config, values.data, beams=beams, made=pages.command_line()
