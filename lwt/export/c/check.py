@@ -45,7 +45,7 @@ def check(source, folder, *, data="", emulated=0):
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     records = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
-    found = answers(folder, texts, labels=source.labels)
+    found = answers(folder, texts, labels=[*map(export.printed, source.labels)])
     figures = {
         "texts": len(texts),
         "eval_accuracy": _percent(np.asarray(scores).argmax(1) == references),

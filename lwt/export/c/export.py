@@ -79,7 +79,7 @@ def write(experiment, folder, *, activations, budget=None):
     shape["tolerance"] = TOLERANCES[activations]
     shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that is multiplied by weights
     (folder / "model.h").write_text(_header(shape, network.name))
-    labels = ", ".join(map(literals.string, experiment.labels or [""]))
+    labels = ", ".join(literals.string(printed(label)) for label in experiment.labels or [""])
     definitions = (
         f"{network.source}const lwt_linear lwt_classifier = {classifier};\n"
         f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
@@ -88,6 +88,11 @@ def write(experiment, folder, *, activations, budget=None):
     (folder / "tables.c").write_text(f'#include "model.h"\n\n{tokens.source()}')
     (folder / "goldens.c").write_text(_goldens(experiment, values))
     return network
+
+
+def printed(label):
+    """A label as the program prints it: in one line, without tabs."""
+    return " ".join(label.split())
 
 
 def _copy(folder, name, *, activations, budget):

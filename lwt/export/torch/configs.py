@@ -59,7 +59,10 @@ TYPES = {"bert": "bert", "seq2seq": "marian", "vit": "vit"}  # our model's name 
 ACTIVATION = {"bert": "hidden_act", "seq2seq": "activation_function", "vit": "hidden_act"}  # their keys
 FIXED = {  # values of their keys that hold for every model of lwt
     "bert": {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
-    "seq2seq": {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "activation_dropout": 0.0},
+    "seq2seq": {
+        **{"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "activation_dropout": 0.0},
+        **{"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3},  # of lwt's tokenizer
+    },
     "vit": {"qkv_bias": True},
 }
 
@@ -95,8 +98,7 @@ def of_model(name, model, *, labels=(), task=""):
     if name == "seq2seq":
         config |= {"decoder_attention_heads": model.heads, "decoder_ffn_dim": model.hidden}
         config |= {"decoder_vocab_size": model.vocabulary, "max_position_embeddings": POSITIONS}
-        config |= {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3, "forced_eos_token_id": None}
-        return config
+        return config | {"forced_eos_token_id": None}
     if name == "bert":
         config |= {"pad_token_id": 0, "classifier_dropout": model.head_dropout}
     names = labels or [f"LABEL_{i}" for i in range(model.outputs)]

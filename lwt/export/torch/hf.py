@@ -13,6 +13,7 @@ architecture, of any size. A missing or unexpected name is an error. With ``--ne
 and the folder's head is ignored. A public ViT needs no tokenizer: `timm` converts it without another run.
 """
 
+import logging
 import pathlib
 import re
 import shutil
@@ -27,6 +28,7 @@ from lwt.machine import command_line
 from lwt.runs import experiment
 from lwt.training import new_run
 
+LOG = logging.getLogger(__name__)
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 HEAD = r"(cls|classifier|head)[./].*"  # names of heads, theirs and ours
 
@@ -78,7 +80,8 @@ def convert(folder, base, *, workdir, new_head=False):
         new_head: whether to take the head of `base`.
 
     Raises:
-        lwt.errors.ConfigError: `base` is of another architecture, or `workdir` holds a run.
+        lwt.errors.ConfigError: `base` is of another architecture, or has the classes in another order; or `workdir`
+            holds a run.
         lwt.errors.CheckpointError: see `read`; or the weights do not fit the model: names what is missing, unexpected,
             or of another shape.
     """
@@ -86,10 +89,25 @@ def convert(folder, base, *, workdir, new_head=False):
     name = base.config.model.name
     if name != section["name"]:
         raise errors.ConfigError(f"{folder} holds a {section['name']!r}; --base={base.workdir} is a {name!r}")
-    if new_head:
+    if not new_head:
+        _check_labels(folder, base.labels)
+    else:
         weights, _ = trees.split(weights, lambda name: not re.fullmatch(HEAD, name))
         weights |= trees.split(base.weights, lambda name: re.fullmatch(HEAD, name))[0]
     return new_run.write(base, workdir, weights=weights, model=section, how={"checkpoint": str(folder)})
+
+
+def _check_labels(folder, labels):
+    """Refuses a folder that has the run's classes in another order, and warns of one with other classes."""
+    path = pathlib.Path(folder, CONFIG)
+    theirs = folders.read_json(path).get("id2label")
+    theirs = theirs if isinstance(theirs, dict) else {}
+    names = [theirs[key] for key in sorted(theirs, key=lambda key: int(key) if key.isdecimal() else 0)]
+    if not labels or all(re.fullmatch(r"LABEL_\d+", str(name)) for name in names) or names == [*labels]:
+        return
+    if sorted(map(str, names)) == sorted(labels):
+        raise errors.ConfigError(f"{path}: id2label={names} has the classes of --base in another order: {[*labels]}")
+    LOG.warning("%s names the classes %s; the run names them %s", path, names, [*labels])
 
 
 def main():

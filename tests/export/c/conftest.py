@@ -48,7 +48,10 @@ def variant(run):
         common = dict(vocabulary=own.vocabulary, max_length=32, width=20, reduced=6, head="classify", outputs=3)
         other = copy.copy(run)
         other.config = run.config.copy_and_resolve_references()
-        other.model, other.labels = kinds[kind](**common | fields), ("a", 'b "quoted"', "c??/é")
+        other.model, other.labels = (
+            kinds[kind](**common | fields),
+            ("a", 'b "quoted"', "c??/\té"),
+        )  # a tab would end the label
         other.weights = {name: _weight(leaf.shape, name, generator) for name, leaf in _shapes(other.model).items()}
         return other
 

@@ -189,6 +189,7 @@ def test_models_that_hugging_face_does_not_support(name, model, message):
         ({"d_model": None}, "has no key d_model"),
         ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 must be 24"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings=False must be True"),
+        ({"decoder_start_token_id": 39}, "decoder_start_token_id=39 must be 2"),
         ({"activation_function": "relu6"}, "activation_function='relu6'; did you mean 'relu'"),
     ],
 )
@@ -211,6 +212,20 @@ def test_copies_in_a_marian_file():
     for name, array in copies.items():
         with pytest.raises(errors.CheckpointError, match=f"file: {name} is not"):
             layouts.from_hf({"model.shared.weight": table, **copies, name: array + 1}, layout, where="file")
+
+
+def test_classes_in_another_order_are_refused(tmp_path, caplog):
+    def check(names):
+        (tmp_path / "config.json").write_text(json.dumps({"id2label": names}))
+        hf._check_labels(tmp_path, ("no", "yes"))
+
+    for same in ({"0": "no", "1": "yes"}, {"0": "LABEL_0", "1": "LABEL_1"}, {}, None):
+        check(same)
+    assert caplog.text == ""
+    check({"0": "bad", "1": "good"})
+    assert "config.json names the classes ['bad', 'good']; the run names them ['no', 'yes']" in caplog.text
+    with pytest.raises(errors.ConfigError, match="has the classes of --base in another order"):
+        check({"0": "yes", "1": "no"})
 
 
 def test_labels_come_from_the_run(tmp_path):
