@@ -61,9 +61,9 @@ def lines(source):
     for part in source.parts:
         named, fields, last = "document" in part.fields, text_fields.choose(part.name, part.fields), None
         alone = False if named else _are_sentences(part, fields)
-        for start in range(0, len(part), tokenized.CHUNK):
+        for start in range(0, len(part), sources.CHUNK):
             texts, documents = [], []
-            for i, record in enumerate(part.read(start, start + tokenized.CHUNK), start):
+            for i, record in enumerate(part.read(start, start + sources.CHUNK), start):
                 key = (record["document"] if named else 0 if alone else i,)
                 number, last = number + (key != last), key
                 new = _texts(part, i, record=record, fields=fields)

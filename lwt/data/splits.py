@@ -87,7 +87,8 @@ def make(
     def load_part(part, required):
         return load(names[part], split=default.get(part, "test"), fields=required, max_malformed=max_malformed)
 
-    fields = tuple(fields) or text_fields.choose(train, load_part("train", (label,)).fields)
+    path = pathlib.Path(path)
+    fields = tuple(fields) or _fields_in(path) or text_fields.choose(train, load_part("train", (label,)).fields)
     loaded, hidden = {}, []
     while not loaded or hidden:
         loaded = {part: load_part(part, text_fields.needed(fields, label)) for part, name in names.items() if name}
@@ -109,7 +110,6 @@ def make(
         **{f"{part}.name": source.name for part, source in loaded.items()},
         **{f"{part}.fingerprint": source.fingerprint for part, source in loaded.items()},
     }
-    path = pathlib.Path(path)
     if path.exists():
         saved = _read(path, asked)
         indices = saved["indices"]
@@ -142,23 +142,31 @@ def overlaps(parts, fields, *, key=text_key):
         pair of parts the records of the later one that the earlier one holds.
     """
     keys = {name: _keys(source, fields, key=key) for name, source in parts.items()}
-    sets = {name: set(found) for name, found in keys.items()}
-    counts = {f"repeated in {name}": len(found) - len(sets[name]) for name, found in keys.items()}
+    counts = {f"repeated in {name}": len(found) - len(np.unique(found)) for name, found in keys.items()}
     names = list(parts)
     for i, later in enumerate(names):
         for earlier in names[:i]:
-            counts[f"{later} in {earlier}"] = sum(key in sets[earlier] for key in keys[later])
+            counts[f"{later} in {earlier}"] = int(np.isin(keys[later], keys[earlier]).sum())
     return counts
 
 
 def _keys(source, fields, *, key):
-    keys = []
-    for i, record in enumerate(source.read(0, len(source))):
+    """[records] 64-bit hashes of the keys, the same for equal keys while the process lives."""
+    keys = np.empty(len(source), np.int64)
+    for i, record in enumerate(source.each()):
         try:
-            keys.append(key(record, fields))
+            keys[i] = hash(key(record, fields))
         except errors.DataError as error:
             raise errors.DataError(f"{source.where(i)}: {error}") from error
     return keys
+
+
+def _fields_in(path):
+    """The fields that the file of indices was made with; empty if it is missing or damaged."""
+    try:
+        return tuple(files.read_json(path)["asked"]["fields"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _named(train, *, validation, tests):
@@ -226,18 +234,18 @@ def _draw(loaded, seed):
 
 def _without_leaks(loaded, indices, *, fields, key):
     """`indices` without validation records that are in a test, and training records that are in any other part."""
-    indices, seen = dict(indices), set()
+    indices, seen = dict(indices), np.empty(0, np.int64)
     for part in reversed(indices):  # the tests, validation, train
         source = _part(loaded, indices, part)
         keys = _keys(source, fields, key=key)
         if part in ("train", "validation"):
             before = indices[part]["records"]
-            before = range(len(source)) if before is None else before
-            left = [i for i, value in zip(before, keys, strict=True) if value not in seen]
+            before = np.arange(len(source)) if before is None else np.asarray(before)
+            left = before[~np.isin(keys, seen)].tolist()
             if not left:
                 raise errors.DataError(f"{source.name}: data.leak_free leaves no record for {part}")
             indices[part] = indices[part] | {"records": left}
-        seen.update(keys)
+        seen = np.concatenate([seen, keys])
     return indices
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from lwt import errors
 from lwt.data import array_cache, sources
 
-CHUNK = 8192  # records read, cleaned and encoded at a time
-
 
 @dataclasses.dataclass(frozen=True)
 class RaggedArray:
@@ -67,8 +65,8 @@ def _make(append, *, source, tokens, cleaner, fields):
     totals = [0] * len(fields)
     for i in range(len(fields)):
         append(f"offsets_{i}", np.zeros(1, np.int64))
-    for start in range(0, len(source), CHUNK):
-        records = source.read(start, start + CHUNK)
+    for start in range(0, len(source), sources.CHUNK):
+        records = source.read(start, start + sources.CHUNK)
         for i, field in enumerate(fields):
             texts = [record[field] for record in records]
             wrong = next((j for j, text in enumerate(texts) if not isinstance(text, str)), None)

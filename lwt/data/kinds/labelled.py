@@ -101,8 +101,8 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return {"fields": self.splits.fields}
 
     def _texts(self):
-        records, fields = text_data.records_of(self._train_source), self.splits.fields
-        return (text for record in records for text in text_fields.texts_of(record, fields))
+        fields = self.splits.fields
+        return (text for record in self._train_source.each() for text in text_fields.texts_of(record, fields))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,4 +103,4 @@ class Pairs(text_data.TextData):
         return tokenized.RaggedArray.of(self.tokenizer.encode([self._cleaner.clean(text) for text in texts]))
 
     def _texts(self):
-        return (record[field] for record in text_data.records_of(self._train_source) for field in self._section.fields)
+        return (record[field] for record in self._train_source.each() for field in self._section.fields)

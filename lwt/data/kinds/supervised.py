@@ -100,8 +100,7 @@ class Supervised(common.Data):
 
     @functools.cached_property
     def _train_values(self):
-        source, label = self.splits.train, self._section.label
-        return [record[label] for record in source.read(0, len(source))]
+        return [record[self._section.label] for record in self.splits.train.each()]
 
     @functools.cached_property
     def _labels_file(self):

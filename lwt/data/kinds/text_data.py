@@ -2,7 +2,6 @@
 
 import abc
 import functools
-import itertools
 import logging
 import os
 
@@ -122,9 +121,3 @@ class TextData(common.Data):
     @abc.abstractmethod
     def _train_examples(self):
         """The training data, an `examples.Examples`."""
-
-
-def records_of(source):
-    """Yields all records of a source, which are read in chunks."""
-    starts = range(0, len(source), tokenized.CHUNK)
-    return itertools.chain.from_iterable(source.read(start, start + tokenized.CHUNK) for start in starts)

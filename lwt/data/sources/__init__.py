@@ -30,6 +30,7 @@ from lwt import errors, registry
 from lwt.data import formats
 
 LOG = logging.getLogger(__name__)
+CHUNK = 8192  # records read at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +75,11 @@ class Source:
         if not 0 <= index < len(self.records):
             raise IndexError(f"{self.name} has {len(self)} records, asked for {index}")
         return self.records[index]
+
+    def each(self):
+        """Yields all records, which are read in chunks."""
+        for start in range(0, len(self), CHUNK):
+            yield from self.read(start, start + CHUNK)
 
     def read(self, start, stop):
         """The records of ``range(start, stop)`` that exist."""

@@ -47,6 +47,14 @@ def test_real_share_is_measured(make):
     assert 0.8 < max(measured["source_share"], measured["target_share"]) <= 1
 
 
+def test_a_large_epoch_is_measured_by_its_first_windows(make, monkeypatch):
+    batches = make(700, window=20)
+    whole = batches.measure()
+    monkeypatch.setattr(packed, "MEASURED", 10)
+    part = batches.measure()
+    assert part["rows"] == pytest.approx(whole["rows"], rel=0.1) and part["rows"] != whole["rows"]
+
+
 def test_packing_fits_and_wastes_little():
     rng = np.random.default_rng(0)
     source = rng.integers(2, 33, 3000)

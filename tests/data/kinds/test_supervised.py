@@ -1,6 +1,9 @@
 """The file of labels in a workdir: written once, read without data, and compared with the training data."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import ml_collections
 import pytest
@@ -8,6 +11,8 @@ import pytest
 from lwt import errors, files
 from lwt.data import labels
 from lwt.data.kinds import common, labelled
+
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -53,6 +58,33 @@ def test_a_test_part_has_groups_and_a_limit_draws_records(make):
     found = data.evaluation(data.named("test"))
     assert found.groups == [f"t{i % 3}" for i in range(6)] and found.references.tolist() == [0, 1] * 3
     assert data.answers(found.references) == ["x", "y"] * 3 and len(data.evaluation("test", limit=4).sources) == 4
+
+
+LOAD = """
+import json, resource, sys
+import ml_collections
+from lwt.data.kinds import labelled
+
+section, workdir = json.loads(sys.argv[1]), sys.argv[2]
+next(labelled.Labelled(ml_collections.ConfigDict(section), workdir).training())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_memory_grows_by_less_than_400_bytes_a_record(make, tmp_path):
+    """In a process of its own, since types are checked in this one."""
+    section = make()._section.to_dict()
+    section["tokenizer"]["path"] = str(tmp_path / "run/tokenizer.model")
+    section |= {"validation": "folder:a@test", "test": "folder:a@test"}
+    peaks = {}
+    for count in (10_000, 110_000):
+        words = "a text of about sixty letters, with the number"
+        lines = (json.dumps({"text": f"{words} {i:012}", "label": "xy"[i % 2]}) for i in range(count))
+        (tmp_path / f"{count}.jsonl").write_text("\n".join(lines))
+        section["train"] = f"folder:{tmp_path}/{count}.jsonl"
+        command = [sys.executable, "-c", LOAD, json.dumps(section), str(tmp_path / f"run {count}")]
+        peaks[count] = int(subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT).stdout)
+    assert peaks[110_000] - peaks[10_000] < 400 * 100_000
 
 
 def test_fewer_training_records(make):
