@@ -73,8 +73,9 @@ def measure(config, *, rows=0, row_length=0):
         rows, row_length: shape of the batch to compile for; 0: the config's.
     """
     rows, row_length = rows or config.data.rows, row_length or config.data.row_length
-    if rows < 1 or row_length < 1:
-        raise errors.ConfigError(f"a batch of {rows} rows of {row_length} positions: both must be at least 1")
+    if rows < 1 or row_length < 1 or rows * row_length >= 1 << 31:
+        size = f"{rows:,} rows of {row_length:,} positions"
+        raise errors.ConfigError(f"a batch of {size}: both must be at least 1, and their product below 2^31")
     trainable, frozen = shapes(config)
     batch = batch_of(config, rows=rows, row_length=row_length)
     seed = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))

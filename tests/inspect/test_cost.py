@@ -98,6 +98,8 @@ def test_what_cannot_be_built_is_refused():
         cost.parameters(config)
     with pytest.raises(errors.ConfigError, match="0 rows|-1 rows"):
         cost.measure(tiny(), rows=-1)
+    with pytest.raises(errors.ConfigError, match="their product below 2\\^31"):
+        cost.measure(tiny(), rows=1 << 20, row_length=1 << 11)
 
 
 def test_the_program_prints_one_json_object():
