@@ -90,8 +90,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program
-    flags.DEFINE_string("workdir", None, "Folder of a run or bundle.")
-    flags.DEFINE_string("checkpoint", "best", "The exported checkpoint: best, last or a step.")
+    command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.", lower_bound=0)
