@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import arrays, sources
+from lwt.data import arrays, formats, sources
 from lwt.data.images import decoding
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def folder():
     return files.cache_folder() / "images"
 
 
-def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
+def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01, max_megabytes=formats.MAX_MEGABYTES):
     """The same source with decoded records (`Arrays`), without malformed ones.
 
     All runs share the arrays, which are kept in `folder()` under the fingerprint of the source and the settings; a
@@ -57,7 +57,7 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
         source: a `sources.Source` with the fields ``image`` and `label`.
         size, channels: see `decoding.fit`. All images must have the shape of the first good one.
         label: a record without this field is malformed.
-        max_malformed: see `sources.load`.
+        max_malformed, max_megabytes: see `sources.load`.
 
     Raises:
         lwt.errors.DataError: there are no records or too many malformed ones, an archive is damaged, or the cache
@@ -65,12 +65,14 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01):
     """
     sources.need_fields(source.name, (IMAGE, label), there=source.fields)
     fingerprint = sources.digest("images 1", source.fingerprint, size, channels, label)
-    path = folder() / f"{sources.digest('images 2', fingerprint)}.npy"  # another name where decoding has changed
+    limit = () if max_megabytes == formats.MAX_MEGABYTES else (max_megabytes,)
+    path = folder() / f"{sources.digest('images 2', fingerprint, *limit)}.npy"  # 2: the decoding has changed
     cached = _read(path)
     if cached is None:
         LOG.info("%s: decoding the images once, into %s", source.name, path)
         try:
-            _write(path, source, label=label, fit=functools.partial(decoding.fit, size=size, channels=channels))
+            fit = functools.partial(decoding.fit, size=size, channels=channels)
+            _write(path, source, label=label, fit=fit, max_megabytes=max_megabytes)
         except OSError as error:
             raise errors.DataError(
                 f"{path.parent} cannot be written ({error.strerror}); set LWT_CACHE to a folder with room for images"
@@ -104,7 +106,7 @@ def _read(path):
         return None
 
 
-def _write(path, source, *, label, fit):
+def _write(path, source, *, label, **how):
     """Decodes all records: the images into one file, their other columns into a JSON file beside it."""
     total = len(source)
     if not total:
@@ -113,7 +115,7 @@ def _write(path, source, *, label, fit):
     with files.replacing(path, checked=True) as temporary:
         for number in range(total):
             try:
-                record, image = _decode(source, number, label=label, fit=fit, images=images)
+                record, image = _decode(source, number, label=label, images=images, **how)
             except errors.DataError as error:
                 bad += 1
                 messages += [str(error)] if len(messages) < MESSAGES else []
@@ -137,13 +139,14 @@ def _write(path, source, *, label, fit):
     files.write_json(path.with_suffix(".json"), about, indent=None, checked=True)
 
 
-def _decode(source, number, *, label, fit, images):
+def _decode(source, number, *, label, fit, max_megabytes, images):
     """``(texts and numbers of a record, its image)``; a DataError names a malformed record."""
-    where = f"{source.name}, record {number}"
+    where = source.where(number)
     try:
         record = source[number]
-        where = record.get("file", where)
-        image = fit(record[IMAGE])
+        where, image = record.get("file", where), record[IMAGE]
+        packed = image.get("bytes") if isinstance(image, dict) else image  # as the Hugging Face Hub stores images
+        image = fit(decoding.decode(packed, where, max_megabytes=max_megabytes) if isinstance(packed, bytes) else image)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in record.items()}
         plain = {name: value for name, value in plain.items() if _is_plain(value)}
         if label not in plain:

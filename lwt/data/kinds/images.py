@@ -98,7 +98,7 @@ class Images(supervised.Supervised):
         options = {"max_malformed": max_malformed, "max_megabytes": self._section.max_megabytes}
         source = sources.load(name, split=split, fields=fields, **options)
         size, channels, label = (self._section[key] for key in ("image_size", "channels", "label"))
-        return cache.decoded(source, size=size, channels=channels, label=label, max_malformed=max_malformed)
+        return cache.decoded(source, size=size, channels=channels, label=label, **options)
 
     def _split_settings(self):
         return {"fields": (cache.IMAGE,), "load": self._source, "key": _pixels}

@@ -53,6 +53,12 @@ def load(folder, name, *, split, fields):
         raise errors.DataError(f"folder:{name} has no split {split!r}; {errors.suggest(split, splits())}")
     sources.need_fields(f"folder:{name}", fields, there=FIELDS)
     events, maps = _events(folder / EVENTS), _maps(folder / RECORDING)
+    for i, (start, activity, group) in enumerate(events):
+        if not 0 <= start < len(maps) or not activity or not group:
+            raise errors.DataError(
+                f"{folder / EVENTS}, event {i + 1}: start_frame {start} must be below {len(maps)}, the frames of the "
+                f"recording, and activity {activity!r} and group {group!r} must not be empty"
+            )
     records = [
         {"image": window(maps, start), "label": group, "activity": activity}
         for i, (start, activity, group) in enumerate(events)

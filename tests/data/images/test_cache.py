@@ -1,6 +1,8 @@
 """The cache of decoded images: decoded once, malformed images named and counted, damage repaired."""
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from lwt import errors
@@ -58,3 +60,19 @@ def test_labels_and_the_cache_are_checked(tmp_path, monkeypatch, pictures):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path / "file"))
     with pytest.raises(errors.DataError, match="file/images cannot be written .*; set LWT_CACHE"):
         cache.decoded(source)
+
+
+def test_images_in_parquet_as_the_hub_stores_them(make_images, tmp_path, pictures):
+    (tmp_path / "a/data").mkdir(parents=True)
+    shown = pictures.pixels(40)
+    rows = [
+        {"image": {"bytes": pictures.encoded(image), "path": f"{i}.png"}, "label": i % 2}
+        for i, image in enumerate(shown)
+    ]
+    for shard in (0, 1):
+        table = pyarrow.Table.from_pylist(rows[20 * shard : 20 * shard + 20])
+        pyarrow.parquet.write_table(table, tmp_path / f"a/data/train-0000{shard}-of-00002.parquet")
+    data = make_images()
+    seen = {record["image"].tobytes(): record["label"] for record in data.splits.train}
+    assert len(seen) == 33 and data.labels.names == ("0", "1")
+    assert all(seen.get(image.tobytes(), i % 2) == i % 2 for i, image in enumerate(shown))

@@ -62,6 +62,12 @@ def test_what_is_wrong_is_named(folder):
         sources.load("folder:recording@fold7")
     with pytest.raises(errors.DataError, match="no field 'text'"):
         sources.load("folder:recording@all", fields=("text",))
+    events = (folder / "events.csv").read_text()
+    for wrong in ("11,11,700,760,walk,walk\n", "11,11,-1,60,walk,walk\n", "11,11,3,60,walk,\n"):
+        (folder / "events.csv").write_text(events + wrong)
+        with pytest.raises(errors.DataError, match="events.csv, event 12: start_frame .* must be below 700"):
+            sources.load("folder:recording@all")
+    (folder / "events.csv").write_text(events)
     np.savez(folder / "mdoppler.npz", radar14=np.zeros((5, 128)))
     with pytest.raises(errors.DataError, match="radar14 and radar68"):
         sources.load("folder:recording@all")
