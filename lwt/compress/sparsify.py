@@ -31,8 +31,8 @@ def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=
     Raises:
         lwt.errors.ConfigError: neither or both of sparsity and pattern are given, or no weight would be left.
     """
-    if not 0 <= sparsity <= 1:
-        raise errors.ConfigError(f"--sparsity={sparsity} must be a share between 0 and 1")
+    if not 0 <= sparsity < 1:
+        raise errors.ConfigError(f"--sparsity={sparsity:g} must be in [0, 1)")
     if bool(sparsity) == bool(pattern):
         raise errors.ConfigError("give either --sparsity or --pattern")
     pruning = prune.Prune(sparsity=sparsity, pattern=pattern, scope=scope, targets=names)

@@ -121,3 +121,14 @@ def test_a_run_keeps_the_budget(runs, tmp_path, which):
         assert np.hypot(*missing) == pytest.approx(np.linalg.norm(left), rel=1e-4)
     with pytest.raises(errors.ConfigError, match="too small for one direction"):
         allocate_ranks.reallocate(moved, str(tmp_path / "none"), base=base.weights, budget=5, which="energy")
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_budget_that_is_no_number_of_parameters_is_refused(budget):
+    with pytest.raises(errors.ConfigError, match=f"--budget={budget:g} must be above 0 and finite"):
+        allocate_ranks.reallocate(None, "nowhere", base={}, budget=budget)
+
+
+def test_scores_without_an_order_are_refused():
+    with pytest.raises(errors.NotFinite, match="the scores of b are not finite"):
+        allocate_ranks.allocate({"a": np.ones(2), "b": np.array([np.nan])}, {"a": 1, "b": 1}, budget=2)

@@ -51,5 +51,12 @@ def test_exactly_one_setting_is_required(untrained, tiny, tmp_path, given):
 
 def test_patterns_are_parsed():
     assert sparsify.pattern_of("2:4") == (2, 4) and sparsify.pattern_of("") == ()
-    with pytest.raises(errors.ConfigError, match="--pattern=half must be N:M, such as 2:4"):
-        sparsify.pattern_of("half")
+    for text in ("half", "4:2", "0:4", "2:", "-1:4", "2:4:8"):
+        with pytest.raises(errors.ConfigError, match=f"--pattern={text} must be N:M, such as 2:4"):
+            sparsify.pattern_of(text)
+
+
+@pytest.mark.parametrize("sparsity", [1.0, -0.1, float("nan"), float("inf")])
+def test_a_sparsity_that_leaves_nothing_or_is_no_share_is_refused(sparsity):
+    with pytest.raises(errors.ConfigError, match=f"--sparsity={sparsity:g} must be in"):
+        sparsify.sparsify(None, "nowhere", sparsity=sparsity)
