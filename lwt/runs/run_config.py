@@ -122,7 +122,7 @@ def _window(steps):
 
 
 def keep(config, workdir):
-    """Writes ``workdir/config.json``; refuses a workdir with checkpoints of another config.
+    """Writes ``workdir/config.json``; refuses a bundle, and a workdir with checkpoints of another config.
 
     Without a checkpoint there is nothing to lose: after a call that failed or was wrong, the next one starts over and
     makes its own tokenizer.
@@ -130,6 +130,8 @@ def keep(config, workdir):
     Raises:
         lwt.errors.ConfigError: names the first key that differs; or the workdir is not writable.
     """
+    if bundle.is_bundle(workdir):
+        raise errors.ConfigError(f"{workdir} is a bundle, which no run may overwrite; give another folder")
     path, new = os.path.join(workdir, NAME), as_json(config)
     old = as_json(kept(workdir) or config)
     if old["init_from"] and _real(old["init_from"], workdir) == _real(new["init_from"], workdir):  # it was moved

@@ -119,3 +119,13 @@ def test_a_run_of_an_older_version_is_read_as_it_was(tiny, tmp_path):
         del older["data"][key]
     files.write_json(path, older, checked=True)
     assert run_config.read(tmp_path).to_dict() == kept.to_dict()
+
+
+def test_a_bundle_is_not_overwritten(tiny, tmp_path):
+    kept = {"bundle.json": "{}", "config.json": "{}", "tokenizer.model": "theirs"}
+    for name, text in kept.items():
+        (tmp_path / name).write_text(text)
+    for write in (run_config.keep, train.run):
+        with pytest.raises(errors.ConfigError, match="is a bundle, which no run may overwrite"):
+            write(tiny(), tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.name in kept} == kept
