@@ -131,7 +131,11 @@ class Worker:
             text=True,
             env={**os.environ, **ENVIRONMENT},
         )
-        self.facts = self._answer()
+        try:
+            self.facts = self._answer()
+        except BaseException:  # such as a Ctrl-C while it compiles
+            self.kill()
+            raise
 
     def _answer(self):
         line = self.process.stdout.readline()

@@ -233,7 +233,7 @@ def main():
     if flags.report_only:
         if not flags.out:
             parser.error("--report_only needs --out, the folder of the page")
-        write(flags.out, [])
+        write(flags.out, results.load(pathlib.Path(flags.out, "results.json")))
         return
     if not flags.what:
         parser.error("the following arguments are required: --what")

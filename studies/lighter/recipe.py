@@ -103,13 +103,16 @@ def run(chain, teacher, workdir, *, path, more=""):
 
 
 def _cut(cut, folder, out, arguments):
-    """Makes a stage without training, unless it exists with the same arguments."""
-    kept = study.read_record(out, RECORD)
+    """Makes a stage without training, unless it exists with the same arguments, from the same run."""
+    made, kept = {"arguments": arguments, "base": folder}, study.read_record(out, RECORD)
     if checkpoint.of_run(out).last_step() is None:
-        study.write_record(out, {"arguments": arguments}, record=RECORD)  # first, so that an interrupted cut is known
+        study.write_record(out, made, record=RECORD)  # first, so that an interrupted cut is known
         cut(lwt.load(folder), out, **arguments)
-    elif not kept or kept["arguments"] != arguments:
-        raise errors.ConfigError(f"{out} was made with {(kept or {}).get('arguments')}; give another --workdir")
+    elif not kept or {"base": folder, **kept} != made:  # older records do not name the run
+        kept = kept or {}
+        raise errors.ConfigError(
+            f"{out} was made from {kept.get('base', 'a run')} with {kept.get('arguments')}; give another --workdir"
+        )
 
 
 def _quantized(name, folder, arguments):

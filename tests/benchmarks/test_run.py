@@ -2,10 +2,12 @@
 
 import importlib.util
 import pathlib
+import sys
 
 import pytest
 
 from benchmarks import common, run
+from lwt import errors
 from lwt.report import results
 
 SPEED = pathlib.Path(__file__).parents[2] / "docs" / "results" / "speed"
@@ -77,3 +79,22 @@ def test_the_registry_names_existing_variants(what):
 def test_a_pattern_that_matches_nothing_is_refused():
     with pytest.raises(SystemExit, match="matches none of torch_vit/vit:timm"):
         run.commands("vit", pattern="none")
+
+
+def test_a_worker_does_not_outlive_a_start_that_fails(monkeypatch):
+    def interrupted(worker):
+        started.append(worker.process)
+        raise KeyboardInterrupt
+
+    started = []
+    monkeypatch.setattr(common.Worker, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        common.Worker("a", [sys.executable, "-c", "import time; time.sleep(60)"])
+    assert started[0].poll() is not None
+
+
+def test_a_page_is_made_again_only_of_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["run.py", "--report_only", f"--out={tmp_path}"])
+    with pytest.raises(errors.DataError, match="results.json cannot be read"):
+        run.main()
+    assert not list(tmp_path.iterdir())

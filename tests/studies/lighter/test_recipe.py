@@ -66,8 +66,10 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
     again = recipe.run(CHAIN[:2], teacher, workdir, **given)
     assert [(made.name, made.bytes, made.seconds) for made in again] == [(m.name, m.bytes, m.seconds) for m in done[:3]]
     other = [CHAIN[0], ("pruned", "structured", dict(units=0.25, scores="magnitude"))]
-    with pytest.raises(errors.ConfigError, match="pruned was made with {'units': 0.5"):
+    with pytest.raises(errors.ConfigError, match="pruned was made from .*/student with {'units': 0.5"):
         recipe.run(other, teacher, workdir, **given)
+    with pytest.raises(errors.ConfigError, match="pruned was made from .*/student with"):
+        recipe._cut(None, "runs/other", f"{workdir}/pruned", CHAIN[1][2])  # of another run
 
 
 def test_the_table():
