@@ -61,7 +61,7 @@ class Prune:
         targets.check(self, scope=SCOPES, gradient=GRADIENTS, mask=MASKS)
         if self.every < 1 or (self.end and self.end <= self.begin):
             raise errors.ConfigError(
-                f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule should end after it "
+                f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule must end after it "
                 "begins (or end=0: all at once), and rise every 1 or more steps"
             )
         pattern = tuple(self.pattern)
@@ -130,7 +130,7 @@ class Prune:
             if base[name].shape[0] % self.pattern[1]:
                 raise errors.ConfigError(
                     f"reparam.pattern is {self.pattern}, but {name} has {base[name].shape[0]} inputs, not a multiple "
-                    f"of {self.pattern[1]}; reparam.targets should exclude it"
+                    f"of {self.pattern[1]}; reparam.targets must exclude it"
                 )
         return names
 

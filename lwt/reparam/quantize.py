@@ -56,7 +56,7 @@ class Quantize:
         if self.activations and (self.format == "fp8" or self.block or self.outliers):
             raise errors.ConfigError(
                 f"reparam.activations is {self.activations!r}: integer products need one scale per output, so "
-                f"format={self.format!r}, block={self.block} and outliers={self.outliers} should be 'int8' or 'int4', "
+                f"format={self.format!r}, block={self.block} and outliers={self.outliers} must be 'int8' or 'int4', "
                 "0 and 0"
             )
 
@@ -65,7 +65,7 @@ class Quantize:
         del key
         if self.activations == "static":
             raise errors.ConfigError(
-                "reparam.activations is 'static', but a run has no calibrated ranges; it should be 'dynamic', or see "
+                "reparam.activations is 'static', but a run has no calibrated ranges; it must be 'dynamic', or see "
                 "lwt.export.quantize --activations=static"
             )
         self.select(base)
@@ -88,7 +88,7 @@ class Quantize:
             if self.activations == "static":
                 raise errors.ConfigError(
                     f"reparam.activations is 'static', but {name!r} is factorised: no range is known between its "
-                    "factors; it should be 'dynamic'"
+                    "factors; it must be 'dynamic'"
                 )
             return linear.Factors(*(self._rounded(name, part, limit, training) for part in (w.a, w.b)))
         options = self.options(name)

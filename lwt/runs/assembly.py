@@ -51,7 +51,7 @@ def task_section(section):
     if section["name"] != "distill":
         return section
     if "task" not in section:
-        raise errors.ConfigError("task.task is missing: it should be the section of the task to distil")
+        raise errors.ConfigError("task.task is missing: it must be the section of the task to distil")
     return section["task"]
 
 
@@ -91,7 +91,7 @@ def initial_params(config, model, *, reparam, base=None):
     params = {**trees.with_prefix(compose.stored(reparam, base), "base"), **trees.with_prefix(adapter, "adapter")}
     constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}
     if not config.optimizer.trainable:
-        raise errors.ConfigError("optimizer.trainable is empty; it should name the weights to train, such as ('.*',)")
+        raise errors.ConfigError("optimizer.trainable is empty; it must name the weights to train, such as ('.*',)")
     wanted = set()
     for pattern in config.optimizer.trainable:
         wanted.update(trees.matching(params, pattern, what="optimizer.trainable"))

@@ -53,7 +53,7 @@ def read_info(folder):
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
     if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
-        raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it should be {KIND!r}")
+        raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it must be {KIND!r}")
     for name in {CONFIG, WEIGHTS, *({tokenizer.FILE} & set(os.listdir(folder)))} - sums.keys():
         raise errors.CheckpointError(f"{folder / INFO} does not list {name}, which is part of every bundle that has it")
     for name, digest in sums.items():

@@ -59,9 +59,9 @@ class Checkpoints:
 
     def __init__(self, folder, *, keep_last=2, select="loss", mode="min"):
         if keep_last < 1:
-            raise errors.ConfigError(f"keep_last={keep_last} would keep no checkpoint; it should be at least 1")
+            raise errors.ConfigError(f"keep_last={keep_last} would keep no checkpoint; it must be at least 1")
         if mode not in ("min", "max"):
-            raise errors.ConfigError(f"select_mode={mode!r}: it should be 'min' or 'max'")
+            raise errors.ConfigError(f"select_mode={mode!r}: it must be 'min' or 'max'")
         self.folder = pathlib.Path(folder).absolute()
         self._keep_last, self._select = keep_last, select
         self._saved = saved_steps.SavedSteps(self.folder, select, mode=mode)

@@ -170,7 +170,7 @@ class Experiment:
         for key in wanted:
             if key not in found:
                 raise errors.CheckpointError(
-                    f"{path} does not record its {key}: it should be a file of lwt.export.quantize"
+                    f"{path} does not record its {key}: it must be a file of lwt.export.quantize"
                 )
         for key in {**wanted, **{key: None for key in found if key.startswith("model/")}}:
             if found[key] != wanted.get(key):

@@ -190,7 +190,7 @@ def _read(path):
     except safetensors.SafetensorError as error:
         raise errors.CheckpointError(f"{path} is damaged, or not a file of lwt.export.quantize: {error}") from error
     if meta.get("kind") != KIND:
-        raise errors.CheckpointError(f"{path} is of kind {meta.get('kind')!r}; it should be {KIND!r}")
+        raise errors.CheckpointError(f"{path} is of kind {meta.get('kind')!r}; it must be {KIND!r}")
     if _digest(meta, arrays) != meta.get("sha256"):
         raise errors.CheckpointError(f"{path} is damaged: its checksum differs")
     return meta, arrays

@@ -151,7 +151,7 @@ def keep(config, workdir):
             files.write_json(path, new, checked=True)
         except OSError as error:
             raise errors.ConfigError(
-                f"--workdir={workdir} cannot be written ({error.strerror}); it should be a folder, existing or new"
+                f"--workdir={workdir} cannot be written ({error.strerror}); it must be a folder, existing or new"
             ) from error
     devices.wait_for_all("lwt config written")
 
@@ -190,7 +190,7 @@ def _parse(path):
         ) from error
     except (ValueError, TypeError) as error:
         raise errors.CheckpointError(
-            f"{path} is damaged: {error}; it should be the JSON that train.py wrote"
+            f"{path} is damaged: {error}; it must be the JSON that train.py wrote"
         ) from error
     for section, added in ADDED.items():
         if isinstance(config.get(section), ml_collections.ConfigDict):

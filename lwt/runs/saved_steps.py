@@ -54,7 +54,7 @@ class SavedSteps:
             found, damage = self._read()
             return self._first_whole([*damage, *self._ranked(found), *newest])  # a damaged step may be the best
         if not str(step).isdecimal():
-            raise errors.CheckpointError(f"checkpoint {step!r}: it should be 'best', 'last' or the number of a step")
+            raise errors.CheckpointError(f"checkpoint {step!r}: it must be 'best', 'last' or the number of a step")
         if int(step) not in newest:
             steps = ", ".join(map(str, self.complete())) or "none"
             raise errors.CheckpointError(f"{self.folder}: no checkpoint of step {step}; saved steps: {steps}")

@@ -110,7 +110,7 @@ def test_zeros_stay_zero_whatever_is_trained(base, moved):
         ({"sparsity": 1.0}, r"reparam.sparsity is 1.0; it has to be a share in \[0, 1\)"),
         ({"scope": "model"}, "reparam.scope is 'model'"),
         ({"mask": "zero"}, "did you mean 'zeros'"),
-        ({"begin": 10, "end": 5}, "the schedule should end after it begins"),
+        ({"begin": 10, "end": 5}, "the schedule must end after it begins"),
         ({"every": 0, "end": 5}, "every=0"),
         ({"pattern": (4, 2)}, r"reparam.pattern is \(4, 2\); it has to be \(n, m\)"),
     ],

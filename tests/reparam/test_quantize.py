@@ -79,7 +79,7 @@ def test_integer_activations(base, apply):
     static = quantize.Quantize(block=0, activations="static").expand(floats, {f"{QUERY}/limit": np.float32(2)}, 0)
     assert static[QUERY].integer_inputs and static[QUERY].limit == 2
     assert [name for name, w in static.items() if getattr(w, "integer_inputs", False)] == [QUERY]
-    with pytest.raises(errors.ConfigError, match="a run has no calibrated ranges; it should be 'dynamic'"):
+    with pytest.raises(errors.ConfigError, match="a run has no calibrated ranges; it must be 'dynamic'"):
         quantize.Quantize(block=0, activations="static").init(KEY, base)
     with pytest.raises(errors.ConfigError, match=f"{QUERY}' is already quantized to int8 with a scale per 8 weights"):
         dynamic.expand(quantize.Quantize(block=8).expand(base, {}, 0), {}, 0)
@@ -89,7 +89,7 @@ def test_integer_activations(base, apply):
     ("options", "message"),
     [
         ({"activations": "dynamical", "block": 0}, "reparam.activations is 'dynamical'; did you mean 'dynamic'"),
-        ({"activations": "dynamic"}, "format='int8', block=64 and outliers=0.0 should be 'int8' or 'int4', 0 and 0"),
+        ({"activations": "dynamic"}, "format='int8', block=64 and outliers=0.0 must be 'int8' or 'int4', 0 and 0"),
         ({"activations": "static", "block": 0, "format": "fp8"}, "format='fp8'"),
         ({"format": "int3"}, "reparam.format is 'int3'; did you mean 'int8'"),
         ({"block": -1}, "reparam.block is -1"),

@@ -178,7 +178,7 @@ def test_lora_on_top(base):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunks": 4}, "chunks=4 should divide the 6 layers block_0 to block_5"),
+        ({"chunks": 4}, "chunks=4 must divide the 6 layers block_0 to block_5"),
         ({"targets": ".*"}, "head/kernel.* is not in a layer"),
         ({"targets": ".*fc3.*"}, "matches no weight"),
         ({"rank": 9, "start": "svd"}, "takes at most 8"),

@@ -149,7 +149,7 @@ def test_wrong_requests_are_named(tmp_path):
         ("none", "last", "there is no checkpoint"),
         ("none", "best", "there is no checkpoint"),
         ("c", 7, "no checkpoint of step 7; saved steps: 1, 2"),
-        ("c", "bset", "'bset': it should be"),
+        ("c", "bset", "'bset': it must be"),
     ):
         with pytest.raises(errors.CheckpointError, match=message):
             checkpoint.Checkpoints(tmp_path / folder).restore(step)
