@@ -164,8 +164,7 @@ class Vertical:
         """The number of layers in a chunk."""
         if len(layers) % self.chunks or layers != set(range(len(layers))):
             raise errors.ConfigError(
-                f"reparam.chunks={self.chunks} must divide the {len(layers)} layers {stack}_0 to "
-                f"{stack}_{max(layers)}"
+                f"reparam.chunks={self.chunks} must divide the {len(layers)} layers {stack}_0 to {stack}_{max(layers)}"
             )
         return len(layers) // self.chunks
 

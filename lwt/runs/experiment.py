@@ -80,6 +80,10 @@ class Experiment:
         self._reparam = compose.build(self.config.reparam)
         if base and not self.config.init_from:
             LOG.warning("the base %s is not used: %s started from no other run", base, workdir)
+        if info and str(checkpoint) not in ("best", "last", str(info["step"])):
+            raise errors.CheckpointError(
+                f"{workdir} is a bundle of step {info['step']}; it has no checkpoint {checkpoint}"
+            )
         self.weights, self.step = self._of_bundle(info) if info else self._of_checkpoint(checkpoint)
 
     def stored(self):

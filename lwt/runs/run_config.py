@@ -189,9 +189,7 @@ def _parse(path):
             "--workdir of a train.py call"
         ) from error
     except (ValueError, TypeError) as error:
-        raise errors.CheckpointError(
-            f"{path} is damaged: {error}; it must be the JSON that train.py wrote"
-        ) from error
+        raise errors.CheckpointError(f"{path} is damaged: {error}; it must be the JSON that train.py wrote") from error
     for section, added in ADDED.items():
         if isinstance(config.get(section), ml_collections.ConfigDict):
             config[section] = {**added, **config[section]}

@@ -49,6 +49,16 @@ def test_the_same_weights_figures_and_answers(run, folder):
     assert (folder / "eval").is_dir() and lwt.load(folder).step == run.step  # files of an evaluation are no damage
 
 
+def test_a_bundle_has_one_checkpoint(run, folder):
+    for step in ("best", "last", run.step, str(run.step)):
+        assert lwt.load(folder, checkpoint=step).step == run.step
+    for step in ("7", "first", run.step + 1):
+        with pytest.raises(
+            errors.CheckpointError, match=f"is a bundle of step {run.step}; it has no checkpoint {step}"
+        ):
+            lwt.load(folder, checkpoint=step)
+
+
 def test_the_card_has_size_licence_and_figures(run, folder):
     card = (folder / "README.md").read_text()
     size, count = (folder / "model.safetensors").stat().st_size, sum(w.size for w in run.weights.values())
