@@ -14,11 +14,11 @@ import lwt
 from lwt.compress import structured
 from lwt.demo import session
 from lwt.export import bundle
-from lwt.inspect import spectra
 from lwt.layers import linear
 from lwt.reparam import compose
 from lwt.runs import experiment
 from lwt.training import new_run, train
+from studies.inspection import spectra
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 FORMS = ("run", "adapter", "derived", "floats", "integers")
@@ -62,8 +62,8 @@ def test_load(folder):
 
 
 def test_spectra(folder, tmp_path, monkeypatch, capsys):
-    values = dict(workdir=str(folder), checkpoint="best", out=str(tmp_path), weights=spectra.KERNELS)
-    monkeypatch.setattr(flags, "FLAGS", types.SimpleNamespace(**values))
+    values = dict(workdir=str(folder), checkpoint="best", out=str(tmp_path), weights=".*kernel")
+    monkeypatch.setattr(flags, "FLAGS", types.SimpleNamespace(**values, report_only=False, base=""))
     spectra.main()
     page = (tmp_path / "README.md").read_text()
     assert "## Weights of" in page and ("## Updates of" in page) == (folder.name == "adapter")
