@@ -38,6 +38,8 @@ def replacing(path, *, checked=False):
         temporary = _temporary(path)
         try:
             yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())  # or a power cut may leave the new name with an empty file
             checked = checked or bool(_known(path))  # no write leaves the checksum of what was there before
             with _checksum_of(path, sha256(temporary)) if checked else contextlib.nullcontext():
                 temporary.replace(path)
@@ -172,6 +174,8 @@ def _checksum_of(path, digest):
     before = _known(path) or ([sha256(path)] if os.path.exists(path) else [])
     write_text(_checksum_path(path), "\n".join([digest, *before]) + "\n")
     yield
+    if _known(path)[:1] != [digest]:  # another process writes the same file
+        digest = sha256(path)
     write_text(_checksum_path(path), digest + "\n")
 
 

@@ -114,6 +114,24 @@ def test_a_kill_at_any_moment_leaves_a_file_that_can_be_read(tmp_path, monkeypat
     assert files.read(path) == b"next"
 
 
+def test_two_writers_of_one_file_leave_one_that_can_be_read(tmp_path):
+    """The second writes, whole, between any two steps of the first."""
+    for moment in range(4):
+        path, count, replace = tmp_path / str(moment), 0, pathlib.Path.replace
+
+        def interrupted(*names, moment=moment, path=path, replace=replace):
+            nonlocal count
+            count += 1
+            if count == moment + 1:
+                files.write_bytes(path, b"second", checked=True)
+            return replace(*names)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pathlib.Path, "replace", interrupted)
+            files.write_bytes(path, b"first", checked=True)
+        assert files.read(path) in (b"first", b"second")
+
+
 def test_what_killed_processes_left_is_removed(tmp_path):
     old, recent, foreign = (tmp_path / f".{name}.tmp" for name in ("0" * 16, "1" * 16, "notes"))
     for path in (old, recent, foreign):
