@@ -19,7 +19,7 @@ def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
     Args:
         experiment: an `experiment.Experiment`.
         records: the number of records; 0: all.
-        percentile: above 0, up to 100.
+        percentile: in (0, 100].
         data: ``KIND:NAME@SPLIT``; "": the run's validation set.
 
     Raises:

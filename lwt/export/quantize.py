@@ -35,7 +35,7 @@ def export(source, path, *, quantization=None, rest="float16", limits=None):
 
     Args:
         source: an `experiment.Experiment`.
-        path: the file to write.
+        path: of the file.
         quantization: a `quantize.Quantize`; None for `quantization_of` the run.
         rest: type of the weights that are not quantized.
         limits: of static activations, from `calibrate.limits`.
@@ -57,14 +57,9 @@ def weights(source, quantization, *, limits=None):
 
     Quantized weights keep their integers; with an adapter on top, they are rounded anew.
 
-    Args:
-        source: an `experiment.Experiment`.
-        quantization: a `quantize.Quantize`.
-        limits: of static activations, from `calibrate.limits`.
-
     Raises:
         lwt.errors.ConfigError: the run's weights are already quantized differently; or static activations have no
-            limits.
+            limits, see `calibrate.limits`.
     """
     if quantization.activations == "static" and not limits:
         raise errors.ConfigError("static activations need limits, which lwt.export.calibrate measures")

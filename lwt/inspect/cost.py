@@ -46,7 +46,6 @@ def parameters(config, *, vocabulary=0, outputs=0):
     """Exact counts: ``{"total", "trainable", "model", "groups": {"embedding", "encoder", "decoder", "adapter", ...}}``.
 
     Args:
-        config: see `configs/common.py`.
         vocabulary: rows of the table; 0: `vocabulary_of` the config.
         outputs: classes; 0: the model's default.
     """
@@ -66,12 +65,7 @@ def parameters(config, *, vocabulary=0, outputs=0):
 
 
 def measure(config, *, rows=0, row_length=0):
-    """Returns everything that the program prints, as a dict.
-
-    Args:
-        config: see `configs/common.py`.
-        rows, row_length: shape of the batch to compile for; 0: the config's.
-    """
+    """Everything that the program prints, for a batch of this shape; 0: the config's."""
     rows, row_length = rows or config.data.rows, row_length or config.data.row_length
     if rows < 1 or row_length < 1 or rows * row_length >= 1 << 31:
         size = f"{rows:,} rows of {row_length:,} positions"

@@ -27,8 +27,7 @@ class Point:
     """One model with fewer heads.
 
     Attributes:
-        order: "importance" or "random".
-        seed: of the random order.
+        order: "importance" or "random"; seed: of the random order.
         share: the share of all heads that is pruned; heads: the number that remains.
         value: the figure.
     """

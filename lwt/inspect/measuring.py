@@ -88,11 +88,7 @@ def find(patterns, *, only=""):
 
 
 def check_finished(folder):
-    """Refuses an unfinished run; a run that was made from another (`new_run.py`) counts as finished.
-
-    Raises:
-        lwt.errors.LwtError: states its last step.
-    """
+    """Raises an error for an unfinished run; a run that was made from another (`new_run.py`) counts as finished."""
     if os.path.exists(os.path.join(folder, new_run.ORIGIN)):
         return
     steps = study.steps_of(run_config.read(folder), folder)
@@ -124,11 +120,7 @@ def _names(section):
 
 
 def quality(experiment, *, file=""):
-    """``(metric, lower, value)`` on the run's test set.
-
-    Args:
-        file: path of the file whose weights `experiment` has; "" for the run's own.
-    """
+    """``(metric, lower, value)`` on the run's test set; `file` is that of the weights, "" for the run's own."""
     return figure_of(experiment.config, kept(experiment, file) or experiment.report())
 
 
@@ -165,11 +157,7 @@ def size(experiment):
 
 
 def candidates(folder):
-    """Yields ``(file or "", experiment, bytes)`` for a run and for each of its files.
-
-    Raises:
-        lwt.errors.LwtError: the run cannot be opened, or its task gives no answers.
-    """
+    """Yields ``(file or "", experiment, bytes)`` for a run and for each of its files."""
     experiment = lwt.load(folder)
     if not hasattr(experiment.task, "generate") and not hasattr(experiment.task, "predict"):
         raise errors.ConfigError(f"{folder}: task.name={experiment.config.task.name!r} gives no answers")

@@ -81,13 +81,7 @@ def unpack(path, workdir):
 
 
 def of_folder(folder, kept, *, metrics=False):
-    """The line of a run.
-
-    Args:
-        folder: of the run.
-        kept: paths in the folder of the JSON files to keep.
-        metrics: whether to keep the rows of ``metrics.jsonl``, and ``hardware.txt``, too.
-    """
+    """The line of a run: the JSON files `kept` and, with `metrics`, ``metrics.jsonl`` and ``hardware.txt``."""
     folder = pathlib.Path(folder)
     line = {"name": folder.name}
     if (folder / CONFIG).exists():

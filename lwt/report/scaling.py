@@ -7,13 +7,9 @@ from lwt.report import plots
 
 
 def exponent(points):
-    """p of the power law ``c·nᵖ`` that fits the upper half of the lengths best (least squares of the logarithms).
+    """p of the power law ``c·nᵖ`` that fits the upper half of ``{n: cost}`` best (least squares of the logarithms).
 
-    Args:
-        points: ``{n: cost}``.
-
-    Returns:
-        p, or None for fewer than two lengths.
+    None for fewer than two lengths.
     """
     upper = sorted(points)[len(points) // 2 :]
     if len(upper) < 2:

@@ -40,13 +40,7 @@ class Interrupted(errors.LwtError):
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One run of a study.
-
-    Attributes:
-        name: of its folder.
-        arguments: what tells it from the others.
-        spec: ``FILE.py:key=value,...``, as ``train.py --config`` takes it.
-    """
+    """One run of a study: its folder's name, what tells it from the others, and ``--config`` of ``train.py``."""
 
     name: str
     arguments: dict
@@ -126,11 +120,7 @@ def steps_of(config, folder, *, kept=None):
 
 
 def finished(folder, steps):
-    """Whether the last complete checkpoint of a run is that of its last step.
-
-    Raises:
-        lwt.errors.ConfigError: it is of a later step.
-    """
+    """Whether the last complete checkpoint of a run is that of its last step; one of a later step is an error."""
     last = checkpoint.of_run(folder).last_step() or 0
     if last > steps:
         raise errors.ConfigError(f"{folder} holds {last} steps, more than this study's {steps}; give another --workdir")

@@ -60,11 +60,7 @@ def export(experiment, out, *, activations="fp16", budget=None):
 
 
 def write(experiment, folder, *, activations, budget=None):
-    """Writes all files except the report into an empty folder; returns the `parts.Network`.
-
-    Raises:
-        lwt.errors.ConfigError: the engine does not support the model.
-    """
+    """Writes all files except the report into an empty folder; returns the `parts.Network`."""
     _check(experiment)
     values, quantization = weights.of(experiment)
     source = weights.Source(values)

@@ -10,12 +10,9 @@ COLUMNS = 120
 
 
 def array(name, values, *, part=""):
-    """Defines a constant array of integers; float16 is written as its bits.
+    """Defines a constant array of integers, flattened; float16 is written as its bits.
 
-    Args:
-        name: the C name.
-        values: a numpy array, which is flattened.
-        part: the part of the report that counts it: "weights", "scales" or "tokenizer".
+    The report counts it under `part`: "weights", "scales" or "tokenizer".
     """
     values = np.asarray(values)
     values = (values.view(np.uint16) if values.dtype == np.float16 else values).reshape(-1)

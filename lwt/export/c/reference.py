@@ -51,7 +51,6 @@ def logits(experiment, weights, *, records, activations="", batch=32):
     """Computes logits `[n outputs]` of records, in float32 except for the states.
 
     Args:
-        experiment: an `experiment.Experiment`.
         weights: flat dict.
         records: tuples of one or two texts.
         activations: type that states are rounded to, "fp16" or "int8"; "": no rounding.

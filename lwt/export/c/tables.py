@@ -30,12 +30,7 @@ IGNORED = ("Cn", "Co", "Cs")  # unassigned, private, surrogates: always unknown
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """The tables, which source/tokenizer.h explains.
-
-    Attributes:
-        arrays: ``{name: array}``.
-        defines: ``{name: number}``.
-    """
+    """The tables, which source/tokenizer.h explains: ``{name: array}`` and ``{name: number}``."""
 
     arrays: dict
     defines: dict

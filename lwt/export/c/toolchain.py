@@ -44,12 +44,7 @@ def require(command, what):
 
 
 def make(folder, target, **variables):
-    """Runs a target of the folder's Makefile; returns what it prints.
-
-    Args:
-        folder: the exported folder.
-        target: name of the target.
-        variables: of the Makefile.
+    """Runs a target of an exported folder's Makefile, with some of its variables; returns what it prints.
 
     Raises:
         lwt.errors.ConfigError: make is missing, or the target fails; has the end of the compiler's output.
@@ -71,12 +66,7 @@ def program(folder):
 
 
 def firmware(folder, **limits):
-    """Builds the firmware in a `pathlib.Path`; returns its path.
-
-    Args:
-        folder: the exported folder.
-        limits: bytes, as variables of the Makefile: BUDGET, STACK, FLASH, RAM.
-    """
+    """Builds the firmware in a `pathlib.Path`; returns its path. Limits in bytes: BUDGET, STACK, FLASH, RAM."""
     own = require(device(), "a Cortex-M4F")
     make(folder, "firmware", **limits, **({"CROSS": own} if own else {}))
     return folder / "firmware.elf"

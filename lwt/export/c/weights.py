@@ -33,9 +33,6 @@ def of(experiment):
 class Source:
     """Collects the definitions of constant arrays, and writes initialisers of the engine's structs with their names.
 
-    Args:
-        weights: flat dict, from `of`.
-
     Attributes:
         text: the C definitions so far.
         used: names of the weights in the initialisers.

@@ -87,11 +87,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
 
 
 def require(runtime):
-    """Imports the packages that a module of `RUNTIMES` needs.
-
-    Raises:
-        lwt.errors.ConfigError: a package is not installed; says how to install it.
-    """
+    """Imports the packages that a module of `RUNTIMES` needs, or raises a ConfigError that says how to install them."""
     try:
         for name in runtime.PACKAGES:
             importlib.import_module(name)
@@ -103,15 +99,9 @@ def require(runtime):
 def convert(source, runtime, *, format, length, example):
     """Converts a run to the bytes of a file.
 
-    Args:
-        source: an `experiment.Experiment`.
+    Args are as in `export`, except:
         runtime: a module of `RUNTIMES`.
-        format: one of its ``FORMATS``.
-        length: tokens that texts are padded to.
         example: the arrays of one record; only names, shapes and types matter.
-
-    Raises:
-        lwt.errors.ConfigError: the runtime does not support the model.
     """
     params = {"params": trees.unflatten(weights(source, format))}
 
@@ -158,11 +148,7 @@ def _check(source, runtime, format):
 
 
 def require_precision(source):
-    """Refuses a run that was opened with a precision other than `PRECISION`.
-
-    Raises:
-        lwt.errors.ConfigError: names the key.
-    """
+    """Raises a ConfigError for a run that was opened with a precision other than `PRECISION`."""
     if source.config.precision != PRECISION:
         raise errors.ConfigError(
             f"{source.workdir}: precision={source.config.precision!r}; open it with precision={PRECISION!r}"

@@ -15,11 +15,7 @@ TAPS = 16  # most taps of one convolution; XNNPACK, LiteRT's code for CPUs, has 
 
 
 def forms(batch):
-    """A context in which the layers of a linen model are traced in these forms.
-
-    Args:
-        batch: the model's input.
-    """
+    """A context in which the layers of a linen model are traced in these forms; `batch` is the model's input."""
     return listen.intercept(functools.partial(_form, batch))
 
 

@@ -83,15 +83,7 @@ def quantize(model, *, calibration=()):
 
 
 def runner(model, *, threads=1):
-    """The function that a .tflite file computes, on this machine's CPU; it maps a dict of arrays to another.
-
-    Args:
-        model: the bytes of the file.
-        threads: number of threads.
-
-    Raises:
-        lwt.errors.ConfigError: LiteRT cannot run the file.
-    """
+    """The function that the bytes of a .tflite file compute, on this machine's CPU: a dict of arrays to another."""
     from ai_edge_litert import interpreter
 
     try:

@@ -54,12 +54,9 @@ def convert(function, example):
 
 
 def quantize(model):
-    """Converts the products of a file of floats to int8, with one scale per column of a weight.
+    """Converts the products of a file of floats (from `convert`) to int8, with one scale per column of a weight.
 
     Activations are rounded by their own range at run time.
-
-    Args:
-        model: bytes from `convert`.
     """
     from onnxruntime import quantization
 
@@ -74,15 +71,7 @@ def quantize(model):
 
 
 def runner(model, *, threads=1):
-    """The function that an .onnx file computes, on this machine's CPU; it maps a dict of arrays to another.
-
-    Args:
-        model: the bytes of the file.
-        threads: number of threads.
-
-    Raises:
-        lwt.errors.ConfigError: ONNX Runtime cannot run the file.
-    """
+    """The function that the bytes of an .onnx file compute, on this machine's CPU: a dict of arrays to another."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 

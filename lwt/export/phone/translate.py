@@ -111,13 +111,7 @@ def export(trained, out, *, runtime="litert", format="float32", length=None, rec
 
 
 def convert(trained, runtime, *, format, length):
-    """Converts a run; returns ``(models, past)``: the files' bytes, and the arrays of the past before the first step.
-
-    Both are dicts by name.
-
-    Raises:
-        lwt.errors.ConfigError: the runtime does not support the model.
-    """
+    """Converts a run; returns the files' bytes, and the arrays of the past before the first step, both by name."""
     apply = functools.partial(trained.model.apply, {"params": trees.unflatten(classify.weights(trained, format))})
 
     def start(batch):

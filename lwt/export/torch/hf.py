@@ -34,11 +34,7 @@ HEAD = r"(cls|classifier|head)[./].*"  # names of heads, theirs and ours
 
 
 def write(source, folder):
-    """Writes the folder of a run, and returns the number of its weights.
-
-    Args:
-        source: an `experiment.Experiment`; adapters are merged.
-        folder: a path where nothing is yet.
+    """Writes a run, with its adapters merged, into a new folder; returns the number of its weights.
 
     Raises:
         lwt.errors.ConfigError: see `configs.of_model`; or the folder holds something, or cannot be written.

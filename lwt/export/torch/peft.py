@@ -33,12 +33,9 @@ AXES = {"a": (0,), "b": (-1,), "magnitude": (-1,)}  # axes of a leaf that it sha
 
 
 def write(source, folder, *, as_lora=False):
-    """Writes the adapter of a run for PEFT; returns the number of its weights.
+    """Writes the adapter of a run into a new folder for PEFT; returns the number of its weights.
 
-    Args:
-        source: an `experiment.Experiment`.
-        folder: a path where nothing is yet.
-        as_lora: whether to convert the adapter to plain LoRA first (`adapters.low_rank`).
+    With `as_lora` the adapter is converted to plain LoRA first (`adapters.low_rank`).
 
     Raises:
         lwt.errors.ConfigError: PEFT cannot hold the adapter, or Hugging Face has no such base; says why. Or the folder

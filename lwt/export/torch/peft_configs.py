@@ -33,10 +33,9 @@ def checked(adapter, where):
 
 
 def of_reparam(reparam, modules, *, saved):
-    """The adapter_config.json of a reparametrization, as a dict.
+    """The adapter_config.json of a `lora.LoRA` or `dora.DoRA`, as a dict.
 
     Args:
-        reparam: a `lora.LoRA` or `dora.DoRA`.
         modules: ``{target: PyTorch's name of the module}``.
         saved: PyTorch's names of modules that are stored whole.
     """

@@ -148,10 +148,6 @@ def convert(config, path, *, workdir, resize="bicubic", names=(), new_head=False
 def write(source, path):
     """Writes the weights of a ViT as a .safetensors file with timm's names; returns their number.
 
-    Args:
-        source: an `experiment.Experiment`.
-        path: the file to write.
-
     Raises:
         lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file cannot be written.
     """
