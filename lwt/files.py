@@ -41,7 +41,7 @@ def replacing(path, *, checked=False):
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())  # or a power cut may leave the new name with an empty file
             checked = checked or bool(_known(path))  # no write leaves the checksum of what was there before
-            with _checksum_of(path, sha256(temporary)) if checked else contextlib.nullcontext():
+            with _checksum_of(path, temporary) if checked else contextlib.nullcontext():
                 temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -169,14 +169,19 @@ def _compared(path, content):
 
 
 @contextlib.contextmanager
-def _checksum_of(path, digest):
-    """Stores the checksum of what replaces `path` inside the block. A kill at any moment leaves a file that it fits."""
+def _checksum_of(path, new):
+    """Stores the checksum of the file `new`, which replaces `path` inside the block.
+
+    A kill at any moment, or another process that writes the same file, leaves a file that its checksum fits.
+    """
+    checksum, digest, file = _checksum_path(path), sha256(new), os.stat(new).st_ino
     before = _known(path) or ([sha256(path)] if os.path.exists(path) else [])
-    write_text(_checksum_path(path), "\n".join([digest, *before]) + "\n")
+    write_text(checksum, "\n".join([digest, *before]) + "\n")
     yield
-    if _known(path)[:1] != [digest]:  # another process writes the same file
-        digest = sha256(path)
-    write_text(_checksum_path(path), digest + "\n")
+    write_text(checksum, digest + "\n")
+    while (there := os.stat(path).st_ino) != file:  # that of another process
+        file = there
+        write_text(checksum, sha256(path) + "\n")
 
 
 def _known(path):
