@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from lwt import errors
-from lwt.data import formats, sources
+from lwt.data import formats, sources, text_fields
 from lwt.data.sources import folder
 
 STDIN = "-"
@@ -38,24 +38,25 @@ def checked(texts, *, kind=str):
     return texts
 
 
-def read(path, *, fields, text_of):
-    """Yields the texts of a file, in order.
+def read(path, data):
+    """Yields the texts of a file that the `kinds.common.Data` of a run can predict from, in order.
 
     A file of one of the `formats` but ``.txt`` holds records. Any other file, standard input, and a ``.tsv``
     without a line that names the fields, holds one text a line.
 
-    Args:
-        path: the file, or `STDIN`.
-        fields: the fields of a record that make up its text; empty if a record cannot be read.
-        text_of: ``text_of(record)`` is the text of a record.
-
     Raises:
-        lwt.errors.DataError: the file cannot be read, a line is not UTF-8, or a record lacks a field.
+        lwt.errors.DataError: the file (`STDIN`: standard input) cannot be read, a line is not UTF-8, a record lacks a
+            field, or a text is not what the run reads; the message names file and line.
     """
-    path = str(path)
+    path, fields = str(path), text_fields.names_in(data.input_fields)
     form = formats.of(pathlib.Path(path))
     if form in ("", ".txt") or (path.lower().endswith(".tsv") and not _names(path, fields)):
-        yield from _lines(path)
+        for number, line in enumerate(_lines(path), 1):
+            try:
+                data.check_input(line)
+            except errors.DataError as error:
+                raise errors.DataError(f"{path}:{number}: {error}") from error
+            yield line
         return
     if not fields:
         raise errors.DataError(f"--predict={path}: this run reads no records; give a .txt file with one path a line")
@@ -65,7 +66,7 @@ def read(path, *, fields, text_of):
     sources.need_fields(path, fields, there=source.fields)
     for number in range(len(source)):
         try:
-            (text,) = checked([text_of(source[number])])
+            text = data.input_of(source[number])
         except errors.DataError as error:
             raise errors.DataError(f"{source.where(number)}: {error}") from error
         yield text

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import pathlib
 import re
 import signal
@@ -99,6 +100,9 @@ def guarded():
         yield
     except errors.LwtError as error:
         fail(str(error))
+    except BrokenPipeError:  # whoever reads the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:  # such as a file without permission to read it
         if error.filename is None:
             raise

@@ -13,7 +13,6 @@ import functools
 import json
 import logging
 import os
-import sys
 import time
 
 import jax
@@ -275,13 +274,16 @@ class Experiment:
         Raises:
             lwt.errors.ConfigError, lwt.errors.DataError: see `predict` and `inputs.read`.
         """
-        total, texts = 0, inputs.read(path, fields=self.data.input_fields, text_of=self.data.input_of)
+        total, texts = 0, inputs.read(path, self.data)
         for chunk in inputs.chunks(texts, first=self.config.data.eval_batch, most=CHUNK):
             answers, cut = self._answer(chunk)
             total += cut
-            for answer in answers:
-                print(" ".join(answer.splitlines()), file=output)
-            (output or sys.stdout).flush()
+            try:
+                print(*(" ".join(answer.splitlines()) for answer in answers), sep="\n", file=output, flush=True)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise errors.DataError(f"the answers cannot be printed: {error.strerror}") from error
         self._warn(total)
 
     def _answer(self, texts):

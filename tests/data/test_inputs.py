@@ -9,10 +9,24 @@ import pytest
 
 from lwt import errors
 from lwt.data import inputs
+from lwt.data.kinds import common
+
+
+class Data(common.Data):
+    """What is read of a file depends on the data of a run."""
+
+    identity = positions = training = evaluation = from_texts = example = _evaluation_lengths = None
+
+    def __init__(self, fields):
+        self.input_fields = fields
+
+    def check_input(self, text):
+        if text == "bad":
+            raise errors.DataError("a bad text")
 
 
 def read(path, *, fields=("text",)):
-    return list(inputs.read(path, fields=fields, text_of=lambda record: "\t".join(record[name] for name in fields)))
+    return list(inputs.read(path, Data(fields)))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +71,7 @@ def test_lines_of_a_file(tmp_path):
 
 def test_records_of_a_file(tmp_path):
     records = [{"text": "one\ntwo", "more": "x"}, {"text": "", "more": "y"}, {"text": 'say "three", four', "more": "z"}]
-    wanted = [record["text"] for record in records]
+    wanted = [" ".join(record["text"].split()) for record in records]
     (tmp_path / "x.csv").write_text('more,text\nx,"one\ntwo"\ny,\nz,"say ""three"", four"\n')
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     with gzip.open(tmp_path / "x.jsonl.gz", "wt") as file:
@@ -80,8 +94,8 @@ def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(errors.DataError, match="x.csv: this run reads no records; give a .txt file with one path a"):
         read(tmp_path / "x.csv", fields=())
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
-    with pytest.raises(errors.DataError, match="x.jsonl:2: text 1 of 1 is 5"):
-        list(inputs.read(tmp_path / "x.jsonl", fields=("text",), text_of=lambda record: record["text"]))
+    with pytest.raises(errors.DataError, match="x.jsonl:2: field 'text' of a record is not text: 5"):
+        read(tmp_path / "x.jsonl")
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text"\n')
     with pytest.raises(errors.DataError, match="x.jsonl:2: bad JSON"):
         read(tmp_path / "x.jsonl")
@@ -91,6 +105,9 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"add 1: 2\n\xe4\n")
     with pytest.raises(errors.DataError, match="latin.txt:2: not UTF-8"):
         read(tmp_path / "latin.txt")
+    (tmp_path / "x.de").write_text("good\n" * 300 + "bad\n")
+    with pytest.raises(errors.DataError, match="x.de:301: a bad text"):
+        read(tmp_path / "x.de")
 
 
 def test_chunks_grow(tmp_path):

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import labels, sources, splits, tokenizer
+from lwt.data import labels, sources, splits, text_fields, tokenizer
 from lwt.data.batches import examples, padded, sharding
 
 FILES = (tokenizer.FILE, labels.FILE, splits.FILE)  # what a run's data keep in its workdir, beside their caches
@@ -111,10 +111,13 @@ class Data(abc.ABC):
     def from_texts(self, texts):
         """The `Evaluation` of a list of texts (or paths of images) to predict, which `inputs.checked` checks."""
 
+    def check_input(self, text):
+        """Raises `lwt.errors.DataError` if a text is not what `from_texts` takes."""
+        del text
+
     def input_of(self, record):
         """The text of a record that holds the `input_fields`, as `from_texts` takes it."""
-        (field,) = self.input_fields
-        return record[field]
+        return "\t".join(" ".join(text.split()) for text in text_fields.texts_of(record, self.input_fields))
 
     @property
     def longest(self):

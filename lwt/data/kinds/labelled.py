@@ -36,16 +36,14 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return common.Evaluation(source.name, reader._examples(source, references), range(len(source)), references)
 
     def from_texts(self, texts):
-        """The `common.Evaluation` of texts to predict; the two texts of a pair have a tab between them.
-
-        Raises:
-            lwt.errors.DataError: a pair without a tab.
-        """
+        """The `common.Evaluation` of texts to predict; the two texts of a pair have a tab between them."""
         count, texts = len(self.fields), inputs.checked(texts)
+        for number, text in enumerate(texts, 1):
+            try:
+                self.check_input(text)
+            except errors.DataError as error:
+                raise errors.DataError(f"text {number} of {len(texts)}: {error}") from error
         parts = [text.split("\t", 1) if count == 2 else [text] for text in texts]
-        wrong = next((i for i, sides in enumerate(parts) if len(sides) != count), None)
-        if wrong is not None:
-            raise errors.DataError(f"text {wrong + 1} must be two texts with a tab between: {texts[wrong]!r:.60}")
         sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
         examples = self._rows(tuple(map(tokenized.RaggedArray.of, sides)), None)
         return common.Evaluation("texts", examples, texts)
@@ -53,11 +51,12 @@ class Labelled(supervised.Supervised, text_data.TextData):
     @property
     def input_fields(self):
         """See `common.Data`."""
-        return tuple(text_fields.names_in(self.fields))
+        return self.fields
 
-    def input_of(self, record):
-        """See `common.Data`."""
-        return "\t".join(" ".join(text.split()) for text in text_fields.texts_of(record, self.fields))
+    def check_input(self, text):
+        """See `common.Data`; a text needs nothing, and a pair a tab."""
+        if len(self.fields) == 2 and "\t" not in text:
+            raise errors.DataError(f"there should be two texts with a tab between, not {text!r:.60}")
 
     def example(self):
         """See `common.Data.example`."""

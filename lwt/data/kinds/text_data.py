@@ -56,10 +56,10 @@ class TextData(common.Data):
 
     def training(self, *, share=sharding.WHOLE):
         """Endless `bucketed.BucketedBatches` of the training data."""
-        measured = self._measured
+        measured, name = self._measured, self._train_source.name
         LOG.info(
             "%s: %d %s, %.1f batches per epoch, %.1f tokens each, %.1f %% of the positions are real, rows of %s",
-            self._train_source.name,
+            name,
             len(self._train_examples),
             self.UNIT,
             measured["batches"],
@@ -67,6 +67,8 @@ class TextData(common.Data):
             100 * measured["real_share"],
             ", ".join(map(str, measured["lengths"])),
         )
+        if cut := self._train_examples.too_long(self.longest):
+            LOG.warning("%s: %d texts are longer than the %d tokens of a row and are cut", name, cut, self.longest)
         return self._bucketed(share=share)
 
     def _evaluation_lengths(self):

@@ -87,5 +87,13 @@ def test_memory_grows_by_less_than_400_bytes_a_record(make, tmp_path):
     assert peaks[110_000] - peaks[10_000] < 400 * 100_000
 
 
+def test_texts_that_are_cut_are_counted_when_training_starts(make, caplog):
+    make(row_length=8).training()
+    assert "folder:a@train[train]: 36 texts are longer than the 8 tokens of a row and are cut" in caplog.text
+    caplog.clear()
+    make().training()
+    assert "are cut" not in caplog.text
+
+
 def test_fewer_training_records(make):
     assert len(make(max_train_records=12)._train_examples) == 12
