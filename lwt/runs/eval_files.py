@@ -5,7 +5,7 @@ import math
 import pathlib
 import re
 
-from lwt import files
+from lwt import errors, files
 
 LOG = logging.getLogger(__name__)
 LONGEST = 200  # bytes of a name; file systems take 255, with the suffix
@@ -47,6 +47,16 @@ def write(workdir, name, *, contents):
         return
     if folder != own:
         LOG.warning("%s cannot be written; the report is in %s", own, folder)
+
+
+def print_answers(answers, output):
+    """Prints one line for each answer to an open file, or to standard output for None."""
+    try:
+        print(*(" ".join(answer.splitlines()) for answer in answers), sep="\n", file=output, flush=True)
+    except BrokenPipeError:  # not an error of writing: the reader has stopped
+        raise
+    except OSError as error:
+        raise errors.DataError(f"the answers cannot be printed: {error.strerror}") from error
 
 
 def table(sources, answers, *, labels):

@@ -269,7 +269,7 @@ class Experiment:
     def predict_file(self, path, *, output=None):
         """Prints an answer to each text of a file (see `inputs.read`; ``-``: standard input), one line each, in order.
 
-        The texts are read and answered in chunks, so memory does not grow with the file.
+        Memory does not grow with the file, which is answered in chunks.
 
         Raises:
             lwt.errors.ConfigError, lwt.errors.DataError: see `predict` and `inputs.read`.
@@ -278,12 +278,7 @@ class Experiment:
         for chunk in inputs.chunks(texts, first=self.config.data.eval_batch, most=CHUNK):
             answers, cut = self._answer(chunk)
             total += cut
-            try:
-                print(*(" ".join(answer.splitlines()) for answer in answers), sep="\n", file=output, flush=True)
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise errors.DataError(f"the answers cannot be printed: {error.strerror}") from error
+            eval_files.print_answers(answers, output)
         self._warn(total)
 
     def _answer(self, texts):

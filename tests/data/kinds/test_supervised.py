@@ -87,12 +87,16 @@ def test_memory_grows_by_less_than_400_bytes_a_record(make, tmp_path):
     assert peaks[110_000] - peaks[10_000] < 400 * 100_000
 
 
-def test_texts_that_are_cut_are_counted_when_training_starts(make, caplog):
-    make(row_length=8).training()
-    assert "folder:a@train[train]: 36 texts are longer than the 8 tokens of a row and are cut" in caplog.text
-    caplog.clear()
+def test_texts_that_are_cut_are_counted_when_training_starts(make, tmp_path, caplog):
     make().training()
     assert "are cut" not in caplog.text
+    texts = ["text 1 " * (20 if i < 7 else 1) + f"{i}" for i in range(40)]
+    lines = (json.dumps({"text": text, "label": "xy"[i % 2]}) for i, text in enumerate(texts))
+    (tmp_path / "long.jsonl").write_text("\n".join(lines))
+    (tmp_path / "run/splits.json").unlink()
+    names = {"train": f"folder:{tmp_path}/long.jsonl", "validation": "folder:a@test", "test": "folder:a@test"}
+    make(**names).training()
+    assert "long.jsonl@train: 7 texts are longer than the 32 tokens of a row and are cut" in caplog.text
 
 
 def test_fewer_training_records(make):
