@@ -17,7 +17,7 @@ import time
 
 import jax
 
-from lwt import errors, trees
+from lwt import errors, trees, values
 from lwt.data import inputs
 from lwt.layers import linear
 from lwt.machine import devices
@@ -210,29 +210,35 @@ class Experiment:
 
     def batches(self, name="", *, limit=0):
         """Evaluation batches, one record a row, of `limit` records (0: all); by default of the run's validation set."""
-        return self.data.batches(self.data.evaluation(name or self.data.named("validation"), limit=limit))
+        return self.data.batches(self._records(name or self.data.named("validation"), limit))
 
     def evaluate(self, name="", *, limit=0):
-        """Figures and answers on `limit` records (0: all) of a set ``KIND:NAME@SPLIT``, or of the run's test set.
+        """``(figures, sources, outputs, references)`` of a set ``KIND:NAME@SPLIT``, by default the run's test set.
 
-        Returns:
-            ``(figures, sources, outputs, references)``: raw texts; texts, predictions or None; texts or labels.
+        Sources are raw texts; outputs are texts, predictions or None; references are texts or labels. `limit` records
+        are drawn; 0: all.
         """
-        found = self.data.evaluation(name or self.data.test, limit=limit)
+        found = self._records(name or self.data.test, limit)
         self._warn(self.data.cut(found))
         figures, outputs = self._evaluator.figures(self.weights, self.data, evaluation=found)
         return figures, found.sources, outputs, found.references
 
+    def _records(self, name, limit):
+        values.text().require("data", name)
+        values.whole(0).require("limit", limit)
+        return self.data.evaluation(name, limit=limit)
+
     def report(self, *, split="", data=""):
         """Evaluates; writes the figures to ``eval/NAME.json`` and returns them, with what they were measured on.
 
-        Outputs go beside it: the best and worst translations to ``eval/NAME.md``, every label and prediction to
-        ``eval/NAME.tsv``.
+        The best and worst translations go to ``eval/NAME.md``, or every label and prediction to ``eval/NAME.tsv``.
 
         Args:
             split: another split of the run's test set; "validation" and "test" are those of the config.
             data: another data set, ``KIND:NAME@SPLIT``.
         """
+        if split and data:
+            raise errors.ConfigError(f"split={split!r} and data={data!r} exclude each other; give one of them")
         name = data or self.data.named(split)
         begin = time.perf_counter()
         figures, sources, outputs, references = self.evaluate(name)
@@ -256,11 +262,8 @@ class Experiment:
     def predict(self, texts):
         """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
 
-        One warning counts the texts that are too long, and are cut.
-
-        Raises:
-            lwt.errors.ConfigError: the run's task gives no answers (pre-training).
-            lwt.errors.DataError: see `inputs.checked`.
+        One warning counts the texts that are too long, and are cut. A pre-training run, which gives no answers, raises
+        `lwt.errors.ConfigError`; for other errors see `inputs.checked`.
         """
         answers, cut = self._answer(texts)
         self._warn(cut)

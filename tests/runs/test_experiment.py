@@ -52,6 +52,15 @@ def test_what_is_no_list_of_texts_is_refused(run, texts):
         run.predict(texts)
 
 
+@pytest.mark.parametrize("wrong", [{"limit": -1}, {"limit": 2.5}, {"limit": "5"}, {"limit": True}, {"name": 3}])
+def test_wrong_records_to_evaluate_are_refused(run, wrong):
+    for use in (run.evaluate, run.batches):
+        with pytest.raises(errors.ConfigError, match="(limit|data)=.* should be"):
+            use(**wrong)
+    with pytest.raises(errors.ConfigError, match="split='test' and data='x:y' exclude each other"):
+        run.report(split="test", data="x:y")
+
+
 def test_texts_that_are_cut_are_counted_and_warned_of_once(run, tmp_path, caplog):
     long = "copy: " + "1 " * 200
     answers = run.predict([*PROMPTS, long, long])
