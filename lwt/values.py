@@ -28,6 +28,12 @@ class Value:
             raise errors.ConfigError(f"{key}={value!r} should be {wrong}")
 
 
+def require(key, thing, **fields):
+    """Raises `lwt.errors.ConfigError` for the first attribute of `thing` that is not a value of ``KEY.NAME``."""
+    for name, value in fields.items():
+        value.require(f"{key}.{name}", getattr(thing, name))
+
+
 def whole(low=-math.inf, high=math.inf):
     """An integer within bounds, both included."""
     return Value(

@@ -107,6 +107,10 @@ def guarded():
         if error.filename is None:
             raise
         fail(f"{error.filename}: {error.strerror}")
+    except MemoryError as error:
+        fail(
+            f"not enough memory: {error or 'for this size'}; lower the size of the batches (data.rows, data.row_length)"
+        )
     except interrupts.Stopped as stopped:
         if not stopped.saved:
             print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """The config of a run, as its workdir stores it in ``config.json``."""
 
 import json
+import math
 import operator
 import os
 
@@ -20,7 +21,8 @@ MAY_CHANGE = (  # in a run that resumes
 )
 STEPS = 2**31 - 1  # the most steps: the state counts them in an int32
 NAMES = values.every(values.text(".+", "a name"))
-SOURCE = values.either(values.text(), values.every(values.text()))
+SOURCES = values.either(values.text(), values.every(values.text()))
+SIZE = values.whole(1, 2**24)  # of an axis of a batch
 KEYS = {  # every key that a config must have, those of configs/common.py, and what its value may be
     "seed": values.whole(0, 2**32 - 1),
     "steps": values.whole(1, STEPS),
@@ -29,8 +31,8 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "init_checkpoint": values.text(r"best|last|\d+", "'best', 'last' or a step, such as '500'"),
     "init_skip": values.every(values.regex()),
     "precision": values.choice("float32", "bfloat16"),
-    "sharding": values.rules(values.every(values.either(values.text(".+", "a name"), values.choice(None)))),
-    "mesh": values.Value(lambda value: "" if hasattr(value, "items") else "a section {axis: devices}"),
+    "sharding": values.rules(values.Value(lambda axes: _axes(axes))),
+    "mesh": values.Value(lambda mesh: _mesh(mesh)),
     "log_every": values.whole(1),
     "save_every": values.whole(0),
     "eval_every": values.whole(0),
@@ -43,24 +45,26 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "reparam.name": values.text(),
     "task.name": values.text(),
     "data.kind": values.text(),
-    "data.train": SOURCE,
-    "data.validation": SOURCE,
-    "data.test": SOURCE,
+    "data.train": values.text(),
+    "data.validation": values.text(),
+    "data.test": SOURCES,
     "data.fields": values.every(values.either(values.text(".+", "a name"), NAMES)),
     "data.label": values.text(".+", "the name of a field"),
     "data.leak_free": values.boolean(),
-    "data.masking": values.Value(lambda value: ""),  # its kind of data checks it
+    "data.masking": values.Value(
+        lambda value: "" if isinstance(value, str) or hasattr(value, "items") else "a name or a section of shares"
+    ),
     "data.join": values.whole(0),
     "data.max_train_records": values.whole(0),
     "data.max_eval_records": values.whole(0),
     "data.max_malformed": values.real(0, 1),
     "data.max_megabytes": values.real(0, above=True),
     "data.min_tokens": values.whole(0),
-    "data.max_tokens": values.whole(1),
-    "data.rows": values.whole(1),
-    "data.row_length": values.whole(1),
+    "data.max_tokens": SIZE,
+    "data.rows": SIZE,
+    "data.row_length": SIZE,
     "data.cut": values.choice(*labelled_examples.CUTS),
-    "data.eval_batch": values.whole(1),
+    "data.eval_batch": SIZE,
     "data.image_size": values.whole(0),
     "data.channels": values.choice(0, 1, 3),
     "data.randaugment": values.either(values.every(values.whole(0), length=2), values.every(values.whole(), length=0)),
@@ -103,6 +107,9 @@ def check(config):
     """Raises `lwt.errors.ConfigError` for a config that lacks a key or has a value outside its type or range."""
     for key, value in KEYS.items():
         value.require(key, _value(config, key, "the config"))
+    for key, value in trees.flatten(config.to_dict()).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise errors.ConfigError(f"{key.replace('/', '.')}={value} should be a finite number")
 
 
 def _value(config, key, where):
@@ -114,6 +121,18 @@ def _value(config, key, where):
             )
         config = config[part]
     return config
+
+
+def _axes(axes):
+    wrong = values.every(values.either(values.text(".+", "a name"), values.choice(None))).check(axes)
+    named = [] if wrong else [axis for axis in axes if axis is not None]
+    return wrong or ("" if len({*named}) == len(named) else "a tuple that names no axis twice")
+
+
+def _mesh(mesh):
+    sizes = values.either(values.choice(-1), values.whole(1))
+    right = hasattr(mesh, "items") and all(name and not sizes.check(size) for name, size in mesh.items())
+    return "" if right else "a section {axis: devices}, with -1 for all devices that the other axes leave"
 
 
 def _window(steps):

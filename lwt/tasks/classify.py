@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lwt import values
 from lwt.metrics import classification
 
 
@@ -23,6 +24,9 @@ class Classify:
     """
 
     label_smoothing: float = 0.0
+
+    def __post_init__(self):
+        values.require("task", self, label_smoothing=values.real(0, 1, below=True))
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real records of a batch.

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from lwt import errors
+from lwt import errors, values
 from lwt.layers import augment
 from lwt.tasks import classify
 
@@ -38,8 +38,10 @@ class ClassifyImages(classify.Classify):
     def __post_init__(self):
         if self.padding not in augment.PADDINGS:
             raise errors.ConfigError(f"task.padding={self.padding!r}: {errors.suggest(self.padding, augment.PADDINGS)}")
-        if min(self.crop, self.mixup, self.cutmix) < 0 or not all(value > 0 for value in self.std):
-            raise errors.ConfigError("task.crop, task.mixup and task.cutmix must not be negative, task.std positive")
+        super().__post_init__()
+        shares, positive = values.every(values.real()), values.every(values.real(0, above=True))
+        values.require("task", self, crop=values.whole(0), mixup=values.real(0), cutmix=values.real(0))
+        values.require("task", self, mean=shares, std=positive)
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """See `classify.Classify.loss`; without `rngs` it augments nothing.
@@ -59,8 +61,8 @@ class ClassifyImages(classify.Classify):
 
     def _normalised(self, batch):
         image, mean, std = batch["image"], jnp.asarray(self.mean), jnp.asarray(self.std)
-        for name, values in (("mean", mean), ("std", std)):
-            if values.shape not in ((1,), image.shape[-1:]):
+        for name, numbers in (("mean", mean), ("std", std)):
+            if numbers.shape not in ((1,), image.shape[-1:]):
                 raise errors.ConfigError(
                     f"task.{name}={getattr(self, name)} must have 1 number or {image.shape[-1]}, one per channel"
                 )

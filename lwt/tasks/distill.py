@@ -6,7 +6,7 @@ import re
 import jax
 import jax.numpy as jnp
 
-from lwt import errors
+from lwt import errors, values
 from lwt.layers import linear, listen, text_head
 from lwt.layers.losses import soft_loss
 from lwt.tasks import classify, masked_lm, regress
@@ -59,11 +59,9 @@ class Distill:
     def __post_init__(self):
         if not self.teachers or not all(self.teachers):
             raise errors.ConfigError("task.teacher is empty; give the workdir of the teacher's run")
-        if not self.temperature > 0 or not 0 <= self.weight <= 1 or min(self.hidden, self.attention) < 0:
-            raise errors.ConfigError(
-                f"task.temperature={self.temperature} must be above 0, task.weight={self.weight} in [0, 1], "
-                f"task.hidden={self.hidden} and task.attention={self.attention} not negative"
-            )
+        positive = values.real(0)
+        values.require("task", self, weight=values.real(0, 1), hidden=positive, attention=positive)
+        values.require("task", self, temperature=values.real(0, above=True))
 
     @property
     def teachers(self):
@@ -188,9 +186,9 @@ class _Recorder:
         batches = listen.record(lambda _: True, lambda _, batch: batch, classes=text_head.TextModel, method="thinned")
         with layers as outputs, batches as read:
             output = self._apply(*args, method=method, **options)
-        self.layers = {name: values[0] for name, values in outputs.items()}
-        for values in read.values():
-            args = (values[0], *args[1:])
+        self.layers = {name: found[0] for name, found in outputs.items()}
+        for found in read.values():
+            args = (found[0], *args[1:])
         self.args, self.method, self.output = args, method, output
         return output
 

@@ -5,7 +5,7 @@ import math
 
 import jax.numpy as jnp
 
-from lwt import errors
+from lwt import errors, values
 from lwt.layers.losses import vocabulary_loss
 from lwt.tasks import classify
 
@@ -26,6 +26,9 @@ class MaskedLm:
 
     dtype: str = "float32"
     chunk: int = 128
+
+    def __post_init__(self):
+        values.require("task", self, chunk=values.whole(1))
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the masked tokens and the real records of a batch of `masked_examples`.

@@ -49,7 +49,17 @@ class Translate:
         for name in self.metrics:
             if name not in METRICS:
                 raise errors.ConfigError(f"task.metrics={name!r}: {errors.suggest(name, METRICS)}")
-        values.whole(1, BEAMS).require("task.beams", self.beams)
+        values.require(
+            "task",
+            self,
+            label_smoothing=values.real(0, 1, below=True),
+            beams=values.whole(1, BEAMS),
+            length_penalty=values.real(0),
+            temperature=values.real(0),
+            top_k=values.whole(0),
+            top_p=values.real(0, 1, above=True),
+            chunk=values.whole(1),
+        )
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real target tokens of a batch of `pair_examples`."""

@@ -30,6 +30,8 @@ def check(config):
         raise errors.ConfigError(
             f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
         )
+    if not isinstance(config.data.test, str) and config.data.kind in ("pairs", "masked"):
+        raise errors.ConfigError(f"data.test={config.data.test!r} should be one name: data.kind={config.data.kind!r}")
     for key, kinds in OF_KINDS.items():
         if config.data[key] and config.data.kind not in kinds:
             given = f"data.{key}={config.data[key]!r} has no effect"

@@ -47,13 +47,19 @@ def test_a_missing_key_is_named(tiny, tmp_path, key):
 
 NAN, INF = float("nan"), float("inf")
 WRONG = {
+    "model.dropout": (NAN,),
+    "mesh": ({"data": "a"}, {"": 1}, {"data": 1.5}, 3),
+    "data.masking": (3,),
+    "data.test": (3, (3,)),
+    "data.train": ((), ("generated:arithmetic",)),
+    "data.row_length": (10**9,),
     "seed": (-1, 2**32, 1.5, True, "0"),
     "steps": (0, 2**31, 1.0),
     "epochs": (-0.5, NAN, INF, "1"),
     "init_checkpoint": ("foo", "", "-1", 3),
     "init_skip": ("head/.*", ("(",)),
     "precision": ("float16",),
-    "sharding": ((".*", ()), ((".*", "data"),), (("(", ()),)),
+    "sharding": ((".*", ()), ((".*", ("data", "data")),), ((".*", "data"),), (("(", ()),)),
     "save_every": (-1,),
     "eval_decode": ("yes", 1),
     "keep_last": (0,),

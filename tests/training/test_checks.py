@@ -16,7 +16,7 @@ from lwt.training import checks
     "changes, words",
     [
         ({"steps": 0}, "steps=0 should be from 1 to 2147483647"),
-        ({"data.rows": 0}, "data.rows=0 should be at least 1"),
+        ({"data.rows": 0}, "data.rows=0 should be from 1 to"),
         ({"optimizer.accumulate": -1}, "optimizer.accumulate=-1"),
         ({"epochs": -0.5}, "epochs=-0.5 should be positive or 0"),
         ({"data.leak_free": True}, "data.leak_free=True has no effect: data.kind='pairs', not labelled or images"),

@@ -66,7 +66,7 @@ WRONG = {
     "data.train": ("folder:multi31k", ["folder:multi31k", "LWT_DATA"]),
     "data.validation": ("generated:arithmetic@validatoin", ["'validatoin'", "'validation'"]),
     "data.fields": (("source", "traget"), ["'traget'", "'target'"]),
-    "data.rows": (0, ["data.rows=0", "at least 1"]),
+    "data.rows": (0, ["data.rows=0", "from 1 to"]),
     "data.row_length": (2, ["data.row_length", "none of the 200 pairs"]),
     "data.tokenizer.path": ("nowhere.model", ["nowhere.model", "No such file"]),
     "data.tokenizer.vocabulary": (8, ["data.tokenizer.vocabulary 8", "raise it"]),
