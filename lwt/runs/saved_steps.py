@@ -34,7 +34,7 @@ class SavedSteps:
         """``{step: manifest}`` of the steps up to `until` with a readable manifest, ascending; the log names others."""
         found, damage = self._read()
         for step, error in damage.items():
-            self._warn(f"{error}; step {step} is ignored")
+            self._warn(f"{error}; step {step} is ignored, and removed by the next save")
         return {step: contents for step, contents in found.items() if until is None or step <= until}
 
     def best_first(self, *, until=None):
