@@ -184,46 +184,62 @@ def _path_of(payload):
 
 
 async def _in_one_line(process, *args, **kwargs):
-    """Answers a request that Gradio or the page cannot process with one line, without a traceback."""
+    """Answers a call that Gradio or the page cannot process with one line, without a traceback."""
     try:
         return await process(*args, **kwargs)
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        LOG.error("refused a request: %s", reason)
-        raise gradio.Error(reason, print_exception=False) from None
+        raise gradio.Error(_logged(error), print_exception=False) from None
 
 
-class LocalNames:
-    """Refuses requests whose Host header is not one of `names`: a foreign site may point its name at this machine."""
+def _logged(error):
+    """The reason for an error in one line, which goes to the log."""
+    reason = (str(getattr(error, "message", error)).strip() or type(error).__name__).splitlines()[0][:200]
+    LOG.error("refused a request: %s", reason)
+    return reason
+
+
+class Guard:
+    """Answers a request that fails with one line, and refuses one whose Host header is not one of `names`.
+
+    A foreign site may point its own name at this machine and then read the page. Without `names`, any name is allowed.
+    """
 
     def __init__(self, app, names):
         self._app, self._names = app, names
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] in ("http", "websocket"):
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        started = False
+
+        async def watched(message):
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
             host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-            try:
-                name = urllib.parse.urlsplit(f"//{host}").hostname
-            except ValueError:
-                name = None
-            if name not in self._names:
-                refusal = f"the Host header must be one of {', '.join(self._names)}; see --host"
-                return await responses.PlainTextResponse(refusal, 400)(scope, receive, send)
-        return await self._app(scope, receive, send)
+            if self._names and urllib.parse.urlsplit(f"//{host}").hostname not in self._names:
+                raise errors.ConfigError(f"the Host header must be one of {', '.join(self._names)}; see --host")
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            reason = _logged(error)
+            if scope["type"] == "http" and not started:
+                await responses.PlainTextResponse(reason, 400)(scope, receive, send)
 
 
 def launch(served, *, host, port):
     """Serves the page of a session in background threads and returns its address; raises ConfigError if it cannot."""
     fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # no downloads
-    names = tuple(dict.fromkeys((*LOCAL, host.lower())))
-    guards = [] if host in EVERYWHERE else [middleware.Middleware(LocalNames, names=names)]
+    names = () if host in EVERYWHERE else tuple(dict.fromkeys((*LOCAL, host.lower())))
+    guard = middleware.Middleware(Guard, names=names)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         socket.create_server((host, port), family=family).close()  # Gradio's own failure would print more than a line
         _, address, _ = Page(served).blocks.launch(
             server_name=host, server_port=port, share=False, quiet=True, prevent_thread_lock=True, css=CSS,
             theme=gradio.themes.Default(primary_hue="blue", **fonts), footer_links=[], run_history=False,
-            enable_monitoring=False, ssr_mode=False, max_file_size="64mb", app_kwargs={"middleware": guards},
+            enable_monitoring=False, ssr_mode=False, max_file_size="64mb", app_kwargs={"middleware": [guard]},
         )  # fmt: skip
     except Exception as error:  # a busy port, an unknown host, an address that Gradio cannot spell
         raise errors.ConfigError(f"--host={host} --port={port}: cannot serve the page there: {error}") from error

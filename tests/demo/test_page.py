@@ -145,6 +145,15 @@ def test_hostile_requests_get_one_answer_and_ctrl_c_ends_the_program(start, clas
         ("example.org", 400), (f"localhost.example.org:{port}", 400), ("[::1", 400), ("", 400),
     ):  # fmt: skip
         assert request(address, host=host)[0] == status, host
+    for path, data in (
+        ("call/nothing", {"data": []}),
+        ("run/nothing", {"data": [TEXT]}),
+        ("call/run", {"data": 5}),
+        ("call/run", {}),
+        ("queue/join", {"data": ["a"], "fn_index": 99, "session_hash": "x"}),
+        ("file=/etc/passwd", None),
+    ):
+        assert 400 <= request(f"{address}gradio_api/{path}", data)[0] < 500, path
     names = ("base", "greedy", "block_0/self_attention", page.ALL, "block_0/mlp/fc2")
     for given, words in (
         ([TEXT, *names], "complete"),
