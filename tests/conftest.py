@@ -46,16 +46,19 @@ LONG = (
     "inspect",
     "demo",
 )  # slow folders
+COMPILED_ONCE = ("machine", "runs", "training")  # folders all of whose tests keep what they compile
 
 
 def pytest_collection_modifyitems(items):
-    """Starts slow folders first, so that no worker is left alone with them at the end."""
+    """Starts slow folders first, so that no worker is left alone with them at the end; see `COMPILED_ONCE`."""
 
-    def place(item):
-        folder = item.path.relative_to(LWT.parent / "tests").parts[0]
-        return LONG.index(folder) if folder in LONG else len(LONG)
+    def folder(item):
+        return item.path.relative_to(LWT.parent / "tests").parts[0]
 
-    items.sort(key=place)
+    items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
+    for item in items:
+        if folder(item) in COMPILED_ONCE:
+            item.fixturenames.insert(0, "compiled_once")
 
 
 @pytest.fixture(scope="session")

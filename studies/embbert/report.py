@@ -35,8 +35,6 @@ def write(out, records, *, workdir, missing, command_line):
     lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
     memory, data = memory_table(rows), data_table(tuned)
     report.csv("scores.csv", score_list(lines))
-    report.csv("memory.csv", memory)
-    report.csv("data.csv", data)
     report.add("\n".join(settings(bases, tuned)))
     report.add(pages.bullets([*findings(lines, rows), *pages.notes(records, missing=missing)]), HOW_TO_READ)
     empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]

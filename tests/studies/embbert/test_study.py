@@ -84,7 +84,7 @@ def test_the_command(finished, data, monkeypatch):
     assert "BERT(2MB) was pre-trained on `folder:english_novels_lm`: 2 steps" in page
     assert "Not in the figures: rte-embedder-scratch-seed0." in page
     written = {path.name for path in (finished / "runs" / "report").iterdir()}
-    files = "README.md results.json scores.csv memory.csv data.csv figure2.png".split()
+    files = "README.md results.json scores.csv figure2.png".split()
     assert written == {*files, report.CURVES}
 
 
