@@ -1,1 +1,1 @@
-"""Speed and memory beside PyTorch: see README.md. Scripts, not a part of the package."""
+"""Speed and memory compared with PyTorch: see README.md. Scripts, not a part of the package."""

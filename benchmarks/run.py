@@ -159,7 +159,7 @@ def page(rows):
     The group of ``MODULE/GROUP:REST`` is GROUP.
     """
     parts = [
-        "# Speed and memory beside PyTorch and CTranslate2\n",
+        "# Speed and memory compared with PyTorch and CTranslate2\n",
         "    python -m benchmarks.run\n",
         "See `benchmarks/README.md`; the command of each table is above it.",
     ]

@@ -6,7 +6,7 @@
 Errors: queries, keys, values and the output's gradient are drawn from the standard normal distribution, 256 positions
 of width 8, in float64; queries and keys are then scaled until the largest logit has a given value. An error is
 ``‖dQ̃ − dQ‖ / ‖dQ‖`` with the exact dQ of a direct computation. Cost: forward and backward of eight heads of one
-text, float32, beside softmax attention; the compiler counts the temporaries.
+text, float32, against softmax attention; the compiler counts the temporaries.
 
 Rows are added to ``results.json`` and replace those that measured the same; the page shows all rows.
 """

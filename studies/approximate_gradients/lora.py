@@ -1,4 +1,4 @@
-"""LoRA with approximate gradients beside LoRA with exact ones, where the approximation is good and where it is not.
+"""Compares LoRA with approximate gradients and with exact ones, where the approximation is good and where it is not.
 
     python -m studies.approximate_gradients.lora --workdir=runs/approximate_lora --out=docs/results/approximate_lora
     python -m studies.approximate_gradients.lora --workdir=runs/approximate_lora --only='^base|^bound2-' --seeds=1

@@ -69,7 +69,7 @@ def write(out, records, *, missing, command_line):
 
 
 def findings(accuracy):
-    """Sentences: every approximation beside exact gradients, base by base."""
+    """Sentences: every approximation against exact gradients, base by base."""
     for method, line in accuracy.items():
         gaps = [
             f"{100 * (statistics.fmean(values) - statistics.fmean(accuracy[EXACT][bound])):+.2f} at logit {bound}"
@@ -77,7 +77,7 @@ def findings(accuracy):
             if method != EXACT and bound in accuracy.get(EXACT, {})
         ]
         if gaps:
-            yield f"{method} beside exact gradients: {', '.join(gaps)} (points)."
+            yield f"{method} against exact gradients: {', '.join(gaps)} (points)."
 
 
 def _accuracy(values):

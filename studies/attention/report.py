@@ -96,7 +96,7 @@ def findings(task, values):
         if not name.startswith("kv_projection"):
             continue
         gap, error = difference(own[metric], plain[metric])
-        text = f"{task.capitalize()}, {name}: {factor * gap:+.{digits}f} {label} beside softmax attention"
+        text = f"{task.capitalize()}, {name}: {factor * gap:+.{digits}f} {label} against softmax attention"
         if error is not None:
             verdict = "within" if abs(gap) <= 2 * error else "more than"
             text += f", {verdict} two standard errors ({2 * factor * error:.{digits}f}) of the difference"

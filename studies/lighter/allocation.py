@@ -33,11 +33,11 @@ RECORD = os.path.join("eval", "allocation_study.json")
 RANKS = (1, 2, 4, 8, 16)
 SCORES = ("adalora", "energy")
 UNIFORM = "uniform"
-TITLES = {UNIFORM: "one rank", "adalora": "given out by importance (AdaLoRA's)", "energy": "given out by energy"}
+TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)", "energy": "allocated by energy"}
 HOW_TO_READ = """\
-Mean ± standard deviation over the seeds, each on the test set. "Ranks" are the smallest and the largest that a weight
-has, of the first seed; where fewer weights are adapted than there are, the others got none. Adapters of one line have
-as many parameters, but for what is left of a budget that no further direction fits into.
+Mean ± standard deviation over the seeds, on the test set. "Rank of a weight" is the smallest and the largest rank of
+the first seed, and the number of weights with an adapter. Adapters with the same rank or budget have the same number
+of parameters, except for the rest of a budget into which no further direction fits.
 """
 
 
@@ -138,7 +138,7 @@ def write(out, records, *, missing, command_line):
         records: ``{name: record}``, from `measure`.
         missing: names of chosen runs without a record.
     """
-    page = pages.Page(out, "Ranks given out by their worth", command_line=command_line)
+    page = pages.Page(out, "Ranks allocated by importance", command_line=command_line)
     first, machines = next(iter(records.values())), pages.machines(records.values())
     page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1

@@ -33,9 +33,9 @@ RECORD = "compression_study.json"
 FINETUNE, ZEROS_STAY = dict(method="finetune"), dict(method="prune")  # zeros of the base stay zeros
 KERNELS = re.compile(r".*kernel")
 HOW_TO_READ = """\
-"Left" is the share of the numbers in the base's kernels that are left: those that are not 0, those of factors; tables
-of embeddings, biases and norms are not counted, and only heads, units, factors and students take fewer bytes. "As cut"
-is the quality before, "trained" after training again. One seed unless a cell says how many.
+"Left" is the share of the base's kernel values that remain: values that are not 0, or values of the factors. Embedding
+tables, biases and norms are not counted. Only the removal of heads or units, factors and students save bytes. "As cut"
+is the quality right after the cut, "trained" the quality after retraining. n is the number of seeds.
 """
 
 
@@ -240,7 +240,7 @@ def write(out, records, *, missing, command_line):
     bases = sorted({record["base"] for record in records.values()})
     if len(bases) > 1:
         raise errors.ConfigError(f"the workdir holds points of {pages.listed(bases)}; one base has one workdir")
-    page = pages.Page(out, "What goes, and what it costs", command_line=command_line)
+    page = pages.Page(out, "What compression costs", command_line=command_line)
     first = next(iter(records.values()))
     page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1

@@ -137,7 +137,7 @@ def enough(points, *, margin=0.01):
 
 def _elbow_text(points):
     if max(points.values()) < 0.5:
-        return "No elbow: not one rank solves half of the tasks."
+        return "No elbow: no rank solves half of the tasks."
     chord = spectra.elbow(points)
     found = f"rank {chord} lies farthest above the chord" if chord else "no rank lies above the chord"
     return f"Elbow: {found}; rank {enough(points)} is the smallest within 1 point of the best."

@@ -1,1 +1,1 @@
-"""LH-ViT beside a ViT, CNNs and a linear classifier on radar maps."""
+"""LH-ViT compared with a ViT, CNNs and a linear classifier on radar maps."""

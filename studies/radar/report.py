@@ -20,9 +20,9 @@ SETS = {  # what the maps are, the picture's source, and the axes of a map
 LINEAR = "linear"  # the model that is not trained by steps
 EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
-Accuracy on test records that no choice was made by: mean ± standard deviation over the seeds. Of the recording all
-folds of a seed are one figure: every event is tested once, by a network that has not seen it. The linear classifier is
-`studies.radar.linear_classifier`.
+Accuracy on test records, which no choice depended on: mean ± standard deviation over the seeds. For the recording, all
+folds of a seed make one figure: every event is tested once, by a network that was not trained on it. The linear
+classifier is `studies.radar.linear_classifier`.
 """
 
 
@@ -52,7 +52,7 @@ def write(out, records, *, missing, command_line):
     """
     linear = {own["arguments"]["data"]: own for own in records.values() if own["arguments"]["model"] == LINEAR}
     found = complete(runs_of({name: own for name, own in records.items() if own["arguments"]["model"] != LINEAR}))
-    report = pages.Page(out, "Radar maps: LH-ViT beside other networks", command_line=command_line)
+    report = pages.Page(out, "Radar maps: LH-ViT compared with other networks", command_line=command_line)
     report.rows(row for runs in found.values() for row in rows_of(runs, command_line=command_line))
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for data, (title, name, axes) in SETS.items():

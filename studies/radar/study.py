@@ -1,4 +1,4 @@
-"""LH-ViT beside a ViT of as many weights, a CNN and a linear classifier, on generated and on recorded radar maps.
+"""Compares LH-ViT with a ViT of equal size, CNNs and a linear classifier, on generated and on recorded radar maps.
 
     python -m studies.radar --workdir=runs/radar --out=docs/results/radar
     python -m studies.radar --workdir=runs/radar --only='^radar_har-(lh_vit|vit)' --seeds=1

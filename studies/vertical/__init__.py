@@ -1,1 +1,1 @@
-"""Vertical LoRA beside whole models: images, texts and translation."""
+"""Vertical LoRA compared with whole models: images, texts and translation."""

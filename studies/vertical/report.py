@@ -28,11 +28,10 @@ TITLES = {
     "text": "Text classification",
 }
 HOW_TO_READ = """\
-"Test" is the best checkpoint on the test set, "best validation" that checkpoint's own figure: mean ± standard deviation
-over the seeds, and the difference to the whole model. Parameters are those that are stored, all of which are trained;
-bytes are theirs in float32 with Adam's moments. The time of a step is the median over a run's log lines, to be
-compared within one machine alone. "Turn" is by how much the validation loss at the end exceeds its lowest value: the
-paper says that it rises for the whole model alone.
+"Test" is the best checkpoint on the test set, "best validation" its validation figure: mean ± standard deviation over
+the seeds, and the difference from the whole model. Parameters are those stored, all of them trained; MB count them in
+float32 with Adam's moments. The time of a step is the median over a run's log lines; compare it only on one machine.
+"Turn" is the final validation loss minus the lowest one: according to the paper, it rises only for the whole model.
 """
 
 
@@ -65,7 +64,7 @@ def write(out, records, *, missing, command_line):
         command_line: what makes the page.
     """
     records = dict(sorted(records.items(), key=_order))
-    report = pages.Page(out, "Vertical LoRA beside the whole model", command_line=command_line)
+    report = pages.Page(out, "Vertical LoRA compared with the whole model", command_line=command_line)
     rows = report.rows(rows_of(records, command_line=command_line))
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for task, metric in METRICS.items():

@@ -1,4 +1,4 @@
-"""Vertical LoRA beside the whole model, on images (the paper's Figure 2; with and without augmentation) and on texts.
+"""Compares Vertical LoRA with the whole model, on images (the paper's Figure 2; also augmented) and on texts.
 
     python -m studies.vertical --workdir=runs/vertical                              # the paper's size: a GPU
     python -m studies.vertical --workdir=runs/small --size=small --epochs=10        # two cores

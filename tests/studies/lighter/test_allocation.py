@@ -33,5 +33,5 @@ def test_ranks_under_a_budget(tiny, tmp_path, monkeypatch):
     names = allocation.write(tmp_path / "out", records, missing=missing, command_line="c")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     text = (tmp_path / "out/README.md").read_text()
-    assert "Not in the figures: uniform-r16-seed0." in text and "| 4 | given out by energy |" in text
+    assert "Not in the figures: uniform-r16-seed0." in text and "| 4 | allocated by energy |" in text
     assert len(results.load(tmp_path / "out/results.json")) == 4

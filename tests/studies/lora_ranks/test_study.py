@@ -89,7 +89,7 @@ def test_the_page_tells_the_figures(page):
     assert "| – | 8,257,536 | 98.0 ± 1.0 |" in text
     assert "rank 16 91.0 % (the paper's LoRA 88 %), rank 32 97.0 %" in text
     assert "95 % is first reached at rank 32. Elbow: rank 16 lies farthest above the chord; rank 32 is the" in text
-    assert "95 % is reached at no rank. No elbow: not one rank solves half of the tasks." in text
+    assert "95 % is reached at no rank. No elbow: no rank solves half of the tasks." in text
     assert "Not in the figures: rank64-lora-one-seed0." in text
     assert {path.name for path in page.iterdir()} == {
         "README.md", "results.json", "table.csv", "accuracy.png", "loss.png",
