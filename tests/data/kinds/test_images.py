@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+import PIL.Image
 import pytest
 
 from lwt import errors
@@ -79,6 +80,16 @@ def test_to_predict_no_data_is_needed(make_images, tmp_path, pictures):
     ):
         with pytest.raises(errors.DataError, match=message):
             data.from_texts([f"{tmp_path}/{name}"])
+
+
+def test_sixteen_bits_to_predict_keep_their_levels(make_images, tmp_path, pictures):
+    pictures.classes(tmp_path / "a", 20, channels=1)
+    data = make_images()
+    next(data.training())
+    levels = np.arange(0, 64 * 1000, 1000, dtype=np.uint16).reshape(8, 8)
+    PIL.Image.fromarray(levels).save(tmp_path / "deep.png")
+    (batch,) = data.batches(data.from_texts([str(tmp_path / "deep.png")]))
+    np.testing.assert_array_equal(batch["image"][0, ..., 0], np.round(levels / 257))
 
 
 def test_measured_maps_stay_numbers(make_images, tmp_path):
