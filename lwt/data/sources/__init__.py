@@ -182,9 +182,17 @@ def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=
 
 
 def join(parts):
-    """Joins sources, one after the other; keeps the fields that all have."""
+    """Joins sources, one after the other; keeps the fields that all have.
+
+    Raises:
+        lwt.errors.DataError: the parts give the numbers of classes different meanings.
+    """
     if len(parts) == 1:
         return parts[0]
+    named = {part.classes: part for part in parts if part.classes}
+    if len(named) > 1 and any(isinstance(part.read(0, 1)[0].get("label"), int) for part in named.values()):
+        meanings = "; ".join(f"{part.name}: {', '.join(classes[:8])}" for classes, part in named.items())
+        raise errors.DataError(f"the parts number their classes differently ({meanings}); write names as labels")
     return Source(
         name="+".join(part.name for part in parts),
         records=_Joined(tuple(parts)),
@@ -207,7 +215,10 @@ def splits(name):
     for part in parts_of(name):
         module, rest, own = _resolve(part)
         found.append([] if own else module.splits(rest) if hasattr(module, "splits") else ["train"])
-    return [split for split in found[0] if all(split in others for others in found)]
+    common = [split for split in found[0] if all(split in others for others in found)]
+    if all(found) and (rest := sorted({split for splits in found for split in splits} - {*common})):
+        _warn(f"{name}: not used: the splits {', '.join(rest)}, which not all parts have")
+    return common
 
 
 def describe(name, *, split="train"):

@@ -1,5 +1,7 @@
 """Names of sources, and what holds for every kind."""
 
+import json
+
 import pytest
 
 from lwt import errors
@@ -33,6 +35,23 @@ def test_joined_sources_follow_each_other(data):
     assert source.fields == ("x",)
     assert source.read(4, 99) == [source[4], source[5], source[6]]
     assert source.fingerprint != sources.load("folder:two@validation+folder:one").fingerprint
+
+
+def test_joined_sources_agree_on_splits_and_classes(data, caplog):
+    for name, names, label in (("one", "no\nyes\n", 0), ("two", "yes\nno\n", 1)):
+        (data / name / "train.jsonl").write_text(json.dumps({"x": "a", "label": label}))
+        (data / name / "labels.txt").write_text(names)
+    with pytest.raises(
+        errors.DataError, match=r"number their classes differently \(folder:one@train: no, yes; folder:two"
+    ):
+        sources.load("folder:one+folder:two")
+    (data / "one/train.jsonl").write_text('{"x": "a", "label": "no"}')
+    (data / "two/train.jsonl").write_text('{"x": "a", "label": "yes"}')
+    assert len(sources.load("folder:one+folder:two")) == 2
+    assert sources.splits("folder:one+folder:two") == ["train", "validation"] and "not used" not in caplog.text
+    (data / "two/validation.jsonl").unlink()
+    assert sources.splits("folder:one+folder:two") == ["train"]
+    assert "folder:one+folder:two: not used: the splits validation, which not all parts have" in caplog.text
 
 
 def test_what_is_picked_of_joined_sources(data):
