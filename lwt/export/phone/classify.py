@@ -47,7 +47,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
         path: the file to write.
         runtime: one of `RUNTIMES`.
         format: one of the runtime's ``FORMATS``.
-        length: tokens that texts are padded to; None: the run's ``data.row_length``. Images ignore it.
+        length: tokens that texts are padded to; None: the run's ``data.row_length``.
         records: number of test records to compare; None: all.
 
     Returns:
@@ -62,6 +62,8 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
     runtime = RUNTIMES[runtime]
     require(runtime)
     _check(source, runtime, format)
+    if length is not None and "image" in source.model.example():
+        raise errors.ConfigError(f"--length={length} has no effect on images, which all have one size")
     length = length or source.config.data.row_length
     figures, _, predicted, references = source.evaluate(limit=records or 0)
     batch = _padded(latency.records(source, len(references)), length)

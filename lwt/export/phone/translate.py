@@ -19,13 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors, registry, trees
 from lwt.attention.parts import masks
 from lwt.data import tokenizer
 from lwt.export import folders
 from lwt.export.phone import classify
 from lwt.machine import command_line, latency
-from lwt.runs import experiment
+from lwt.runs import assembly, experiment, run_config
 
 FORMATS = ("float32", "dynamic")
 FILES = ("encode", "step")
@@ -153,12 +153,16 @@ def _check(trained, format):
     if format not in FORMATS:
         raise errors.ConfigError(f"format={format!r}; {errors.suggest(format, FORMATS)}")
     classify.require_precision(trained)
-    if not hasattr(trained.task, "generate"):
-        raise errors.ConfigError(f"{trained.workdir}: task.name={trained.config.task.name!r} must be a translation")
+    _check_task(trained.workdir, trained.task, trained.config.task.name)
     if trained.task.decoding() != "greedy":
         raise errors.ConfigError(
             f"{trained.workdir} decodes by {trained.task.decoding()}; open it with decoding={{'beams': 1}}"
         )
+
+
+def _check_task(workdir, task, name):
+    if not hasattr(task, "generate"):
+        raise errors.ConfigError(f"{workdir}: task.name={name!r} must be a translation; see lwt.export.phone.classify")
 
 
 def _sources(batch, length):
@@ -193,6 +197,8 @@ def _seconds(trained, translate):
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
+    task = assembly.task_section(run_config.read(values.workdir).task).name
+    _check_task(values.workdir, registry.TASKS.find(task, key="task.name"), task)
     decoding = {"beams": 1, "temperature": 0.0}
     trained = experiment.load(
         values.workdir,

@@ -123,6 +123,8 @@ def test_wrong_arguments_are_refused(runs, tmp_path):
         classify.export(half, tmp_path / "x")
     assert classify.export(experiment.load(half.workdir, precision="float32"), tmp_path / "y")["agreement"] == 1
     (tmp_path / "y").unlink()
+    with pytest.raises(errors.ConfigError, match="--length=8 has no effect on images"):
+        classify.export(runs("vit"), tmp_path / "x", length=8)
     with pytest.raises(errors.ConfigError, match="a record has 6 tokens; --length=3 must be"):
         classify.export(source, tmp_path / "x", length=3)
     assert not any(tmp_path.iterdir())
