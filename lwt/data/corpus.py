@@ -21,19 +21,12 @@ SENTENCE = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[.!?][\"')\]])\s+")
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """The lines of documents as ids; no line is empty.
+    """The lines of documents as ids; no line is empty."""
 
-    Attributes:
-        values: uint16 or int32; line i is ``values[offsets[i]:offsets[i + 1]]``.
-        offsets: int64.
-        documents: int64; document j has the lines ``range(documents[j], documents[j + 1])``.
-        fingerprint: a hash of the text, the cleaning and the tokenizer.
-    """
-
-    values: np.ndarray
-    offsets: np.ndarray
-    documents: np.ndarray
-    fingerprint: str
+    values: np.ndarray  # uint16 or int32; line i is ``values[offsets[i]:offsets[i + 1]]``
+    offsets: np.ndarray  # int64
+    documents: np.ndarray  # int64; document j has the lines ``range(documents[j], documents[j + 1])``
+    fingerprint: str  # a hash of the text, the cleaning and the tokenizer
 
     def __len__(self):
         return len(self.offsets) - 1

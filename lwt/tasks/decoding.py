@@ -46,11 +46,8 @@ def sample(step, cache, *, key, batch, length, temperature=1.0, top_k=0, top_p=1
         top_p: then keep the likeliest that together reach this share of the rest (nucleus sampling, Holtzman et al.
             2020, section 3.1), and tokens as likely as the last of these. 1 keeps all.
 
-    Returns:
-        Tokens `[b length]` int32 and None, as `greedy` does.
-
-    Raises:
-        lwt.errors.ConfigError: temperature, top_k or top_p is out of range.
+    Returns tokens `[b length]` int32, and None, as `greedy` does. A temperature, top_k or top_p out of range raises
+    `lwt.errors.ConfigError`.
     """
     if not temperature > 0:
         raise errors.ConfigError(f"temperature={temperature} must be above 0 (greedy search is the limit at 0)")

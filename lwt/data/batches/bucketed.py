@@ -46,7 +46,6 @@ class BucketedBatches:
 
     Raises:
         lwt.errors.DataError: there are no examples.
-        lwt.errors.ConfigError: the processes cannot share the rows evenly.
     """
 
     def __init__(self, examples, *, rows, lengths, seed=0, share=sharding.WHOLE, window=WINDOW):

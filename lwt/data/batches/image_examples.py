@@ -12,21 +12,13 @@ LENGTHS = (1,)  # of a row, as the batchers ask for it: an image has no length
 
 @dataclasses.dataclass(frozen=True)
 class ImageExamples(examples.Examples):
-    """Images of one shape with their labels.
+    """Images of one shape with their labels."""
 
-    Attributes:
-        images: [all h w c] uint8 or float32.
-        index: [n] int64; the image of record i is ``images[index[i]]``.
-        labels: [n] int32, -1: a label that is not among the classes; None to predict.
-        augment: a `randaugment.RandAugment`, or None.
-        fingerprint: a hash of the records.
-    """
-
-    images: np.ndarray
-    index: np.ndarray
-    labels: np.ndarray | None
-    augment: collections.abc.Callable | None
-    fingerprint: str
+    images: np.ndarray  # [all h w c] uint8 or float32
+    index: np.ndarray  # [n] int64; the image of record i is ``images[index[i]]``
+    labels: np.ndarray | None  # [n] int32, -1: a label that is not among the classes; None to predict
+    augment: collections.abc.Callable | None  # a `randaugment.RandAugment`
+    fingerprint: str  # a hash of the records
 
     def __len__(self):
         return len(self.index)

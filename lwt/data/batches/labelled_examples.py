@@ -16,18 +16,14 @@ CUTS = ("end", "middle")
 class LabelledExamples(examples.Examples):
     """Rows of tokenized texts with their labels.
 
-    Attributes:
-        sides: one or two `tokenized.RaggedArray`.
-        labels: [n] int32 classes or float32 numbers; None to predict.
-        max_length: tokens of a row; longer ones are cut, the longer text of a pair first.
-        cut: one of `CUTS`: where a text that is too long loses tokens. "end" keeps its beginning; "middle" keeps as
-            much of its end as of its beginning (Sun et al. 2019, arXiv 1905.05583, section 5.3.1).
+    Of rows that are too long, the longer text of a pair is cut first. A cut of "end" keeps the beginning of a text,
+    "middle" as much of its end as of its beginning (Sun et al. 2019, arXiv 1905.05583, section 5.3.1).
     """
 
-    sides: tuple
-    labels: np.ndarray | None
-    max_length: int
-    cut: str = "end"
+    sides: tuple  # one or two `tokenized.RaggedArray`
+    labels: np.ndarray | None  # [n] int32 classes or float32 numbers; None to predict
+    max_length: int  # tokens of a row
+    cut: str = "end"  # one of `CUTS`
 
     def __len__(self):
         return len(self.sides[0])
@@ -46,7 +42,6 @@ class LabelledExamples(examples.Examples):
         return {"record": records, "size": np.stack(sizes, axis=1), "length": sum(sizes) + 1 + len(self.sides)}
 
     def too_long(self, length):
-        """See `examples.Examples`."""
         tokens = sum(side.lengths for side in self.sides) + 1 + len(self.sides)
         return int((tokens > min(length, self.max_length)).sum())
 

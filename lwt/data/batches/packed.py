@@ -21,9 +21,6 @@ class PackedBatches:
         examples: a `pair_examples.PairExamples`; every side must fit a row with its end mark.
         rows, row_length: the shape of the global batch.
         share: the `sharding.Share` of this process.
-
-    Raises:
-        lwt.errors.ConfigError: the processes cannot share the rows evenly.
     """
 
     def __init__(self, examples, *, rows, row_length, seed=0, share=sharding.WHOLE, window=WINDOW):

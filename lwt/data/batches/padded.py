@@ -16,9 +16,6 @@ class PaddedBatches:
         rows: rows of the global batch.
         lengths: ascending; a row is padded to the smallest that holds it, and a row longer than the last is cut.
         share: the `sharding.Share` of this process.
-
-    Raises:
-        lwt.errors.ConfigError: the processes cannot share the rows evenly.
     """
 
     def __init__(self, examples, *, rows, lengths, seed=0, share=sharding.WHOLE):

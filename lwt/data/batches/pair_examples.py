@@ -23,18 +23,12 @@ KEYS = (
 
 @dataclasses.dataclass(frozen=True)
 class PairExamples(examples.Examples):
-    """Sentence pairs, or sources alone, one to a row.
-
-    Attributes:
-        source, target: `tokenized.RaggedArray` of the same size; no target for sources to predict from.
-        pairs: [n] indices of the pairs in use.
-        left_out: the number of other pairs: ``{"too short": n, "too long": n}``.
-    """
+    """Sentence pairs, or sources alone, one to a row."""
 
     source: tokenized.RaggedArray
-    target: tokenized.RaggedArray | None
-    pairs: np.ndarray
-    left_out: dict
+    target: tokenized.RaggedArray | None  # None for sources to predict from
+    pairs: np.ndarray  # [n] indices of the pairs in use
+    left_out: dict  # the number of other pairs: ``{"too short": n, "too long": n}``
 
     @classmethod
     def of_all(cls, source, target=None):
@@ -81,11 +75,9 @@ class PairExamples(examples.Examples):
         return {"pair": pairs, "length": np.max([side.lengths[pairs] for side in sides], axis=0) + 1}
 
     def too_long(self, length):
-        """See `examples.Examples`."""
         return int((self.draw(np.arange(len(self)), None)["length"] > length).sum())
 
     def batch(self, drawn, length, uniform):
-        """See `examples.Examples`."""
         del uniform
         pairs = drawn["pair"]
         return self.arrays(pairs, np.arange(len(pairs)), rows=len(pairs), length=length)

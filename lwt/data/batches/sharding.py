@@ -11,15 +11,10 @@ ORDER, DRAW, BATCH = 1, 2, 3  # what a random generator is used for: the first n
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The part of one process in every batch.
+    """The part of one process in every batch."""
 
-    Attributes:
-        process: the number of the process, from 0.
-        processes: how many processes make the batches together.
-    """
-
-    process: int = 0
-    processes: int = 1
+    process: int = 0  # its number, from 0
+    processes: int = 1  # how many make the batches together
 
     def rows(self, count):
         """The rows of a batch of `count` rows that the process makes: a contiguous range.

@@ -12,15 +12,10 @@ from lwt.data import array_cache, sources
 
 @dataclasses.dataclass(frozen=True)
 class RaggedArray:
-    """Rows of different lengths in one array: row i is ``values[offsets[i]:offsets[i + 1]]``.
+    """Rows of different lengths in one array: row i is ``values[offsets[i]:offsets[i + 1]]``."""
 
-    Attributes:
-        values: uint16 or int32, the ids of all rows.
-        offsets: int64, one more than there are rows.
-    """
-
-    values: np.ndarray
-    offsets: np.ndarray
+    values: np.ndarray  # uint16 or int32, the ids of all rows
+    offsets: np.ndarray  # int64, one more than there are rows
 
     @classmethod
     def of(cls, rows):

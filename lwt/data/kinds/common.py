@@ -18,21 +18,16 @@ FILES = (tokenizer.FILE, labels.FILE, splits.FILE)  # what a run's data keep in 
 class Evaluation:
     """A set of records to evaluate on, or to predict.
 
-    Attributes:
-        name: ``KIND:NAME@SPLIT``; of inputs to predict, what they are.
-        examples: the records, in the order of `sources`.
-        sources: what a report shows of each record: a raw text (the two texts of a pair with a tab between), the file
-            of an image, or a number.
-        references: raw texts, [n] classes (-1: a label that is not among the classes) or [n] numbers; None where
-            there is nothing to compare the outputs with.
-        groups: the field ``task`` of each record, by which figures are split; None without such a field.
+    The sources are what a report shows of each record: a raw text (the two of a pair with a tab between), the file of
+    an image, or a number. References are raw texts, [n] classes (-1: a label that is not among the classes) or [n]
+    numbers.
     """
 
-    name: str
-    examples: examples.Examples
+    name: str  # ``KIND:NAME@SPLIT``; of inputs to predict, what they are
+    examples: examples.Examples  # in the order of `sources`
     sources: collections.abc.Sequence
-    references: list | np.ndarray | None = None
-    groups: list | None = None
+    references: list | np.ndarray | None = None  # None where there is nothing to compare the outputs with
+    groups: list | None = None  # the field ``task`` of each record, by which figures are split
 
 
 class Data(abc.ABC):

@@ -85,7 +85,6 @@ class Images(supervised.Supervised):
         return common.Evaluation("images", examples, paths)
 
     def example(self):
-        """See `common.Data.example`."""
         count = self._section.rows
         return {
             "image": np.zeros((count, *self.shape), self._labels_file["image"][3]),

@@ -50,7 +50,6 @@ class Labelled(supervised.Supervised, text_data.TextData):
 
     @property
     def input_fields(self):
-        """See `common.Data`."""
         return self.fields
 
     def check_input(self, text):
@@ -59,7 +58,6 @@ class Labelled(supervised.Supervised, text_data.TextData):
             raise errors.DataError(f"there should be two texts with a tab between, not {text!r:.60}")
 
     def example(self):
-        """See `common.Data.example`."""
         rows = self._section.rows
         shape = (rows, self._evaluation_lengths()[0])
         label = np.zeros(rows, np.float32 if self.labels.regression else np.int32)

@@ -34,7 +34,6 @@ class Masked(text_data.TextData):
         raise errors.ConfigError(f"data.kind={self._section.kind!r}: pre-training gives no answers to texts")
 
     def example(self):
-        """See `common.Data.example`."""
         count, length = self._section.rows, self._evaluation_lengths()[0]
         places = (count, self._train_examples.masked(length))
         rows = {name: np.zeros((count, length), np.int32) for name in ("ids", "segments")}

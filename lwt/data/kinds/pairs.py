@@ -36,7 +36,6 @@ class Pairs(text_data.TextData):
 
     @property
     def positions(self):
-        """See `common.Data`."""
         section = self._section
         return 2 * (section.rows * section.row_length if section.packed else self._measured["positions"])
 
@@ -75,11 +74,9 @@ class Pairs(text_data.TextData):
 
     @property
     def input_fields(self):
-        """See `common.Data`."""
         return self._section.fields[:1]
 
     def example(self):
-        """See `common.Data.example`."""
         shape = (self._section.rows, self._section.row_length)
         return {name: np.zeros(shape, np.int32) for name in pair_examples.KEYS}
 

@@ -44,7 +44,6 @@ class Supervised(common.Data):
         return parts
 
     def taken(self):
-        """See `common.Data`."""
         return str(self.splits)
 
     @property

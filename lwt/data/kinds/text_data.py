@@ -51,7 +51,6 @@ class TextData(common.Data):
 
     @property
     def positions(self):
-        """See `common.Data`."""
         return self._measured["positions"]
 
     def training(self, *, share=sharding.WHOLE):
