@@ -187,7 +187,7 @@ def _checksum_of(path, new):
 def _known(path):
     """The checksums that the file may have; an empty list if none was stored."""
     try:
-        return _checksum_path(path).read_text(encoding="utf-8").split()
+        return _checksum_path(path).read_text(encoding="utf-8", errors="replace").split()
     except FileNotFoundError:
         return []
 
