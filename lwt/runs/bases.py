@@ -1,9 +1,14 @@
 """Where the run lies from which another run started: where it was, or where both were moved to."""
 
+import logging
 import os
 import pathlib
 
+from lwt import errors
+from lwt.reparam import adapters
 from lwt.runs import bundle
+
+LOG = logging.getLogger(__name__)
 
 
 def find(recorded, workdir):
@@ -31,3 +36,36 @@ def candidates(recorded, workdir):
             found.setdefault(os.path.realpath(path), str(path))
     found.pop(os.path.realpath(own), None)
     return list(found.values())
+
+
+def weights(recorded, workdir, *, read, given="", fingerprint=""):
+    """The weights of the run `recorded`, from which the run in `workdir` started.
+
+    Args:
+        recorded: ``config.init_from``.
+        workdir: the run that started from it.
+        read: ``(folder) -> weights`` of a run.
+        given: the folder to take; "": the first of the `candidates` that has the fingerprint.
+        fingerprint: `adapters.fingerprint` of the weights in training; "" if it is not known.
+
+    Raises:
+        lwt.errors.CheckpointError: there is no such run; says what was found instead.
+    """
+    wrong = []
+    for path in [given] if given else candidates(recorded, workdir):
+        try:
+            found = read(path)
+        except errors.LwtError as error:
+            wrong.append(str(error))
+            continue
+        own = adapters.fingerprint(found)
+        if fingerprint in ("", own):
+            if path not in (recorded, given):
+                LOG.info("%s: its base %s is %s now", workdir, recorded, path)
+            return found
+        wrong.append(f"{path} has the fingerprint {own:.12} instead of {fingerprint:.12}")
+    beside = os.path.join(os.path.dirname(os.path.abspath(workdir)), os.path.basename(recorded.rstrip("/")))
+    wrong = wrong or [f"which is neither there nor at {beside}"]
+    raise errors.CheckpointError(
+        f"{workdir} adapts the run {recorded}, {'; '.join(wrong)}; put it back, or give its folder as --base"
+    )

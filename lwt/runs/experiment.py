@@ -22,7 +22,7 @@ from lwt.data import inputs
 from lwt.layers import linear
 from lwt.machine import devices
 from lwt.metrics import translation
-from lwt.reparam import adapters, compose
+from lwt.reparam import compose
 from lwt.runs import assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
 
 LOG = logging.getLogger(__name__)
@@ -130,27 +130,11 @@ class Experiment:
         Raises:
             lwt.errors.CheckpointError: that run is missing, or its weights are others than those in training.
         """
-        recorded = self.config.init_from
-        if not recorded:
+        if not self.config.init_from:
             return None
-        wrong = []
-        for path in [self._base] if self._base else bases.candidates(recorded, self.workdir):
-            try:
-                weights = arrays_of(path, self.config.init_checkpoint)
-            except errors.LwtError as error:
-                wrong.append(str(error))
-                continue
-            found = adapters.fingerprint(weights)
-            if self._base_print in ("", found):
-                if path not in (recorded, self._base):
-                    LOG.info("%s: its base %s is %s now", self.workdir, recorded, path)
-                return weights
-            wrong.append(f"{path} has the fingerprint {found:.12} instead of {self._base_print:.12}")
-        beside = os.path.join(os.path.dirname(os.path.abspath(self.workdir)), os.path.basename(recorded.rstrip("/")))
-        wrong = wrong or [f"which is neither there nor at {beside}"]
-        raise errors.CheckpointError(
-            f"{self.workdir} adapts the run {recorded}, {'; '.join(wrong)}; put it back, or give its folder as --base"
-        )
+        read = functools.partial(arrays_of, checkpoint=self.config.init_checkpoint)
+        about = {"given": self._base, "fingerprint": self._base_print}
+        return bases.weights(self.config.init_from, self.workdir, read=read, **about)
 
     @property
     def identity(self):
