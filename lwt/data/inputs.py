@@ -10,6 +10,7 @@ from lwt.data import formats, sources, text_fields
 from lwt.data.sources import folder
 
 STDIN = "-"
+LONGEST = formats.MAX_MEGABYTES << 20  # bytes of a line
 
 
 def checked(texts, *, kind=str):
@@ -90,7 +91,13 @@ def _lines(path):
     """Yields the lines of a UTF-8 file, or of standard input, without their ends."""
     try:
         with open(0 if path == STDIN else path, "rb") as file:
-            for number, line in enumerate(file, 1):
+            for number in itertools.count(1):
+                line = file.readline(LONGEST + 1)
+                if not line:
+                    return
+                if len(line) > LONGEST or b"\0" in line:
+                    what = "zero bytes, so it is not UTF-8" if b"\0" in line else f"more than {LONGEST >> 20} MB"
+                    raise errors.DataError(f"{path}:{number}: the line has {what}; each line should hold one text")
                 try:
                     yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:

@@ -110,6 +110,16 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read(tmp_path / "x.de")
 
 
+def test_lines_that_are_no_text_are_named(tmp_path, monkeypatch):
+    (tmp_path / "x.txt").write_bytes("one\ntwo\n".encode("utf-16-le"))
+    with pytest.raises(errors.DataError, match="x.txt:1: the line has zero bytes, so it is not UTF-8"):
+        read(tmp_path / "x.txt")
+    monkeypatch.setattr(inputs, "LONGEST", 1 << 20)
+    (tmp_path / "x.txt").write_text("one\n" + "a" * (1 << 20) + "\n")
+    with pytest.raises(errors.DataError, match="x.txt:2: the line has more than 1 MB"):
+        read(tmp_path / "x.txt")
+
+
 def test_chunks_grow(tmp_path):
     found = list(inputs.chunks(range(40), first=3, most=10))
     assert [len(chunk) for chunk in found] == [3, 6, 10, 10, 10, 1] and sum(found, []) == list(range(40))
