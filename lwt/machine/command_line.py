@@ -14,7 +14,7 @@ import time
 import ml_collections
 from absl import flags
 
-from lwt import errors, values
+from lwt import errors, files, values
 from lwt.machine import interrupts, memory, peers
 
 HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
@@ -103,10 +103,10 @@ def guarded():
     except BrokenPipeError:  # whoever reads the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except OSError as error:  # such as a file without permission to read it
-        if error.filename is None:
+    except OSError as error:  # such as a file without permission to read it, or a disk that is full
+        if error.filename is None and error.errno not in files.UNWRITABLE:
             raise
-        fail(f"{error.filename}: {error.strerror}")
+        fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
     except MemoryError as error:
         fail(
             f"not enough memory: {error or 'for this size'}; lower the size of the batches (data.rows, data.row_length)"

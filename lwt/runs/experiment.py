@@ -78,7 +78,7 @@ class Experiment:
         self.task = assembly.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
         if base and not self.config.init_from:
-            LOG.warning("the base %s is not used: %s started from no other run", base, workdir)
+            LOG.warning("%s started from no other run: its weights do not need the base %s", workdir, base)
         if info and str(checkpoint) not in ("best", "last", str(info["step"])):
             raise errors.CheckpointError(
                 f"{workdir} is a bundle of step {info['step']}; it has no checkpoint {checkpoint}"

@@ -70,3 +70,17 @@ def test_log_lines_of_the_package_and_the_program_are_printed(monkeypatch, capsy
     for name in ("lwt.data.kinds.pairs", *names):
         logging.getLogger(name).info("left out by %s", name)
     assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]
+
+
+@pytest.mark.parametrize(
+    "error, line",
+    [
+        ('13, "Permission denied", "runs/a/config.json"', "runs/a/config.json: Permission denied"),
+        ('28, "No space left on device"', "No space left on device"),
+    ],
+)
+def test_an_error_of_the_file_system_is_one_line(error, line):
+    program = PROGRAM.replace('errors.DataError("the data\\nare missing")', f"OSError({error})")
+    command = [sys.executable, "-c", program, "--workdir=none", "--out=x"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (2, f"error: {line}\n")
