@@ -10,7 +10,7 @@ from lwt.data import tokenizer
 from lwt.export import bundle
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
-from lwt.runs import experiment
+from lwt.runs import config_file, experiment
 from tests.configs import smoke
 
 WORDS = "cold old bold warm long dark young slow great small".split()
@@ -42,6 +42,17 @@ def classifier(untrained, tmp_path_factory):
     config = smoke.encoder(f"embbert_finetune.py:model=bert_2mb,data=folder:{folder}")
     config.data.row_length = 48
     return untrained(config, tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="session")
+def photographer(untrained, tmp_path_factory):
+    """A ViT of two classes of images of 8 × 8 pixels."""
+    folder = tmp_path_factory.mktemp("photos")
+    for split, count in (("train", 20), ("test", 4)):
+        image = np.random.default_rng(count).integers(0, 256, (count, 8, 8, 3), dtype=np.uint8)
+        np.savez(folder / f"{split}.npz", image=image, label=np.arange(count) % 2)
+    config = config_file.load(f"{smoke.ROOT}/configs/vit.py:data=folder:{folder},smoke=true")
+    return untrained(config, tmp_path_factory.mktemp("photographer"))
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,17 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 
+import numpy as np
+import PIL.Image
 import pytest
 
 from lwt import errors
@@ -205,3 +209,22 @@ def test_a_translation_without_a_browser(translator):
     assert pictures.memories(found.memories[layer], found.through) in seen.values()
     (refused,) = made.run("7 " * 80, "base", "greedy", attention, page.ALL, layer)
     assert any("this model reads at most 64" in str(value) for value in refused.values())
+
+
+def test_images_that_cannot_be_read_get_one_message(photographer, tmp_path):
+    served = session.Session(photographer.workdir)
+    made = page.Page(served)
+    grey = PIL.Image.fromarray(np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16))
+    grey.save(tmp_path / "grey.png")
+    png = (tmp_path / "grey.png").read_bytes()
+    header = png[:16] + struct.pack(">II", 100_000, 100_000) + png[24:29]  # 10,000 megapixels
+    bomb = header + struct.pack(">I", zlib.crc32(header[12:])) + png[33:]
+    for name, content in {"cut.png": png[:50], "text.png": b"no image", "empty.png": b"", "bomb.png": bomb}.items():
+        (tmp_path / name).write_bytes(content)
+    choices = ("base", "greedy", next(iter(served.heads)), page.ALL, "")
+    answered, seen = made.run(str(tmp_path / "grey.png"), *choices)
+    assert served.answer((str(tmp_path / "grey.png"),)) in answered.values() and seen[made._plot]
+    names = ("cut.png", "text.png", "empty.png", "bomb.png", "no.png", "")
+    for given in (None, 3, *(str(tmp_path / name) for name in names)):
+        (refused,) = made.run(given, *choices)
+        assert refused[made._message].startswith('<p role="alert">'), given
