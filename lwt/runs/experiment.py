@@ -26,7 +26,7 @@ from lwt.reparam import compose
 from lwt.runs import assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
 
 LOG = logging.getLogger(__name__)
-CHUNK = 8192  # most texts that are answered at a time
+CHUNK = 1024  # most texts that are answered at a time
 
 
 def load(workdir, *, checkpoint="best", base="", decoding=None, precision=""):
@@ -261,8 +261,8 @@ class Experiment:
         Raises:
             lwt.errors.ConfigError, lwt.errors.DataError: see `predict` and `inputs.read`.
         """
-        total, texts = 0, inputs.read(path, self.data)
-        for chunk in inputs.chunks(texts, first=self.config.data.eval_batch, most=CHUNK):
+        total, texts, rows = 0, inputs.read(path, self.data), self.config.data.eval_batch
+        for chunk in inputs.chunks(texts, first=rows, most=rows * max(1, CHUNK // rows)):
             answers, cut = self._answer(chunk)
             total += cut
             eval_files.print_answers(answers, output)
