@@ -12,6 +12,7 @@ import safetensors.numpy
 
 from lwt import errors, files
 
+MAGIC = {"safetensors": (8, b"{"), "tflite": (4, b"TFL3"), "onnx": (0, b"\x08")}  # kind -> place, and bytes there
 FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 
 
@@ -33,6 +34,24 @@ def new(path, *, marker=""):
             yield folder
     except OSError as error:
         raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror or error})") from error
+
+
+@contextlib.contextmanager
+def new_file(path, *, kind):
+    """A context that writes `path`, a file of a `kind` of `MAGIC`; only an older export is replaced.
+
+    Raises:
+        lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
+    """
+    start, magic = MAGIC[kind]
+    try:
+        if os.path.isfile(path) and os.path.getsize(path):
+            with open(path, "rb") as file:
+                if file.read(16)[start : start + len(magic)] != magic:
+                    raise errors.ConfigError(f"--out={path} already holds something else; give another file")
+        yield
+    except OSError as error:
+        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
 
 
 def write_arrays(path, arrays):

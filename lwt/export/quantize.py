@@ -23,7 +23,7 @@ import jax
 from absl import flags
 
 from lwt import errors
-from lwt.export import calibrate
+from lwt.export import calibrate, folders
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line
 from lwt.reparam import compose, quantize
@@ -41,15 +41,13 @@ def export(source, path, *, quantization=None, rest="float16", limits=None):
         limits: of static activations, from `calibrate.limits`.
 
     Raises:
-        lwt.errors.ConfigError: see `weights`; or the file cannot be written.
+        lwt.errors.ConfigError: see `weights`; or the file is no older export, or cannot be written.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
     used = quantization or quantization_of(source)
     info = {**source.identity, "step": source.step, "quantization": dataclasses.asdict(used)}
-    try:
+    with folders.new_file(path, kind="safetensors"):
         return integer_file.write(path, weights(source, used, limits=limits), rest=rest, info=info)
-    except OSError as error:
-        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
 
 
 def weights(source, quantization, *, limits=None):

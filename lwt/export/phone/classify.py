@@ -27,6 +27,7 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, files, trees
+from lwt.export import folders
 from lwt.export.phone import layers, litert, onnx
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, latency
@@ -57,7 +58,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
 
     Raises:
         lwt.errors.ConfigError: the runtime is not installed or does not support the model; the task predicts nothing; a
-            record is longer than `length`; the file cannot be written.
+            record is longer than `length`; the file is no older export, or cannot be written.
     """
     runtime = RUNTIMES[runtime]
     require(runtime)
@@ -68,10 +69,8 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
     figures, _, predicted, references = source.evaluate(limit=records or 0)
     batch = _padded(latency.records(source, len(references)), length)
     model = convert(source, runtime, format=format, length=length, example=_rows(source, batch)[0])
-    try:
+    with folders.new_file(path, kind=runtime.SUFFIX):
         files.write_bytes(path, model)
-    except OSError as error:
-        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
     outputs, seconds = _measured(source, runtime.runner(model), batch)
     scores = source.task.score(outputs, references)
     return {

@@ -25,6 +25,7 @@ from absl import flags
 
 from lwt import errors, files, trees
 from lwt.data import labels
+from lwt.export import folders
 from lwt.export.torch import timm_layouts
 from lwt.machine import command_line
 from lwt.reparam import compose
@@ -149,15 +150,14 @@ def write(source, path):
     """Writes the weights of a ViT as a .safetensors file with timm's names; returns their number.
 
     Raises:
-        lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file cannot be written.
+        lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file is no older export, or
+            cannot be written.
     """
     if source.config.model.name != "vit":
         raise errors.ConfigError(f"{source.workdir} has model.name={source.config.model.name!r}; it must be 'vit'")
     arrays = timm_layouts.to_timm(source.weights, source.model)
-    try:
+    with folders.new_file(path, kind="safetensors"):
         files.write_bytes(path, safetensors.numpy.save(arrays))
-    except OSError as error:
-        raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror}); give another file") from error
     return trees.count(arrays)
 
 
