@@ -40,6 +40,7 @@ def runs(tmp_path_factory):
     adapted = config(folder / "texts")
     with adapted.unlocked():
         adapted.reparam = {"name": "compose", "parts": parts}
+        adapted.init_from = str(folder / "plain")
     adapted.optimizer.trainable, adapted.optimizer.learning_rate = ("adapter/.*",), 1.0
     train.run(adapted, folder / "adapted")
     return folder
