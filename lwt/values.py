@@ -25,7 +25,8 @@ class Value:
     def require(self, key, value):
         """Raises `lwt.errors.ConfigError` unless `value` may be the value of `key`."""
         if wrong := self.check(value):
-            raise errors.ConfigError(f"{key}={value!r} should be {wrong}")
+            shown = value.to_dict() if hasattr(value, "to_dict") else value  # a section of a config
+            raise errors.ConfigError(f"{key}={shown!r} should be {wrong}")
 
 
 def require(key, thing, **fields):

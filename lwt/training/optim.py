@@ -94,10 +94,11 @@ def _maker(name):
 
 def _check_arguments(section, maker):
     """Raises ConfigError for an unknown argument of an optimizer, or one outside its type or range."""
-    choices = inspect.signature(maker).parameters
+    choices = dict(inspect.signature(maker).parameters)
+    own = [choices.pop(name, None) and name for name in ("learning_rate", "weight_decay")]
     for name, value in section.arguments.items():
         key = f"optimizer.arguments.{name}"
-        if name in ("learning_rate", "weight_decay"):
+        if name in own:
             raise errors.ConfigError(f"{key}={value!r} should be given as optimizer.{name}")
         if name not in choices:
             raise errors.ConfigError(f"{key}: {section.name} has no such argument; {errors.suggest(name, choices)}")
