@@ -31,7 +31,7 @@ def checked(texts, *, kind=str):
     texts = list(texts)
     for number, text in enumerate(texts, 1):
         if not isinstance(text, kind):
-            raise errors.DataError(f"text {number} of {len(texts)} is {text!r:.60}; it should be a string")
+            raise errors.DataError(f"text {number} of {len(texts)} is {text!r:.60}; it must be a string")
         try:
             os.fspath(text).encode()
         except UnicodeEncodeError:
@@ -97,12 +97,12 @@ def _lines(path):
                     return
                 if len(line) > LONGEST or b"\0" in line:
                     what = "zero bytes, so it is not UTF-8" if b"\0" in line else f"more than {LONGEST >> 20} MB"
-                    raise errors.DataError(f"{path}:{number}: the line has {what}; each line should hold one text")
+                    raise errors.DataError(f"{path}:{number}: the line has {what}; each line must hold one text")
                 try:
                     yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise errors.DataError(
-                        f"{path}:{number}: not UTF-8 ({error.reason}); each line should hold one text, or one path"
+                        f"{path}:{number}: not UTF-8 ({error.reason}); each line must hold one text, or one path"
                     ) from error
     except OSError as error:
         raise errors.DataError(

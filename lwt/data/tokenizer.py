@@ -75,7 +75,7 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
         if "too high" in str(error):
             most = str(error).rpartition("<=")[2].strip(" .\n")
             raise errors.DataError(
-                f"data.tokenizer.vocabulary {vocabulary} is more than the text yields; it should be at most {most}"
+                f"data.tokenizer.vocabulary {vocabulary} is more than the text yields; it must be at most {most}"
             ) from error
         raise errors.DataError(f"no tokenizer can be trained: the text is empty or unusable ({error})") from error
     files.write_bytes(path, model.getvalue(), checked=True)
@@ -134,10 +134,10 @@ class Tokenizer:
             raise errors.DataError(f"tokenizer {path} is damaged or not a SentencePiece model") from error
         named = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if specials == SEQ2SEQ and named != (PAD, UNK, BOS, EOS):
-            raise errors.DataError(f"tokenizer {path}: pad, unknown, begin and end should be the ids 0, 1, 2, 3")
+            raise errors.DataError(f"tokenizer {path}: pad, unknown, begin and end must be the ids 0, 1, 2, 3")
         found = pieces[: len(specials)]
         if specials == ENCODER and found != ENCODER:
-            raise errors.DataError(f"tokenizer {path}: ids 0 to 4 should be {', '.join(ENCODER)}; they are {found}")
+            raise errors.DataError(f"tokenizer {path}: ids 0 to 4 must be {', '.join(ENCODER)}; they are {found}")
         self.path = pathlib.Path(path)
         self.pieces, self.first = p.get_piece_size(), len(specials)
         self.dtype = np.dtype(np.uint16 if self.pieces <= 1 << 16 else np.int32)

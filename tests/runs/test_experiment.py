@@ -48,7 +48,7 @@ def test_no_texts_get_no_answers(run, tmp_path, capsys):
 
 @pytest.mark.parametrize("texts", [PROMPTS[0], [None], [3], {"a": "b"}])
 def test_what_is_no_list_of_texts_is_refused(run, texts):
-    with pytest.raises(errors.DataError, match="takes a list of texts, not|should be a string"):
+    with pytest.raises(errors.DataError, match="takes a list of texts, not|must be a string"):
         run.predict(texts)
 
 

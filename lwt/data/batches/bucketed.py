@@ -23,7 +23,7 @@ def bucket_lengths(max_length):
         lwt.errors.ConfigError: a row could not hold two texts.
     """
     if max_length < 8:
-        raise errors.ConfigError(f"data.row_length={max_length} should be at least 8: three special tokens, two texts")
+        raise errors.ConfigError(f"data.row_length={max_length} must be at least 8: three special tokens, two texts")
     lengths = []
     for power in (SHORTEST << i for i in range(max_length.bit_length())):
         lengths += range(power, 2 * power, power // (2 if power < 128 else 4))

@@ -35,8 +35,8 @@ class Masking:
         shares = (self.mask, self.random, self.keep)
         if not 0 < self.rate < 1 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise errors.ConfigError(
-                f"data.masking {dataclasses.asdict(self)}: rate should lie between 0 and 1, and mask, random and keep "
-                "should sum to 1"
+                f"data.masking {dataclasses.asdict(self)}: rate must lie between 0 and 1, and mask, random and keep "
+                "must sum to 1"
             )
 
     def count(self, length):
@@ -53,7 +53,7 @@ class Masking:
         given = dict(given)
         names = [field.name for field in dataclasses.fields(cls)]
         if sorted(given) != sorted(names):
-            raise errors.ConfigError(f"data.masking has {', '.join(given)}; it should have {', '.join(names)}")
+            raise errors.ConfigError(f"data.masking has {', '.join(given)}; it must have {', '.join(names)}")
         return cls(**given)
 
 

@@ -31,7 +31,7 @@ class Images(supervised.Supervised):
         """See `supervised.Supervised.labels`; numbers raise `lwt.errors.DataError`."""
         labels = super().labels
         if labels.regression:
-            raise errors.DataError(f"data.train={self._section.train}: labels of images should be classes, not numbers")
+            raise errors.DataError(f"data.train={self._section.train}: labels of images must be classes, not numbers")
         return labels
 
     @property

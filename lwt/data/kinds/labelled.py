@@ -55,7 +55,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
     def check_input(self, text):
         """See `common.Data`; a text needs nothing, and a pair a tab."""
         if len(self.fields) == 2 and "\t" not in text:
-            raise errors.DataError(f"there should be two texts with a tab between, not {text!r:.60}")
+            raise errors.DataError(f"there must be two texts with a tab between, not {text!r:.60}")
 
     def example(self):
         rows = self._section.rows

@@ -87,7 +87,7 @@ class TextData(common.Data):
 
     def _load(self, name, *, load=sources.load, **options):
         if not name:
-            raise errors.ConfigError("data.train, data.validation or data.test is empty; it should be KIND:NAME@SPLIT")
+            raise errors.ConfigError("data.train, data.validation or data.test is empty; it must be KIND:NAME@SPLIT")
         source = load(
             name, max_malformed=self._section.max_malformed, max_megabytes=self._section.max_megabytes, **options
         )

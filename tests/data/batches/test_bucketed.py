@@ -14,7 +14,7 @@ LENGTHS = bucketed.bucket_lengths(48)
 def test_lengths_are_few_and_near_each_other():
     assert bucketed.bucket_lengths(256) == (16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)
     assert bucketed.bucket_lengths(40) == (16, 24, 32, 40) and bucketed.bucket_lengths(12) == (12,)
-    with pytest.raises(errors.ConfigError, match="data.row_length=7 should be at least 8"):
+    with pytest.raises(errors.ConfigError, match="data.row_length=7 must be at least 8"):
         bucketed.bucket_lengths(7)
 
 

@@ -94,9 +94,9 @@ def test_segments_of_several_lines(text, masked):
 def test_masking_rules_and_documents_that_are_refused(text, masked):
     with pytest.raises(errors.ConfigError, match="data.masking='papre'; did you mean 'paper'"):
         masked_examples.Masking.of("papre")
-    with pytest.raises(errors.ConfigError, match="should sum to 1"):
+    with pytest.raises(errors.ConfigError, match="must sum to 1"):
         masked_examples.Masking.of({"rate": 0.1, "mask": 0.8, "random": 0.1, "keep": 0.2})
-    with pytest.raises(errors.ConfigError, match="data.masking has rate; it should have rate, mask, random, keep"):
+    with pytest.raises(errors.ConfigError, match="data.masking has rate; it must have rate, mask, random, keep"):
         masked_examples.Masking.of({"rate": 0.1})
     with pytest.raises(errors.DataError, match="none of 9 documents has two segments"):
         masked(text(9, 1))

@@ -57,7 +57,7 @@ def test_damaged_sources_are_named(make_images, tmp_path, pictures):
     ):
         with pytest.raises(errors.DataError, match=message):
             _ = make_images(f"folder:{name}", workdir=name).splits
-    with pytest.raises(errors.DataError, match="folder:e: labels of images should be classes, not numbers"):
+    with pytest.raises(errors.DataError, match="folder:e: labels of images must be classes, not numbers"):
         make_images("folder:e", workdir="e").training()
 
 

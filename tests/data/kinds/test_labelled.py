@@ -121,7 +121,7 @@ def test_pairs_and_numbers(make, tmp_path):
     predicted = data.from_texts(["rome is far\tfrom oslo", "lima is far\tfrom bonn"])
     (batch,) = data.batches(predicted)
     assert "label" not in batch and collections.Counter(batch["example"].tolist()) == {-1: 6, 0: 1, 1: 1}
-    with pytest.raises(errors.DataError, match="text 1 of 1: there should be two texts with a tab"):
+    with pytest.raises(errors.DataError, match="text 1 of 1: there must be two texts with a tab"):
         data.from_texts(["rome"])
 
 
