@@ -29,7 +29,7 @@ from lwt import errors, files
 from lwt.machine import command_line, interrupts
 from lwt.report import pages, plots, records
 from lwt.runs import assembly, checkpoint, config_file, run_config
-from lwt.training import build, train
+from lwt.training import build, checks, train
 
 LOG = logging.getLogger(__name__)
 
@@ -96,6 +96,7 @@ def run(entry, workdir, *, measure, record, config=None):
         for file in (record, run_config.NAME, records.METRICS, records.HARDWARE):
             pathlib.Path(folder, file).unlink(missing_ok=True)
         kept = None
+    checks.check_length(config, folder)
     run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study
     steps = steps_of(config, folder, kept=kept)
     if not finished(folder, steps):

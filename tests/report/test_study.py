@@ -179,3 +179,15 @@ def test_the_program_writes_the_page_of_what_there_is(tmp_path, monkeypatch, cap
     values.workdir, values.out = None, ""
     with pytest.raises(errors.ConfigError, match="--workdir is missing"):
         study._with_records(None)
+
+
+def test_a_study_does_not_stretch_the_schedule_of_an_unfinished_run(tiny, trained, tmp_path):
+    cosine = {"optimizer.schedule": {"name": "cosine"}}
+    (entry,) = entries("stopped")
+    given = dict(measure=lambda *_: {}, record=RECORD)
+    with pytest.raises(study.Interrupted):
+        study.run(entry, str(tmp_path), config=tiny({"steps": 4, **cosine}), **given)
+    with pytest.raises(errors.ConfigError, match="steps=8: the cosine schedule .* is one for steps=4"):
+        study.run(entry, str(tmp_path), config=tiny({"steps": 8, **cosine}), **given)
+    with pytest.raises(study.Interrupted):
+        study.run(entry, str(tmp_path), config=tiny({"steps": 4, **cosine}), **given)
