@@ -71,6 +71,8 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
     taken = [item for item in given if item.partition("=")[0] in ("model", "task", "data", "base", "seed")]
     if taken:
         raise errors.ConfigError(f"--more={more}: the study sets {taken[0]}; see --models, --suite, --seeds")
+    if given:
+        config_file.load(f"{FINETUNE}:{more}")  # an unknown argument is refused before anything is pre-trained
     shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
     bases, runs = {}, {}
     for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):

@@ -10,7 +10,6 @@ Writes README.md, results.json, loss.png and bleu.png.
 """
 
 import functools
-import json
 import os
 import pathlib
 import tempfile
@@ -20,7 +19,7 @@ from absl import flags
 
 from lwt import errors
 from lwt.machine import command_line, hardware
-from lwt.report import pages, records, results
+from lwt.report import pages, records, results, study
 from lwt.runs import eval_files, experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
@@ -38,7 +37,7 @@ def measure(workdir, config, names, *, beams, made):
         beams: numbers of beams.
         made: the command that measures.
     """
-    evaluations = []
+    evaluations, seconds = [], study.seconds(workdir)
     for width in beams:
         translator = experiment.load(workdir, decoding={"beams": width})
         for name in names:
@@ -55,17 +54,11 @@ def measure(workdir, config, names, *, beams, made):
         "config": config,
         "seed": translator.config.seed,
         "hardware": hardware.of_run(workdir),
-        "training_seconds": last_row(workdir)["time"],
+        "training_seconds": seconds,
         "evaluations": evaluations,
         "extremes": extremes,
         "command": made,
     }
-
-
-def last_row(workdir):
-    """The last row of ``metrics.jsonl``."""
-    with open(os.path.join(workdir, "metrics.jsonl")) as file:
-        return json.loads(file.readlines()[-1])
 
 
 def extremes_name(name, width):

@@ -208,7 +208,15 @@ def test_entries():
     needed = ["base-embbert", *teachers, "nlu-embbert-taught-seed0"]
     assert [entry.name for entry in embbert_study.with_needs(chosen, taught)] == needed
     assert chosen[0].spec.endswith("task=nlu,seed=0,teacher=" + "+".join(f"runs/x/{name}" for name in teachers))
-    wrong = (dict(suite="blue"), dict(models=["embert"]), dict(starts=["x"]), dict(more="rate=1,task=rte"))
+    wrong = (
+        dict(suite="blue"),
+        dict(models=["embert"]),
+        dict(starts=["x"]),
+        dict(more="rate=1,task=rte"),
+        dict(more="foo=1"),
+    )
     for flag, given in zip(("suite", "models", "starts", "more"), wrong):
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
             embbert_study.entries("runs/x", **given)
+    with pytest.raises(errors.ConfigError, match="'foo=1'"):  # before anything is pre-trained
+        embbert_study.entries("runs/x", more="foo=1")
