@@ -41,6 +41,7 @@ def main():
     values, begin = flags.FLAGS, time.perf_counter()
     kept_rows = os.path.join(values.out, "results.json")
     if not values.report_only:
+        pages.make_folder(values.out)
         found = measuring.collect(measuring.find(values.runs, only=values.only))
         if not found:
             raise errors.DataError(f"--runs={','.join(values.runs)}: none of the runs could be measured; see above")
