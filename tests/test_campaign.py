@@ -1,10 +1,30 @@
-"""The campaign tells faults apart, and has bad calls enough."""
+"""A share of the campaign of `docs/design/reliability.md`, and tests of its verdicts."""
 
 import importlib.util
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 from tests.campaign import calls, programs
+
+
+def test_no_promise_is_broken(cache):
+    command = [sys.executable, "-m", "tests.campaign", "--kills=2", "--damages=8", "--calls=16"]
+    done = subprocess.run(
+        command,
+        cwd=programs.ROOT,
+        env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert (counts["kills"], counts["damages"], counts["calls"]) == (2, 8, 16)
+    assert not any(count for name, count in counts.items() if name.endswith("at_fault"))
+
 
 OUTCOMES = {
     "": programs.Outcome(0, "done", "", 1.0, False),
