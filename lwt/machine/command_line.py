@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 
 import ml_collections
 from absl import flags
@@ -253,7 +254,10 @@ def _explain(error):
         file, line = re.findall(r'File "(.+)", line (\d+)', rest)[-1]
         return f"{begin} {reason}" if kind == "ValueError" else f"{begin} {file}:{line}: {kind}: {reason}"
     known = isinstance(error, (flags.Error, errors.LwtError))
-    return text if known else f"the config file fails: {type(error).__name__}: {text}"
+    if known:
+        return text
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"the config file fails at {place.filename}:{place.lineno}: {type(error).__name__}: {text}"
 
 
 def _wrong_config():
@@ -264,6 +268,8 @@ def _wrong_config():
             config = load(specs[-1]) if specs else None
         except errors.LwtError as error:
             return str(error)
+        except Exception:  # the file itself fails: the error that was caught says where
+            return ""
         for argument in sys.argv[1:]:
             place, (first, *path) = config, argument.partition("=")[0].lstrip("-").split(".")
             for part in path if first == name and specs else ():

@@ -72,7 +72,7 @@ def check_data(config, data, *, model):
     """Raises `lwt.errors.ConfigError` for a task or a model that does not fit the data."""
     for key in ("validation", "test"):
         for name in [config.data[key]] if isinstance(config.data[key], str) else config.data[key]:
-            check_source(name, key=f"data.{key}")
+            check_source(name, split=key, key=f"data.{key}")
     check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
         check_labels(assembly.task_section(config.task).name, data.labels, kind=config.data.kind)
@@ -104,12 +104,13 @@ def check_kind(config, *, given, read, head):
         raise errors.ConfigError(f"task.name={task!r} needs model.head={HEADS[task]!r}, not {head!r}")
 
 
-def check_source(name, *, key):
-    """Refuses the name of a source ("" for none) that does not exist, or a split that it does not have."""
+def check_source(name, *, split, key):
+    """Refuses the name of a source ("" for none) that does not exist or has no such split, unless it names its own."""
     for part in filter(None, sources.parts_of(name)):
-        split = sources.split_of(part)
+        own = sources.split_of(part)
         try:
-            if sources.splits(sources.without_split(part)).count(split) == 0 and split:
+            sources.describe(part, split=split)
+            if own and own not in sources.splits(sources.without_split(part)):
                 sources.load(part)  # running text, or a slice of a split, is not listed
         except errors.DataError as error:
             raise errors.ConfigError(f"{key}={name}: {error}") from error

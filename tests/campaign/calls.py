@@ -36,7 +36,7 @@ PROGRAMS = {  # program -> arguments of a good call, {flag: bad values}
         "workdir": PATHS,
         "out": ("/dev/null/x", "{made}"),
         "format": ("foo", "int7"),
-        "block": (*INTEGERS, "3"),
+        "block": INTEGERS,
         "outliers": (*NUMBERS, "2"),
         "rest": ("foo", ""),
         "activations": ("foo",),
@@ -92,13 +92,12 @@ BY_TYPE = {  # type of a config's value -> bad values
     str: ("foo",),
     tuple: ("foo", "(1,2)", "('foo',)", "(", "((1,2),)"),
 }
-GOOD = {  # values that mean something, or keys that this run does not read
-    "model.dropout=-1",
+GOOD = {  # values of `BY_TYPE` that mean something, or of keys that this run does not read
+    "data.clean.characters=foo",
     "data.label=foo",
     "data.masking=foo",
-    "data.clean.characters=foo",
-    "init_checkpoint=foo",
-    "select=foo",
+    "mesh.data=-1",
+    "profile_steps=(1,2)",
 }
 ARGUMENTS = (  # of --config
     *("kind=foo", "foo=1", "kind", "=", "kind=pairs,kind=pairs", "base={made}/nowhere", "base={made}", "teacher=foo"),

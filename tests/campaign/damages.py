@@ -17,6 +17,7 @@ CONSUMERS = {  # artefact -> what reads it, each with its arguments
     "pruned": ("evaluate",),
     "images": ("images",),
 }
+DATA = ("images",)  # without one of its files, a folder of data is another data set, which the log describes
 OUTPUTS = ("eval/", "plots/", "metrics.jsonl", ".lock")  # written for people; no program reads them again
 
 
@@ -77,7 +78,7 @@ def damage(folder, draw):
     files = [path for path in files if not str(path.relative_to(folder)).startswith(OUTPUTS)]
     path = draw.choice(files)
     name = path.relative_to(folder)
-    kind = draw.randrange(len(CHANGES) + 2)
+    kind = draw.randrange(len(CHANGES) + 2 * (folder.name not in DATA))
     if kind == len(CHANGES):
         path.unlink()
         return f"{name} deleted"

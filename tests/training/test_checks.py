@@ -70,14 +70,17 @@ def test_data_task_and_model_have_to_fit_each_other(tiny, kind, task, read, head
     [
         ("foo", "data.test=foo: data 'foo': expected KIND:NAME"),
         ("folder:nowhere", "data.test=folder:nowhere: "),
+        ("folder:notebooks", "data.test=folder:notebooks: .* no split 'test'"),
+        ("generated:foo", "data.test=generated:foo: no generated data set 'foo'"),
+        ("generated:arithmetic,size=0", "data.test=generated:arithmetic,size=0: .*size must be"),
         ("generated:arithmetic@tset", "data.test=generated:arithmetic@tset: .*'tset'; did you mean 'test'"),
     ],
 )
 def test_a_source_that_is_read_later_exists(name, words):
     with pytest.raises(errors.ConfigError, match=words):
-        checks.check_source(name, key="data.test")
+        checks.check_source(name, split="test", key="data.test")
     for right in ("", "generated:arithmetic", "generated:arithmetic,size=8@test+generated:arithmetic@train"):
-        checks.check_source(right, key="data.test")
+        checks.check_source(right, split="test", key="data.test")
 
 
 @pytest.fixture

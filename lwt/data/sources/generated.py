@@ -34,17 +34,8 @@ TASKS = {
 def read(name, split, *, fields, max_malformed, max_megabytes):
     """Makes one split of a generated set; see `lwt.data.sources.load`."""
     del max_malformed, max_megabytes  # generated records are never malformed
+    make, values = _parse(name, split)
     name, *options = name.split(",")
-    sets = {
-        "arithmetic": (arithmetic, SIZES, {"tasks": PAPER_TASKS}),
-        "radar_har": (maps.radar_har, maps.SIZES, {"difficulty": "hard"}),
-    }
-    if name not in sets:
-        raise errors.DataError(f"no generated data set {name!r}; {errors.suggest(name, sets)}")
-    make, sizes, own = sets[name]
-    if split not in sizes:
-        raise errors.DataError(f"generated:{name} has no split {split!r}; {errors.suggest(split, sizes)}")
-    values = _values(name, options, {**own, "size": sizes[split], "seed": 0})
     records = make(split, **values)
     sources.need_fields(f"generated:{name}", fields, there=records[0])
     return sources.Source(
@@ -57,9 +48,30 @@ def read(name, split, *, fields, max_malformed, max_megabytes):
 
 
 def splits(name):
-    """The splits of every generated set."""
-    del name
+    """The splits of a generated set."""
+    _parse(name, "train")
     return list(SIZES)
+
+
+def describe(name, split):
+    """No files; see `lwt.data.sources.describe`."""
+    _parse(name, split)
+    return ""
+
+
+def _parse(name, split):
+    """``(function that makes the records, its options)`` of ``"radar_har,size=5"``."""
+    name, *options = name.split(",")
+    sets = {
+        "arithmetic": (arithmetic, SIZES, {"tasks": PAPER_TASKS}),
+        "radar_har": (maps.radar_har, maps.SIZES, {"difficulty": "hard"}),
+    }
+    if name not in sets:
+        raise errors.DataError(f"no generated data set {name!r}; {errors.suggest(name, sets)}")
+    make, sizes, own = sets[name]
+    if split not in sizes:
+        raise errors.DataError(f"generated:{name} has no split {split!r}; {errors.suggest(split, sizes)}")
+    return make, _values(name, options, {**own, "size": sizes[split], "seed": 0})
 
 
 def _values(name, options, defaults):
