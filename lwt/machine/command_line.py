@@ -98,6 +98,20 @@ def guarded():
     """Ends a program with one line for an error of the user, and for a Ctrl-C or SIGTERM, from here to its end."""
     interrupts.install()
     try:
+        with _explained():
+            yield
+    except interrupts.Stopped as stopped:
+        if not stopped.saved:
+            print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)
+        sys.exit(stopped.code)
+    finally:
+        interrupts.uninstall()
+
+
+@contextlib.contextmanager
+def _explained():
+    """Ends a program with one line for an error of the user."""
+    try:
         yield
     except errors.LwtError as error:
         fail(str(error))
@@ -112,13 +126,6 @@ def guarded():
         fail(
             f"not enough memory: {error or 'for this size'}; lower the size of the batches (data.rows, data.row_length)"
         )
-    except interrupts.Stopped as stopped:
-        if not stopped.saved:
-            print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)
-        sys.exit(stopped.code)
-    finally:
-        for number in interrupts.SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _run(main, required):

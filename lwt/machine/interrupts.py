@@ -35,9 +35,15 @@ def install():
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(read,), name="signals", daemon=True).start()
-    _state["program"] = True
+    _state["program"], sys.unraisablehook = True, _again
     for number in SIGNALS:
         signal.signal(number, _ask)
+
+
+def uninstall():
+    """Leaves the signals of this process to the system: they end it at once."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -77,6 +83,14 @@ def _ask(number, frame):
         os.kill(os.getpid(), signal.SIGTERM)  # jax tells the other processes
     elif not first and not _state["program"]:
         raise KeyboardInterrupt
+
+
+def _again(unraisable):
+    """Sends the signal again if its `Stopped` was raised where Python ignores errors, such as in a destructor."""
+    if not isinstance(unraisable.exc_value, Stopped):
+        return sys.__unraisablehook__(unraisable)
+    number = signal.Signals[unraisable.exc_value.name]
+    threading.Timer(TOGETHER / 4, os.kill, (os.getpid(), number)).start()
 
 
 def _of_several():

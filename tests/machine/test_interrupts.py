@@ -13,6 +13,7 @@ from lwt.machine import interrupts
 
 PROGRAM = """
 import hashlib, sys, time
+from lwt import errors
 from lwt.machine import command_line, interrupts
 
 def wait(seconds=60.0):
@@ -33,8 +34,23 @@ def compiled():
     print("ready", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # does not return to the interpreter
 
+class Slow:
+    def __del__(self):
+        wait(1.0)
+
+def destructor():
+    Slow()  # Python ignores the errors of a __del__
+    wait()
+
+def failing():
+    try:
+        raise errors.DataError("wrong")
+    finally:
+        wait()
+
 with command_line.guarded():
     kind = sys.argv[1]
+    destructor() if kind == "destructor" else failing() if kind == "failing" else None
     training(kind == "deaf") if kind in ("training", "deaf") else compiled() if kind == "compiled" else wait()
     print("went on")
 """
@@ -56,12 +72,13 @@ def test_the_first_signal_saves_and_stops(number):
     assert (process.returncode, said) == (0, f"{number.name}: saved\n") and "Traceback" not in complaints
 
 
+@pytest.mark.parametrize("kind", ["waiting", "destructor", "failing"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_outside_training_the_first_signal_ends_the_program_with_one_line(number):
-    process = start("waiting")
+def test_outside_training_the_first_signal_ends_the_program_with_one_line(kind, number):
+    process = start(kind)
     process.send_signal(number)
     said, complaints = process.communicate(timeout=60)
-    assert process.returncode == 128 + number and said == ""
+    assert process.returncode == 128 + number and said in ("", "ready\n")
     assert f"error: stopped by {number.name}" in complaints and "Traceback" not in complaints
 
 

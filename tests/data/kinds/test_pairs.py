@@ -71,7 +71,7 @@ def test_an_evaluation_is_in_the_order_of_the_records(make):
             decoded = data.tokenizer.decode(batch[name][real])
             assert decoded == [texts[i] for i in batch["example"][real]]
     assert len(data.evaluation("folder:a@validation", limit=5).sources) == 5
-    with pytest.raises(errors.ConfigError, match="should be KIND:NAME@SPLIT"):
+    with pytest.raises(errors.ConfigError, match="must be KIND:NAME@SPLIT"):
         data.evaluation("")
 
 
