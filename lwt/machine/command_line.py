@@ -100,7 +100,10 @@ def guarded():
     try:
         with _explained():
             yield
-    except interrupts.Stopped as stopped:
+    except BaseException as error:
+        stopped = interrupts.cause(error)
+        if stopped is None:
+            raise
         if not stopped.saved:
             print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)
         sys.exit(stopped.code)

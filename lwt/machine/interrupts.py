@@ -46,6 +46,13 @@ def uninstall():
         signal.signal(number, signal.SIG_DFL)
 
 
+def cause(error):
+    """The `Stopped` that an error is, or that it followed while a library cleaned up; None if there is none."""
+    while error is not None and not isinstance(error, Stopped):
+        error = None if isinstance(error, SystemExit) else error.__cause__ or error.__context__
+    return error
+
+
 @contextlib.contextmanager
 def deferred():
     """Notes a signal instead of raising; yields a function that returns its name, or "" if there was none.

@@ -131,3 +131,16 @@ def test_a_program_that_is_still_importing_ends_without_a_traceback(command):
     process.send_signal(signal.SIGINT)
     assert "Traceback" not in process.communicate(timeout=60)[1]
     assert process.returncode in (-signal.SIGINT, 130)
+
+
+def test_an_error_that_follows_a_stop_counts_as_the_stop():
+    stopped = interrupts.Stopped("SIGINT")
+    try:
+        try:
+            raise stopped
+        finally:
+            raise ValueError("a library that was cleaning up")
+    except ValueError as error:
+        assert interrupts.cause(error) is stopped
+    assert interrupts.cause(stopped) is stopped
+    assert interrupts.cause(ValueError("of the program")) is None

@@ -187,5 +187,5 @@ def test_a_new_head_and_classes_by_number(released, small, tmp_path):
 def test_configs_of_something_else(key, value, released, small, tmp_path):
     with small.unlocked():
         small.update_from_flattened_dict({key: value})
-    with pytest.raises(errors.ConfigError, match=f"{key}='{value}' must be"):
+    with pytest.raises(errors.ConfigError, match=f"{key}='{value}'( must be|, not images)"):
         public.convert(small, released(), workdir=str(tmp_path / "run"))
