@@ -105,7 +105,7 @@ def guarded():
         if stopped is None:
             raise
         if not stopped.saved:
-            print(f"error: stopped by {stopped.name}; the same command starts again", file=sys.stderr, flush=True)
+            interrupts.say(f"error: stopped by {stopped.name}; the same command starts again")
         sys.exit(stopped.code)
     finally:
         interrupts.uninstall()

@@ -46,6 +46,12 @@ def uninstall():
         signal.signal(number, signal.SIG_DFL)
 
 
+def say(text):
+    """Prints a line on standard error in one piece, since two threads may print at once."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def cause(error):
     """The `Stopped` that an error is, or that it followed while a library cleaned up; None if there is none."""
     while error is not None and not isinstance(error, Stopped):
@@ -114,7 +120,7 @@ def _watch(read):
                 continue
             if first is None:
                 first = time.monotonic()
-                print(f"{SIGNALS[number]}: stopping; send it again to stop at once", file=sys.stderr, flush=True)
+                say(f"{SIGNALS[number]}: stopping; send it again to stop at once")
             elif time.monotonic() - first > TOGETHER:
-                print("stopped at once; the last checkpoint is complete", file=sys.stderr, flush=True)
+                say("stopped at once; the last checkpoint is complete")
                 os._exit(128 + number)

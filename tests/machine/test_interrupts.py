@@ -85,6 +85,7 @@ def test_outside_training_the_first_signal_ends_the_program_with_one_line(kind, 
 @pytest.mark.parametrize("kind", ["deaf", "compiled"])
 def test_the_second_signal_stops_at_once(kind):
     process = start(kind)
+    time.sleep(0.5)  # until it is inside the compiled code
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == "SIGINT: stopping; send it again to stop at once\n"
     time.sleep(2 * interrupts.TOGETHER)
