@@ -39,6 +39,7 @@ CHECKED = [
 jaxtyping.install_import_hook(CHECKED, f"{type_checker.__name__}.check")
 
 LONG = (
+    "test_campaign.py",
     "notebooks",
     "configs",
     "training",

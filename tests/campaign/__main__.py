@@ -19,7 +19,7 @@ import time
 from tests.campaign import artefacts, calls, damages, kills, programs
 
 KINDS = {"kills": kills, "damages": damages, "calls": calls}
-DEFAULTS = {"kills": 3, "damages": 12, "calls": 24}
+DEFAULTS = {"kills": 1, "damages": 5, "calls": 12}
 
 
 def campaign(options, folder):
