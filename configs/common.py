@@ -154,7 +154,7 @@ def finished(config, args):
     """Locks a config and returns it.
 
     Raises:
-        ValueError: the config has not read an argument that was given, so that it has no effect.
+        ValueError: an argument was given that the config does not read.
     """
     if args.unread:
         key, value = next(iter(args.unread.items()))

@@ -130,7 +130,7 @@ def svd(config, args):
 
 
 def prune(config, args):
-    """Holds the smallest weights at zero; evaluates, and so selects from, checkpoints of the final sparsity."""
+    """Keeps the smallest weights at zero; evaluates only once the final sparsity is reached, so that "best" has it."""
     config.reparam = dict(name="prune", mask="zeros")
     if args["sparsity"] or args["pattern"]:
         pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))

@@ -82,7 +82,7 @@ def decompose(w, moment=None):
 
 
 def by_energy(found, share):
-    """``{name: rank}``: the smallest ranks that keep this share, in (0, 1], of every weight's energy."""
+    """``{name: rank}``: for each weight, the smallest rank that keeps this share, in (0, 1], of its energy."""
     if not 0 < share <= 1:
         raise errors.ConfigError(f"--energy={share:g} must be in (0, 1]")
     ranks = {}

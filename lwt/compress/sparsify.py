@@ -1,4 +1,4 @@
-"""One-shot unstructured pruning: sets the smallest weights of a run to 0.
+"""Sets the smallest weights of a run to 0: one-shot unstructured pruning.
 
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-s80 --sparsity=0.8 --scope=global
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-2of4 --pattern=2:4

@@ -154,7 +154,7 @@ def warn_of_near_duplicates(names, *, where):
 
 
 def _number(value):
-    """The number that a label is or spells; None if there is none."""
+    """A label as a number, such as 2.0 or "2.0"; None if it is not a number."""
     if isinstance(value, int | float):
         return value
     try:

@@ -112,7 +112,7 @@ class Tokenizer:
         pieces: the number of ids.
         first: the first id that is not special.
         vocabulary: rows of the model's table: `pieces`, for `SEQ2SEQ` padded to a multiple of 64.
-        dtype: the smallest of ids on disk, uint16 or int32.
+        dtype: the smallest integer type that holds all ids, uint16 or int32.
         fingerprint: SHA-256 of the file.
 
     Raises:

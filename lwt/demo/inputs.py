@@ -122,7 +122,7 @@ class Images(Inputs):
     fields = ("Image",)
 
     def batches(self, given):
-        """The batch of the image in a file, in a list; raises DataError if there is none or the run cannot read it."""
+        """A list with the one batch of an image file; raises DataError if it is missing or the run cannot read it."""
         if len(given) != 1 or not given[0] or not isinstance(given[0], str):
             raise errors.DataError("There is no image: drop one here or choose a file.")
         return self._padded(self.data.from_texts(list(given)).examples, image_examples.LENGTHS)

@@ -90,7 +90,7 @@ class TextModel(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """The smallest batch, for initialization."""
+        """A batch of one record, to initialize the model."""
         return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
 
     def setup(self):

@@ -48,7 +48,7 @@ def require_multiple(model, key, *, of):
 
 
 def image_example(model):
-    """The smallest batch of images, for the initialization of a model whose other fields are not checked yet."""
+    """A batch of one blank image, to initialize a model; checks the fields that give its shape."""
     require_positive(model, "image_size", "channels")
     return {"image": jnp.zeros((1, model.image_size, model.image_size, model.channels))}
 

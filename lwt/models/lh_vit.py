@@ -136,7 +136,7 @@ class LHViT(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """The smallest batch, for initialization."""
+        """A batch of one record, to initialize the model."""
         return validate.image_example(self)
 
     def setup(self):

@@ -141,7 +141,7 @@ class Seq2Seq(nn.Module):
 
     @nn.nowrap
     def example(self):
-        """The smallest batch, for initialization."""
+        """A batch of one record, to initialize the model."""
         keys = ("source", "source_segments", "source_positions", "inputs", "target_segments", "target_positions")
         return {key: jnp.ones((1, 2), jnp.int32) for key in keys}
 

@@ -47,7 +47,7 @@ class Data(abc.ABC):
     """
 
     tokenizer, vocabulary, outputs = None, 0, 0
-    input_fields = ()  # of a record, what is to be predicted from; empty if only lines can be read
+    input_fields = ()  # the fields of a record that a prediction reads; empty if only lines can be read
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
         del base, make
