@@ -48,7 +48,8 @@ def test_lora_ranks(translator, tmp_path):
 def leaves_that_move(config, workdir, base):
     """Takes three steps from the weights `base`; returns ``{leaf: whether it moved}``.
 
-    Three, because a LoRA's `a` has no gradient before its `b` has moved. The leaves after training are those of the last checkpoint, and the frozen ones that the run holds.
+    Three, because a LoRA's `a` has no gradient before its `b` has moved. The leaves after training are those of the
+    last checkpoint, and the frozen ones that the run holds.
     """
     config.steps, config.keep_last = 3, 3
     run = build.build(config, str(workdir), base=base)
