@@ -97,7 +97,7 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
 
 
 def pack_all(batches):
-    """Packs every batch into as many rows as the fullest needs."""
+    """Packs every batch into the same number of rows, that of the fullest one."""
     rows = max(len(pack(batch)["source"]) for batch in batches)
     return [pack(batch, rows=rows) for batch in batches]
 
