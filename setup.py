@@ -87,7 +87,8 @@ setuptools.setup(
     version=VERSION,
     description="Lightweight transformers in JAX: train, adapt, evaluate and shrink them.",
     license="Apache-2.0",
-    packages=setuptools.find_packages(include=["lwt", "lwt.*"]),
+    packages=[*setuptools.find_packages(include=["lwt", "lwt.*"]), "lwt.configs"],
+    package_dir={"lwt.configs": "configs"},  # a wheel has them inside the package
     package_data={"lwt.export.c": ["source/*"]},
     python_requires=">=3.11",
     install_requires=RUNTIME,

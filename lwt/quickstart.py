@@ -6,7 +6,6 @@
 It downloads nothing: the data are generated from a seed. It runs the same code as `train.py` and `eval.py`.
 """
 
-import os
 import shutil
 import time
 
@@ -60,5 +59,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the configs are beside the package
     command_line.run(main, required=[])

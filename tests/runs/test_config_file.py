@@ -46,3 +46,35 @@ def test_a_file_that_gives_no_config_is_named(tmp_path, text, words):
     with pytest.raises(errors.ConfigError, match=f"own.py.*{words}"):
         config_file.load(str(tmp_path / "own.py"))
     assert config_file.arguments(str(tmp_path / "own.py")) == {}
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder as the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "spec", ["quickstart:stage=adapt,base=runs/b", "configs/quickstart.py:stage=adapt,base=runs/b"]
+)
+def test_names_are_found_from_any_folder(elsewhere, spec):
+    assert config_file.load(spec).reparam.name == "lora"
+    assert config_file.arguments(spec.partition(":")[0])["stage"] == "base"
+    assert config_file.defaults().optimizer.name == "adamw" and "quickstart" in config_file.names()
+
+
+def test_a_local_file_wins(elsewhere):
+    (elsewhere / "configs").mkdir()
+    own = "from configs import common\n\ndef get_config(arg=''):\n    config = common.base()\n    config.seed = 7\n"
+    (elsewhere / "configs/quickstart.py").write_text(f"{own}    return config\n")
+    assert config_file.load("quickstart").seed == config_file.load("configs/quickstart.py").seed == 7
+    assert config_file.find("vit") == CONFIGS / "vit.py"
+
+
+@pytest.mark.parametrize(
+    "name, right", [("quikstart", "'quickstart'"), ("configs/quikstart.py", "'configs/quickstart.py'")]
+)
+def test_a_wrong_name_is_suggested_from_any_folder(elsewhere, name, right):
+    with pytest.raises(errors.ConfigError, match=f"config file {name} is not there; did you mean {right}"):
+        config_file.load(name)
