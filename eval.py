@@ -3,9 +3,14 @@
     python eval.py --workdir=runs/mt --data=folder:multi30k_de_en@test2016_flickr
     python eval.py --workdir=runs/mt --split=validation --beams=4
     echo "ein mann schläft ." | python eval.py --workdir=runs/mt --predict=-
+    python eval.py --workdir=runs/tickets --predict=new.csv --scores --threshold=0.8 --out=answered.csv
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors    # see lwt/export/quantize.py
 
 The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
+
+``--predict`` prints one answer a line. With ``--scores``, ``--threshold`` or ``--out``, records come out as a file of
+the same format with columns added: prediction, score (its probability), abstained (with ``--threshold``) and, with
+``--scores``, score_CLASS for each class. Of lines, each answer is followed by a tab and its score.
 """
 
 import signal
@@ -28,6 +33,11 @@ _WEIGHTS = flags.DEFINE_string("weights", "", "A file of lwt.export.quantize tha
 _PREDICT = flags.DEFINE_string(
     "predict", "", "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); - for standard input."
 )
+_OUT = flags.DEFINE_string("out", "", "With --predict: the file to write; default: standard output.")
+_SCORES = flags.DEFINE_boolean("scores", False, "With --predict: add the probability of each class.")
+_THRESHOLD = flags.DEFINE_float(
+    "threshold", None, "With --predict: give no answer below this probability.", lower_bound=0, upper_bound=1
+)
 _BEAMS = flags.DEFINE_integer(
     "beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1, upper_bound=1000
 )
@@ -37,7 +47,8 @@ _TOP_P = flags.DEFINE_float("top_p", None, "Sample from the likeliest tokens of 
 
 
 def main():
-    from lwt.runs import experiment as door  # after jax.distributed has begun
+    from lwt.runs import answers  # after jax.distributed has begun
+    from lwt.runs import experiment as door
 
     if _PREDICT.value:
         command_line.show_log(sys.stderr)  # standard output holds the answers alone
@@ -45,6 +56,8 @@ def main():
         command_line.at_most_one("predict", excluded)
     for names in (("split", "data"), ("beams", "temperature"), ("beams", "top_k"), ("beams", "top_p")):
         command_line.at_most_one(*names)
+    if not _PREDICT.value:
+        command_line.refuse(("out", "scores", "threshold"), where="without --predict")
     flags_given = {
         "beams": _BEAMS.value,
         "temperature": _TEMPERATURE.value,
@@ -58,7 +71,8 @@ def main():
     if _WEIGHTS.value:
         experiment = experiment.with_file(_WEIGHTS.value)
     if _PREDICT.value:
-        experiment.predict_file(_PREDICT.value)
+        wanted = answers.Wanted(scores=_SCORES.value, threshold=_THRESHOLD.value)
+        experiment.predict_file(_PREDICT.value, out=_OUT.value, wanted=wanted)
     else:
         command_line.report(experiment.report(split=_SPLIT.value, data=_DATA.value))
 

@@ -7,7 +7,6 @@ import pathlib
 
 from lwt import errors
 from lwt.data import formats, sources, text_fields
-from lwt.data.sources import folder
 
 STDIN = "-"
 LONGEST = formats.MAX_MEGABYTES << 20  # bytes of a line
@@ -49,28 +48,43 @@ def read(path, data):
         lwt.errors.DataError: the file (`STDIN`: standard input) cannot be read, a line is not UTF-8, a record lacks a
             field, or a text is not what the run reads; the message names file and line.
     """
-    path, fields = str(path), text_fields.names_in(data.input_fields)
-    form = formats.of(pathlib.Path(path))
-    if form in ("", ".txt") or (path.lower().endswith(".tsv") and not _names(path, fields)):
-        for number, line in enumerate(_lines(path), 1):
-            try:
-                data.check_input(line)
-            except errors.DataError as error:
-                raise errors.DataError(f"{path}:{number}: {error}") from error
-            yield line
+    if holds_records(path, data):
+        yield from (text for _, text in records(path, data))
         return
+    for number, line in enumerate(_lines(str(path)), 1):
+        try:
+            data.check_input(line)
+        except errors.DataError as error:
+            raise errors.DataError(f"{path}:{number}: {error}") from error
+        yield line
+
+
+def holds_records(path, data):
+    """Whether a file holds records, and not one text a line; see `read`."""
+    path, form = str(path), formats.of(pathlib.Path(path))
+    tabs = path.lower().endswith(".tsv")
+    return form not in ("", ".txt") and not (tabs and not _names(path, text_fields.names_in(data.input_fields)))
+
+
+def records(path, data):
+    """Yields ``(record, text)`` of a file of records: all fields of a record, and the text that `read` makes of it.
+
+    The file is read record by record. Raises as `read` does.
+    """
+    fields = text_fields.names_in(data.input_fields)
     if not fields:
         raise errors.DataError(f"--predict={path}: this run reads no records; give a .txt file with one path a line")
     if not os.path.isfile(path):
         raise errors.DataError(f"--predict={path} cannot be read: No such file; give a file, or - for standard input")
-    source = folder.read(os.path.abspath(path), "test", fields=(), max_malformed=0.0)
-    sources.need_fields(path, fields, there=source.fields)
-    for number in range(len(source)):
+    for _, line, _, record in formats.read([pathlib.Path(path)]):
         try:
-            text = data.input_of(source[number])
+            if isinstance(record, formats.Malformed):
+                raise errors.DataError(str(record))
+            sources.need_fields("the record", fields, there=record)
+            text = data.input_of(record)
         except errors.DataError as error:
-            raise errors.DataError(f"{source.where(number)}: {error}") from error
-        yield text
+            raise errors.DataError(f"{path}:{line}: {error}") from error
+        yield record, text
 
 
 def chunks(texts, *, first, most):

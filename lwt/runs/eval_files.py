@@ -1,5 +1,6 @@
 """The files of an evaluation: ``WORKDIR/eval/NAME.json`` with the figures, and the outputs beside it."""
 
+import contextlib
 import logging
 import math
 import pathlib
@@ -51,8 +52,15 @@ def write(workdir, name, *, contents):
 
 def print_answers(answers, output):
     """Prints one line for each answer to an open file, or to standard output for None."""
-    try:
+    with printing():
         print(*(" ".join(answer.splitlines()) for answer in answers), sep="\n", file=output, flush=True)
+
+
+@contextlib.contextmanager
+def printing():
+    """Turns the failure to print answers inside the block into an error of one line."""
+    try:
+        yield
     except BrokenPipeError:  # not an error of writing: the reader has stopped
         raise
     except OSError as error:

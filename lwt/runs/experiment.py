@@ -16,17 +16,16 @@ import os
 import time
 
 import jax
+import numpy as np
 
 from lwt import errors, trees, values
-from lwt.data import inputs
 from lwt.layers import linear
 from lwt.machine import devices
 from lwt.metrics import translation
 from lwt.reparam import compose
-from lwt.runs import assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
+from lwt.runs import answers, assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
 
 LOG = logging.getLogger(__name__)
-CHUNK = 1024  # most texts that are answered at a time
 
 
 def load(workdir, *, checkpoint="best", base="", decoding=None, precision=""):
@@ -203,7 +202,7 @@ class Experiment:
         are drawn; 0: all.
         """
         found = self._records(name or self.data.test, limit)
-        self._warn(self.data.cut(found))
+        self.warn_of_cut(self.data.cut(found))
         figures, outputs = self._evaluator.figures(self.weights, self.data, evaluation=found)
         return figures, found.sources, outputs, found.references
 
@@ -238,8 +237,8 @@ class Experiment:
                 lowercase = self.task.lowercase
                 contents["md"] = translation.extremes(sources, outputs, references=references, lowercase=lowercase)
             elif outputs is not None:
-                answers, labels = self.data.answers(outputs), self.data.answers(references)
-                contents["tsv"] = eval_files.table(sources, answers, labels=labels)
+                labels = self.data.answers(references)
+                contents["tsv"] = eval_files.table(sources, self.answers(outputs), labels=labels)
             eval_files.write(self.workdir, eval_files.stem(name, self._settings), contents=contents)
         return figures
 
@@ -249,35 +248,47 @@ class Experiment:
         One warning counts the texts that are too long, and are cut. A pre-training run, which gives no answers, raises
         `lwt.errors.ConfigError`; for other errors see `inputs.checked`.
         """
-        answers, cut = self._answer(texts)
-        self._warn(cut)
-        return answers
+        outputs, cut = self.outputs(texts)
+        self.warn_of_cut(cut)
+        return self.answers(outputs)
 
-    def predict_file(self, path, *, output=None):
-        """Prints an answer to each text of a file (see `inputs.read`; ``-``: standard input), one line each, in order.
-
-        Memory does not grow with the file, which is answered in chunks.
+    def predict_proba(self, texts):
+        """The probabilities of the classes `labels` for each text, `[n c]` float32, whose rows sum to 1.
 
         Raises:
-            lwt.errors.ConfigError, lwt.errors.DataError: see `predict` and `inputs.read`.
+            lwt.errors.ConfigError: the task gives no probabilities; for other errors see `predict`.
         """
-        total, texts, rows = 0, inputs.read(path, self.data), self.config.data.eval_batch
-        for chunk in inputs.chunks(texts, first=rows, most=rows * max(1, CHUNK // rows)):
-            answers, cut = self._answer(chunk)
-            total += cut
-            eval_files.print_answers(answers, output)
-        self._warn(total)
+        if not hasattr(self.task, "probabilities"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task['name']!r} gives no probabilities")
+        outputs, cut = self.outputs(texts)
+        self.warn_of_cut(cut)
+        return self.probabilities(outputs)
 
-    def _answer(self, texts):
-        """``(answers, the number of texts that were cut)``."""
+    def predict_file(self, path, *, output=None, out="", wanted=None):
+        """Answers the texts of a file, in order, on standard output: one line each, or a table; see `answers.write`."""
+        answers.write(self, path, output=output, out=out, wanted=wanted)
+
+    def outputs(self, texts):
+        """``(outputs, cut)``: the task's raw outputs for texts, and the number of texts that were cut.
+
+        Outputs are decoded texts, or an array `[n c]` of logits or `[n]` of numbers.
+        """
         if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
             raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
         found = self.data.from_texts(texts)
         if not found.sources:
-            return [], 0
-        outputs = self._evaluator.outputs(self.weights, self.data, evaluation=found)
-        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs), self.data.cut(found)
+            return [] if hasattr(self.task, "generate") else np.zeros((0, len(self.labels) or 1), np.float32), 0
+        return self._evaluator.outputs(self.weights, self.data, evaluation=found), self.data.cut(found)
 
-    def _warn(self, cut):
+    def answers(self, outputs):
+        """The answers, as texts, of raw `outputs`."""
+        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
+
+    def probabilities(self, outputs):
+        """The probabilities `[n c]` float32 of raw `outputs`."""
+        return self.task.probabilities(outputs)
+
+    def warn_of_cut(self, cut):
+        """Logs the number of texts that were cut, if any."""
         if cut:
             LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self.data.longest)

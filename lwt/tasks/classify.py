@@ -55,6 +55,12 @@ class Classify:
         """Logits `[b c]` in float32, one row per record; those of filler rows are meaningless."""
         return apply(batch, train=False).astype(jnp.float32)
 
+    def probabilities(self, outputs):
+        """Logits `[n c]` -> probabilities `[n c]` in float32."""
+        shifted = np.asarray(outputs, np.float64) - np.max(outputs, axis=-1, keepdims=True)
+        shares = np.exp(shifted)
+        return (shares / shares.sum(axis=-1, keepdims=True)).astype(np.float32)
+
     def score(self, predictions, references, *, groups=None):
         """The figures of `evaluate` and `finish`, from all predictions at once.
 

@@ -87,7 +87,7 @@ def test_records_of_a_file_are_answered(run, tmp_path):
 
 def test_a_long_file_is_answered_in_chunks(run, tmp_path, monkeypatch):
     """Memory does not grow with the file; the model is a stub."""
-    monkeypatch.setattr(run, "_answer", lambda texts: (texts, 0))
+    monkeypatch.setattr(run, "outputs", lambda texts: (texts, 0))
     peaks = {}
     for count in (2_000, 200_000):
         (tmp_path / "x.txt").write_text("".join(f"copy: {i} of {count}\n" for i in range(count)))
