@@ -1,6 +1,7 @@
 """Smoke runs of the configs of text encoders: pre-trained, fine-tuned, quantized, distilled."""
 
 import json
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -92,6 +93,28 @@ def test_embbert_finetune(pretrained, finetuned, labelled):
     }
     untrained = assembly.initial_params(config, found.model, reparam=build.compose.build(config.reparam), base=body)[0]
     assert all((untrained[f"base/{name}"] == w).all() for name, w in body.items())
+
+
+@pytest.mark.parametrize("method", ["full", "lora", "bitfit"])
+def test_finetune(method, pretrained, labelled, tmp_path):
+    """Each method moves its own weights and the head, which is made anew."""
+    method += ",rank=2" if method == "lora" else ""
+    spec = f"finetune.py:base={pretrained},data=folder:{labelled},text=text,length=16,smoke=true,method={method}"
+    config = config_file.load(f"{smoke.ROOT}/configs/{spec}")
+    train.run(config, str(tmp_path))
+    assert (config.model.pool, config.data.fields) == ("rms", ("text",))
+    found, before = experiment.load(str(tmp_path), checkpoint="last"), experiment.load(str(pretrained))
+    assert found.tokenizer.fingerprint == before.tokenizer.fingerprint and len(found.labels) == 2
+    moved = {name for name, w in before.weights.items() if (found.weights.get(name, w) != w).any()}
+    wanted = {"full": r".*", "lora": r"(?!.*conv/).*kernel", "bitfit": r".*/bias"}[method.split(",")[0]]
+    assert moved and all(re.fullmatch(wanted, name) for name in moved)
+    assert "adapter" in {name.split("/")[0] for name in found.stored()[0]} or "rank" not in method
+
+
+def test_finetune_refuses():
+    for arguments, words in (("method=lra", "choose from full, lora"), ("pair=b", "give text"), ("base=no", "base=no")):
+        with pytest.raises(errors.ConfigError, match=words):
+            config_file.load(f"{smoke.ROOT}/configs/finetune.py:{arguments}")
 
 
 @pytest.mark.parametrize("method", ["qlora", "qat"])

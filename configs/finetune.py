@@ -1,0 +1,88 @@
+"""Fine-tuning of a pre-trained text encoder on a table of texts and labels.
+
+    python train.py --config=configs/finetune.py:data=folder:snips --workdir=runs/snips
+    python train.py --config=configs/finetune.py:base=runs/embbert,data=folder:snips,method=lora --workdir=runs/lora
+    python train.py --config=configs/finetune.py:data=folder:glue_mrpc,text=sentence1,pair=sentence2 --workdir=runs/mrpc
+
+base    a run or a bundle: its model, tokenizer and cleaning of text. The head is made anew for the labels of the data
+data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
+text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
+label   the field of the label
+task    classify; regress for labels that are numbers
+method  full; an adapter on every linear layer of the encoder: lora, lora_plus, rslora, dora, pissa, olora, singlora;
+        bitfit (biases); head (nothing but the head). All of them train the head
+teacher a run of the same labels to learn from as well, or several, A+B
+
+The defaults of rate and epochs are for small models, as in the "tuned" recipe of `configs/embbert_finetune.py`.
+"""
+
+from configs import common, embbert_finetune, lora_ranks
+
+METHODS = ("full", "lora", "lora_plus", "rslora", "dora", "pissa", "olora", "singlora", "bitfit", "head")
+TRAINABLE = {"full": (".*",), "bitfit": (".*/bias", "base/head/.*"), "head": ("base/head/.*",)}  # others: the adapter
+TUNED = embbert_finetune.RECIPES["tuned"]
+RATES = {"full": TUNED["rate"], "lora_plus": 1e-3, "head": 1e-2}
+ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
+
+
+def get_config(arg=""):
+    """Arguments: see above; rank of the adapter, rate and epochs (0: the method's own), rows of a batch, length (the
+    most tokens of a text; 0: as the base), pool (the head's input; empty: the base's, or "rms"), word_dropout (share of
+    tokens masked in training; -1: 0.2), seed, smoke."""
+    args = common.parse(
+        arg,
+        dict(
+            base="pretrained/embbert-tinynlp", data="folder:snips", text="", pair="", label="label", task="classify",
+            method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0, teacher="",
+            seed=0, smoke=False,
+        ),
+    )  # fmt: skip
+    method = args["method"]
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: choose from {', '.join(METHODS)}")
+    if args["pair"] and not args["text"]:
+        raise ValueError(f"pair={args['pair']}: give text, the field of the first text, as well")
+    config = common.base()
+    config.seed = args["seed"]
+    start_from(config, args)
+    config.data.kind, config.data.train, config.data.label = "labelled", args["data"], args["label"]
+    config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
+    config.data.rows, config.data.eval_batch = args["rows"], 64
+    config.task = dict(name=args["task"])
+    word_dropout = TUNED["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]
+    config.model.word_dropout = word_dropout
+    if args["teacher"]:
+        config.task = common.distilled(config.task, args["teacher"], cache=not word_dropout)
+    config.optimizer.trainable = TRAINABLE.get(method, ("adapter/.*", "base/head/.*"))
+    if method not in TRAINABLE:
+        config.reparam = lora_ranks.reparam(method, args["rank"], "one")
+        config.reparam["targets"] = embbert_finetune.LINEAR
+    if method == "lora_plus":
+        config.optimizer.lora_plus = 16.0
+    config.optimizer.learning_rate = args["rate"] or RATES.get(method, ADAPTER_RATE)
+    config.optimizer.schedule = TUNED["schedule"]
+    config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
+    config.optimizer.weight_decay = 0.01
+    config.epochs = args["epochs"] or TUNED["epochs"]
+    config.log_every, config.eval_every, config.save_every = 100, 0, 0
+    config.select, config.select_mode = ("spearman" if args["task"] == "regress" else "mcc"), "max"
+    if args["smoke"]:
+        common.smoke(config)
+        config.data.row_length = min(config.data.row_length, 32)
+    return common.finished(config, args)
+
+
+def start_from(config, args):
+    """Takes model, tokenizer and cleaning from the base, and makes the head anew."""
+    kept = common.kept_by(args["base"])
+    if kept["data"]["kind"] not in ("labelled", "masked"):
+        raise ValueError(f"base={args['base']} is no text encoder: its data.kind is {kept['data']['kind']!r}")
+    config.init_from, config.init_skip = args["base"], ("head/.*",)
+    config.model = dict(kept["model"], head="classify")
+    pool = args["pool"] or kept["model"].get("pool", "" if kept["model"].get("pooler") else TUNED["pool"])
+    if pool:
+        config.model.pool = pool
+    for key in ("clean", "tokenizer"):
+        config.data[key].update(kept["data"][key])
+    config.data.tokenizer.path = ""
+    config.data.row_length = args["length"] or kept["data"]["row_length"]
