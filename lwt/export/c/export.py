@@ -6,7 +6,7 @@ import shutil
 from lwt import errors, files
 from lwt.data import text
 from lwt.export import folders
-from lwt.export.c import bert, embbert, embedder, emulator, literals, reference, tables, toolchain, weights
+from lwt.export.c import bert, bytepair, embbert, embedder, emulator, literals, reference, toolchain, weights, wordpiece
 from lwt.models import bert as bert_model
 from lwt.models import embbert as embbert_model
 from lwt.models import embedder as embedder_model
@@ -20,7 +20,8 @@ NETWORKS = {
     bert_model.Bert: bert.network,
 }
 COMMON = (
-    *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "tokenizer.h", "tokenizer.c", "lwt.h", "lwt.c"),
+    *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
+    *("encode.h", "encode.c", "lwt.h", "lwt.c"),
     *("golden.h", "golden.c", "main.c", "firmware.c", "cortex_m4.ld", "README.md"),
 )
 PROGRAMS = ("main.c", "firmware.c")  # all other sources belong to both programs
@@ -69,12 +70,12 @@ def write(experiment, folder, *, activations, budget=None):
     unused = values.keys() - source.used
     if unused:
         raise errors.ConfigError(f"the engine in C does not use the weights {sorted(unused)}")
-    tokens = tables.of(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
-    _copy(folder, network.name, activations=activations, budget=budget)
+    tokens = _tables(experiment)
+    _copy(folder, network.name, tokenizer=tokens.name, activations=activations, budget=budget)
     shape = network.shape | _shape(experiment, quantization) | {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
     shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that is multiplied by weights
-    (folder / "model.h").write_text(_header(shape, network.name))
+    (folder / "model.h").write_text(_header(shape, network.name, tokens.name))
     labels = ", ".join(literals.string(printed(label)) for label in experiment.labels or [""])
     definitions = (
         f"{network.source}const lwt_linear lwt_classifier = {classifier};\n"
@@ -91,9 +92,15 @@ def printed(label):
     return " ".join(label.split())
 
 
-def _copy(folder, name, *, activations, budget):
-    """Copies the sources of a network, and writes the Makefile that lists them."""
-    own = (f"states_{activations}.c", f"{name}.c", f"{name}.h")
+def _tables(experiment):
+    """The `tables.Tables` of the run's tokenizer."""
+    make = wordpiece.of if experiment.tokenizer.path.suffix == ".json" else bytepair.of
+    return make(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
+
+
+def _copy(folder, name, *, tokenizer, activations, budget):
+    """Copies the sources of a network and a tokenizer, and writes the Makefile that lists them."""
+    own = (f"states_{activations}.c", *(f"{part}{end}" for part in (name, tokenizer) for end in (".c", ".h")))
     for file in (*COMMON, *own):
         shutil.copyfile(SOURCES / file, folder / file)
     units = [file for file in (*COMMON, *own) if file.endswith(".c") and file not in PROGRAMS]
@@ -170,7 +177,7 @@ def _shape(experiment, quantization):
     }
 
 
-def _header(shape, name):
+def _header(shape, network, tokenizer):
     return f"""/* The model's shape, and all that the engine declares. */
 #ifndef LWT_MODEL_H
 #define LWT_MODEL_H
@@ -184,9 +191,11 @@ def _header(shape, name):
 
 #include "engine.h"
 #include "states.h"
-#include "{name}.h"
+#include "{network}.h"
 #include "text.h"
-#include "tokenizer.h"
+#include "{tokenizer}.h"
+#include "lookup.h"
+#include "encode.h"
 
 extern const char *const lwt_labels[LWT_OUTPUTS];
 

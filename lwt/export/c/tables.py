@@ -1,37 +1,28 @@
-"""Makes the tables of the tokenizer in C: the image of every character, and the pieces.
-
-Cleaning works character by character: a table holds the output of `lwt.data.text.Cleaner` for each character that the
-vocabulary knows. All others are unknown, and a run of unknown characters is one token. Two rules depend on neighbouring
-characters and are left out: the final form of the Greek sigma, and the composition of characters that are no accents
-(the parts of a Hangul syllable).
-
-Pieces are those of SentencePiece's byte-pair model, which merges lower ids first.
-"""
+"""What the tables of both tokenizers in C share: ranges of characters, sorted pieces, packed ids."""
 
 import dataclasses
-import functools
-import itertools
-import sys
-import unicodedata
 
 import numpy as np
-import sentencepiece
 
 from lwt import errors
 from lwt.export.c import literals
 
-MARK = "\u2581"  # starts a word
-NONE, SPACE, UNKNOWN = 253, 254, 255  # as in tokenizer.h
-LONGEST, BLOCK = 16, 16
-RANGE = 1 << 11
-BETWEEN = "xzqzx"  # letters around a character that leave its image unchanged
-IGNORED = ("Cn", "Co", "Cs")  # unassigned, private, surrogates: always unknown
+BLOCK = 16  # pieces, of which the first shares nothing
+RANGE = 1 << 11  # characters of a range
+NIBBLE = 15  # most shared symbols; from so many others on, a byte has the rest
 
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """The tables, which source/tokenizer.h explains: ``{name: array}`` and ``{name: number}``."""
+    """The tables of a tokenizer in C.
 
+    Attributes:
+        name: of its source files, whose header explains the tables.
+        arrays: ``{name: array}``.
+        defines: ``{name: number}``.
+    """
+
+    name: str
     arrays: dict
     defines: dict
 
@@ -40,117 +31,61 @@ class Tables:
         return "".join(literals.array(f"lwt_{name}", values, part="tokenizer") for name, values in self.arrays.items())
 
 
-def of(tokenizer, cleaner):
-    """Makes the `Tables` of a `lwt.data.tokenizer.Tokenizer`; see `make`."""
-    model = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
-    return make(tuple(model.id_to_piece(i) for i in range(tokenizer.pieces)), cleaner, first=tokenizer.first)
-
-
-@functools.cache
-def make(pieces, cleaner, *, first):
-    """Makes the `Tables` of a vocabulary.
+def runs(images):
+    """Ranges of characters with one image, or with images of one symbol that rises: ``(first, length, image, rising)``.
 
     Args:
-        pieces: tuple of all pieces; the index is the id.
-        cleaner: a `lwt.data.text.Cleaner`.
-        first: the first id that is not a special token.
+        images: ascending ``(number of the character, tuple of symbols)``.
+    """
+    found = []
+    for number, image in images:
+        if found:
+            start, length, first, rising = found[-1]
+            follows = number == start + length and length < RANGE
+            same, next_symbol = image == first, len(first) == len(image) == 1 and image[0] == first[0] + length
+            if follows and (same and not rising or next_symbol and (rising or length == 1)):
+                found[-1] = (start, length + 1, first, next_symbol and not same)
+                continue
+        found.append((number, 1, image, False))
+    return found
+
+
+def sorted_pieces(ids, *, start=np.uint16):
+    """Sorts and front-codes pieces: the arrays "pieces", "starts" and "piece_ids", and their numbers.
+
+    Args:
+        ids: ``{piece: id}``; a piece is a tuple of symbols from 0 to 255.
+        start: type of the places in "pieces".
 
     Raises:
-        lwt.errors.ConfigError: the C program does not support the cleaner or the pieces.
+        lwt.errors.ConfigError: the pieces take more bytes than `start` can count, or one of them is too long.
     """
-    _check(pieces, cleaner, first)
-    letters = {piece: i for i, piece in enumerate(pieces) if i >= first and len(piece) == 1}
-    codes = {character: code for code, character in enumerate(sorted(letters))}
-    ascii_codes, ranges, images, blob = _characters(cleaner, codes)
-    longer = {tuple(codes[c] for c in piece): i for i, piece in enumerate(pieces) if i >= first and len(piece) > 1}
-    packed, starts, ids = _pieces(longer)
-    bits = max(len(pieces) - 1, 1).bit_length()
-    arrays = {
-        "ascii": ascii_codes,
-        "ranges": ranges,
-        "range_images": images,
-        "images": blob,
-        "letters": np.array([letters[c] for c in sorted(letters)], np.uint16),
-        "pieces": packed,
-        "starts": starts,
-        "piece_ids": _pack(ids, bits),
-    }
-    defines = {"ranges": len(ranges), "pieces": len(ids), "id_bits": bits, "space_mark": codes[MARK]}
-    return Tables(arrays, defines)
-
-
-def _check(pieces, cleaner, first):
-    for key, wanted in {"lowercase": True, "strip_accents": True, "unicode": "NFKC", "characters": ""}.items():
-        if getattr(cleaner, key) != wanted:
-            raise errors.ConfigError(
-                f"data.clean.{key}={getattr(cleaner, key)!r} must be {wanted!r} for the tokenizer in C"
-            )
-    characters = set("".join(pieces[first:]))
-    missing = (characters | {MARK}) - set(pieces)
-    if missing or len(characters) > NONE:
-        raise errors.ConfigError(
-            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it must have at "
-            f"most {NONE}, each of them a piece"
-        )
-    long = next((p for p in pieces[first:] if len(p) > LONGEST or MARK in p[1:]), None)
-    if long is not None:
-        raise errors.ConfigError(f"the tokenizer's piece {long!r} must be within a word, of at most {LONGEST} letters")
-
-
-def _characters(cleaner, codes):
-    """The images of characters: ``(codes of ASCII, ranges, images of the ranges, bytes of longer images)``."""
-    ascii_images = [_image(cleaner.clean(f"x{chr(number)}x")[1:-1], codes) for number in range(128)]
-    others = [chr(n) for n in range(128, sys.maxunicode + 1) if unicodedata.category(chr(n)) not in IGNORED]
-    cleaned = cleaner.clean(BETWEEN.join(others)).split(BETWEEN)  # one call is 30 times as fast as one per character
-    images = [(ord(character), _image(after, codes)) for character, after in zip(others, cleaned, strict=True)]
-    blob, places, ranges, targets = bytearray(), {}, [], []
-    for start, length, image, rising in _runs([(n, image) for n, image in images if image != (UNKNOWN,)]):
-        if not rising and image not in places:
-            places[image] = len(blob)
-            blob += bytes([len(image), *image])
-        ranges.append(start << 11 | length - 1)
-        targets.append(0x8000 | image[0] if rising else places[image])
-    ascii_codes = np.array([image[0] if image else NONE for image in ascii_images], np.uint8)
-    return ascii_codes, np.array(ranges, np.uint32), np.array(targets, np.uint16), np.frombuffer(bytes(blob), np.uint8)
-
-
-def _image(cleaned, codes):
-    """The codes of a cleaned character inside a word; a run of unknown codes becomes one."""
-    each = [SPACE if c == " " else codes.get(c, UNKNOWN) for c in cleaned]
-    image = tuple(code for code, group in itertools.groupby(each) for code in ([code] if code == UNKNOWN else group))
-    return (UNKNOWN,) if set(image) == {UNKNOWN} else image
-
-
-def _runs(known):
-    """Ranges of characters with one image, or with consecutive codes: ``(first, length, first image, rising)``."""
-    runs = []
-    for number, image in known:
-        if runs:
-            start, length, first, rising = runs[-1]
-            follows = number == start + length and length < RANGE
-            same, next_code = image == first, len(first) == len(image) == 1 and image[0] == first[0] + length < NONE
-            if follows and (same and not rising or next_code and (rising or length == 1)):
-                runs[-1] = (start, length + 1, first, next_code and not same)
-                continue
-        runs.append((number, 1, image, False))
-    return runs
-
-
-def _pieces(longer):
-    """Sorts and front-codes the pieces: ``(bytes, offset of every 16th, ids)``."""
     packed, starts, before = bytearray(), [], ()
-    ordered = sorted(longer)
+    ordered = sorted(ids)
     for i, piece in enumerate(ordered):
         shared = 0
         if i % BLOCK == 0:
             starts.append(len(packed))
         else:
             shared = next((k for k, (a, b) in enumerate(zip(before, piece)) if a != b), min(len(before), len(piece)))
-        packed += bytes([shared << 4 | len(piece) - shared - 1, *piece[shared:]])
+        shared = min(shared, NIBBLE)
+        others = len(piece) - shared
+        if others - NIBBLE > 255:
+            raise errors.ConfigError(f"the tokenizer has a piece of {len(piece)} bytes; at most {255 + NIBBLE} fit")
+        packed += bytes([shared << 4 | min(others, NIBBLE), *([others - NIBBLE] if others >= NIBBLE else [])])
+        packed += bytes(piece[shared:])
         before = piece
-    if len(packed) > 0xFFFF:
-        raise errors.ConfigError(f"the tokenizer's pieces take {len(packed)} bytes; at most 65,535 fit")
-    return np.frombuffer(bytes(packed), np.uint8), np.array(starts, np.uint16), [longer[piece] for piece in ordered]
+    most = np.iinfo(start).max
+    if len(packed) > most:
+        raise errors.ConfigError(f"the tokenizer's pieces take {len(packed):,} bytes; at most {most:,} fit")
+    bits = max(max(ids.values(), default=0), 1).bit_length()
+    arrays = {
+        "pieces": np.frombuffer(bytes(packed), np.uint8),
+        "starts": np.array(starts, start),
+        "piece_ids": _pack([ids[piece] for piece in ordered], bits),
+    }
+    longest = max(map(len, ordered), default=1)
+    return arrays, {"pieces": len(ordered), "id_bits": bits, "longest": longest, "wide": start != np.uint16}
 
 
 def _pack(ids, bits):

@@ -1,6 +1,8 @@
 /* See text.h. What is removed, and in which order, is what lwt/data/text.py does; the README names the differences. */
 #include "model.h"
 
+#if LWT_REMOVE_HTML || LWT_REMOVE_URLS
+
 static int is_letter(uint32_t c)
 {
     return (c | 32) >= 'a' && (c | 32) <= 'z';
@@ -28,6 +30,8 @@ static int starts(const uint8_t *at, const uint8_t *end, const char *word)
             return 0;
     return 1;
 }
+
+#endif
 
 static uint32_t next_code_point(lwt_text *text)
 {
