@@ -4,6 +4,7 @@
     python eval.py --workdir=runs/mt --split=validation --beams=4
     echo "ein mann schläft ." | python eval.py --workdir=runs/mt --predict=-
     python eval.py --workdir=runs/tickets --predict=new.csv --scores --threshold=0.8 --out=answered.csv
+    python eval.py --workdir=runs/tickets --calibrate
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors    # see lwt/export/quantize.py
 
 The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
@@ -13,6 +14,7 @@ the same format with columns added: prediction, score (its probability), abstain
 ``--scores``, score_CLASS for each class. Of lines, each answer is followed by a tab and its score.
 """
 
+import logging
 import signal
 import sys
 
@@ -24,6 +26,7 @@ from absl import flags
 from lwt import errors
 from lwt.machine import command_line
 
+LOG = logging.getLogger(__name__)
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run, or of a bundle.")
 _SPLIT = flags.DEFINE_string("split", "", "Another split of the run's test set; or validation, or test (the default).")
 _DATA = flags.DEFINE_string("data", "", "Another data set, KIND:NAME@SPLIT.")
@@ -37,6 +40,9 @@ _OUT = flags.DEFINE_string("out", "", "With --predict: the file to write; defaul
 _SCORES = flags.DEFINE_boolean("scores", False, "With --predict: add the probability of each class.")
 _THRESHOLD = flags.DEFINE_float(
     "threshold", None, "With --predict: give no answer below this probability.", lower_bound=0, upper_bound=1
+)
+_CALIBRATE = flags.DEFINE_boolean(
+    "calibrate", False, "First fit the temperature of the probabilities to the validation set, and keep it in the run."
 )
 _BEAMS = flags.DEFINE_integer(
     "beams", None, "Beam size, 1 is greedy; default: the config's.", lower_bound=1, upper_bound=1000
@@ -70,6 +76,8 @@ def main():
         raise errors.ConfigError("--top_k and --top_p restrict sampling: give --temperature too")
     if _WEIGHTS.value:
         experiment = experiment.with_file(_WEIGHTS.value)
+    if _CALIBRATE.value:
+        LOG.info("calibrated: %s", experiment.calibrate())
     if _PREDICT.value:
         wanted = answers.Wanted(scores=_SCORES.value, threshold=_THRESHOLD.value)
         experiment.predict_file(_PREDICT.value, out=_OUT.value, wanted=wanted)

@@ -25,7 +25,7 @@ from lwt.data.kinds import common
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.runs import bundle, experiment, run_config
+from lwt.runs import bundle, calibration, experiment, run_config
 
 CARD = """\
 ---
@@ -100,7 +100,7 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
         size = weights.stat().st_size
         files.write_json(new / run_config.NAME, _config(source))
         files.write_json(new / bundle.METRICS, {"figures": figures})
-        for name in common.FILES:
+        for name in (*common.FILES, calibration.FILE):
             if os.path.exists(os.path.join(source.workdir, name)):
                 files.write_bytes(new / name, files.read(os.path.join(source.workdir, name)))
         about = {"precision": precision, "license": license, "size": size, "figures": figures}

@@ -98,6 +98,26 @@ def score(predictions, labels, *, classes=None, groups=None):
     return figures
 
 
+def confusion(predictions, labels, *, classes):
+    """`[c+1 c]` counts: row i has the predictions for records of class i, the last row those for unknown classes."""
+    predictions, labels = np.asarray(predictions, np.int64), np.asarray(labels, np.int64)
+    rows = np.where((labels >= 0) & (labels < classes), labels, classes)
+    return np.bincount(rows * classes + predictions, minlength=(classes + 1) * classes).reshape(classes + 1, classes)
+
+
+def per_class(counts, *, names):
+    """``{name: {"precision", "recall", "f1", "support"}}`` from the counts of `confusion`, equal to scikit-learn's.
+
+    Support is the number of records of the class; a division by zero gives 0.
+    """
+    hits, predicted, support = np.diagonal(counts), counts.sum(0), counts.sum(1)[:-1]
+    precision, recall, f1 = _ratio(hits, predicted), _ratio(hits, support), _ratio(2 * hits, predicted + support)
+    return {
+        name: {"precision": float(p), "recall": float(r), "f1": float(f), "support": int(n)}
+        for name, p, r, f, n in zip(names, precision, recall, f1, support, strict=True)
+    }
+
+
 def _ratio(a, b):
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

@@ -4,6 +4,7 @@
     model.safetensors    the weights, merged
     config.json          of the run
     tokenizer.model, labels.json, splits.json    as in a workdir, where the data have them
+    calibration.json     the temperature of its probabilities, if one was fitted
     metrics.json         figures, and what they were measured on
     README.md            a model card, to be completed by hand: the only file without a checksum
 

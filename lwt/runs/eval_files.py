@@ -7,6 +7,8 @@ import pathlib
 import re
 
 from lwt import errors, files
+from lwt.metrics import translation
+from lwt.runs import class_report
 
 LOG = logging.getLogger(__name__)
 LONGEST = 200  # bytes of a name; file systems take 255, with the suffix
@@ -32,8 +34,23 @@ def finite(figures):
     return figures | dict.fromkeys(wrong)
 
 
+def contents(experiment, sources, *, outputs, references):
+    """``(further figures, {suffix: content})`` of an evaluation: what `experiment.Experiment.evaluate` returned."""
+    if hasattr(experiment.task, "generate"):
+        lowercase = experiment.task.lowercase
+        return {}, {"md": translation.extremes(sources, outputs, references=references, lowercase=lowercase)}
+    if outputs is None:
+        return {}, {}
+    rows = {"tsv": table(sources, experiment.answers(outputs), labels=experiment.data.answers(references))}
+    if not (experiment.labels and hasattr(experiment.task, "probabilities")):
+        return {}, rows
+    names, fitted = experiment.labels, experiment.calibration
+    figures, more = class_report.of(outputs, references, names=names, fitted=fitted)
+    return figures, rows | more
+
+
 def write(workdir, name, *, contents):
-    """Writes ``{suffix: text}`` to ``eval/NAME.SUFFIX`` of a run, or below the user's cache if the run is read-only.
+    """Writes ``{suffix: text or bytes}`` to ``eval/NAME.SUFFIX`` of a run, or, if it is read-only, to the user's cache.
 
     An evaluation is not lost because its files cannot be written: that is logged, and nothing is raised.
     """
@@ -41,8 +58,9 @@ def write(workdir, name, *, contents):
     other = files.cache_folder() / "eval" / f"{run.name[:100]}-{files.sha256(str(run).encode())[:8]}"
     try:
         folder = files.first_writable(own, other)
-        for suffix, text in contents.items():
-            files.write_text(folder / f"{name}.{suffix}", text, checked=suffix == "json")  # which is read again
+        for suffix, content in contents.items():
+            content = content.encode() if isinstance(content, str) else content
+            files.write_bytes(folder / f"{name}.{suffix}", content, checked=suffix == "json")  # which is read again
     except OSError as error:
         LOG.warning("the files of the evaluation cannot be written: %s", error)
         return

@@ -16,14 +16,23 @@ import os
 import time
 
 import jax
-import numpy as np
 
 from lwt import errors, trees, values
 from lwt.layers import linear
 from lwt.machine import devices
-from lwt.metrics import translation
 from lwt.reparam import compose
-from lwt.runs import answers, assembly, bases, bundle, checkpoint, eval_files, evaluation, integer_file, run_config
+from lwt.runs import (
+    assembly,
+    bases,
+    bundle,
+    calibration,
+    checkpoint,
+    eval_files,
+    evaluation,
+    integer_file,
+    predictor,
+    run_config,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +55,7 @@ def arrays_of(workdir, checkpoint):
     return linear.merge(load(workdir, checkpoint=checkpoint).weights)
 
 
-class Experiment:
+class Experiment(predictor.Predictor):
     """A trained model with all that it needs to be used.
 
     Attributes:
@@ -60,6 +69,7 @@ class Experiment:
         data: the run's data, see `assembly.make_data`.
         labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
+        calibration: the `calibration.Calibration` of its probabilities; None if none was fitted to this checkpoint.
     """
 
     def __init__(self, workdir, *, checkpoint="best", base="", decoding=None, precision=""):
@@ -83,6 +93,7 @@ class Experiment:
                 f"{workdir} is a bundle of step {info['step']}; it has no checkpoint {checkpoint}"
             )
         self.weights, self.step = self._of_bundle(info) if info else self._of_checkpoint(checkpoint)
+        self.calibration = calibration.read(self.workdir, step=self.step)
 
     def stored(self):
         """What the weights are made from, ``(trained, frozen)``: flat dicts ``base/...`` and ``adapter/...``."""
@@ -214,7 +225,8 @@ class Experiment:
     def report(self, *, split="", data=""):
         """Evaluates; writes the figures to ``eval/NAME.json`` and returns them, with what they were measured on.
 
-        The best and worst translations go to ``eval/NAME.md``, or every label and prediction to ``eval/NAME.tsv``.
+        The best and worst translations go to ``eval/NAME.md``, or every label and prediction to ``eval/NAME.tsv``, and
+        for classes the confusion matrix to ``eval/NAME.confusion.csv`` and ``.png``; see `class_report.of`.
 
         Args:
             split: another split of the run's test set; "validation" and "test" are those of the config.
@@ -230,65 +242,9 @@ class Experiment:
         figures["seconds"] = round(time.perf_counter() - begin, 2)
         if hasattr(self.task, "decoding"):
             figures["decoding"] = self.task.decoding()
-        figures = eval_files.finite(figures)
+        more, contents = eval_files.contents(self, sources, outputs=outputs, references=references)
+        figures = eval_files.finite(figures | more)
         if jax.process_index() == 0:
-            contents = {"json": json.dumps(figures, indent=2, ensure_ascii=False) + "\n"}
-            if hasattr(self.task, "generate"):
-                lowercase = self.task.lowercase
-                contents["md"] = translation.extremes(sources, outputs, references=references, lowercase=lowercase)
-            elif outputs is not None:
-                labels = self.data.answers(references)
-                contents["tsv"] = eval_files.table(sources, self.answers(outputs), labels=labels)
+            contents["json"] = json.dumps(figures, indent=2, ensure_ascii=False) + "\n"
             eval_files.write(self.workdir, eval_files.stem(name, self._settings), contents=contents)
         return figures
-
-    def predict(self, texts):
-        """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
-
-        One warning counts the texts that are too long, and are cut. A pre-training run, which gives no answers, raises
-        `lwt.errors.ConfigError`; for other errors see `inputs.checked`.
-        """
-        outputs, cut = self.outputs(texts)
-        self.warn_of_cut(cut)
-        return self.answers(outputs)
-
-    def predict_proba(self, texts):
-        """The probabilities of the classes `labels` for each text, `[n c]` float32, whose rows sum to 1.
-
-        Raises:
-            lwt.errors.ConfigError: the task gives no probabilities; for other errors see `predict`.
-        """
-        if not hasattr(self.task, "probabilities"):
-            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task['name']!r} gives no probabilities")
-        outputs, cut = self.outputs(texts)
-        self.warn_of_cut(cut)
-        return self.probabilities(outputs)
-
-    def predict_file(self, path, *, output=None, out="", wanted=None):
-        """Answers the texts of a file, in order, on standard output: one line each, or a table; see `answers.write`."""
-        answers.write(self, path, output=output, out=out, wanted=wanted)
-
-    def outputs(self, texts):
-        """``(outputs, cut)``: the task's raw outputs for texts, and the number of texts that were cut.
-
-        Outputs are decoded texts, or an array `[n c]` of logits or `[n]` of numbers.
-        """
-        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
-            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
-        found = self.data.from_texts(texts)
-        if not found.sources:
-            return [] if hasattr(self.task, "generate") else np.zeros((0, len(self.labels) or 1), np.float32), 0
-        return self._evaluator.outputs(self.weights, self.data, evaluation=found), self.data.cut(found)
-
-    def answers(self, outputs):
-        """The answers, as texts, of raw `outputs`."""
-        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
-
-    def probabilities(self, outputs):
-        """The probabilities `[n c]` float32 of raw `outputs`."""
-        return self.task.probabilities(outputs)
-
-    def warn_of_cut(self, cut):
-        """Logs the number of texts that were cut, if any."""
-        if cut:
-            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self.data.longest)

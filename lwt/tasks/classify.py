@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import values
-from lwt.metrics import classification
+from lwt.metrics import calibration, classification
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +57,7 @@ class Classify:
 
     def probabilities(self, outputs):
         """Logits `[n c]` -> probabilities `[n c]` in float32."""
-        shifted = np.asarray(outputs, np.float64) - np.max(outputs, axis=-1, keepdims=True)
-        shares = np.exp(shifted)
-        return (shares / shares.sum(axis=-1, keepdims=True)).astype(np.float32)
+        return calibration.softmax(outputs).astype(np.float32)
 
     def score(self, predictions, references, *, groups=None):
         """The figures of `evaluate` and `finish`, from all predictions at once.

@@ -1,0 +1,75 @@
+"""What an opened run answers to texts: answers, probabilities, and files of both."""
+
+import logging
+
+import numpy as np
+
+from lwt import errors
+from lwt.runs import answers, calibration
+
+LOG = logging.getLogger(__name__)
+
+
+class Predictor:
+    """The part of `experiment.Experiment` that answers; it reads the attributes listed there."""
+
+    def calibrate(self):
+        """Fits the temperature of the probabilities to the validation set, and keeps it in the run; `calibration.fit`.
+
+        Returns what was measured before and after. Probabilities and thresholds use the temperature from then on.
+        """
+        found = calibration.fit(self)
+        self.calibration = calibration.read(self.workdir, step=self.step)
+        return found
+
+    def predict(self, texts):
+        """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
+
+        One warning counts the texts that are too long, and are cut. A pre-training run, which gives no answers, raises
+        `lwt.errors.ConfigError`; for other errors see `inputs.checked`.
+        """
+        outputs, cut = self.outputs(texts)
+        self.warn_of_cut(cut)
+        return self.answers(outputs)
+
+    def predict_proba(self, texts):
+        """The probabilities of the classes `labels` for each text, `[n c]` float32, whose rows sum to 1.
+
+        Raises:
+            lwt.errors.ConfigError: the task gives no probabilities; for other errors see `predict`.
+        """
+        if not hasattr(self.task, "probabilities"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task['name']!r} gives no probabilities")
+        outputs, cut = self.outputs(texts)
+        self.warn_of_cut(cut)
+        return self.probabilities(outputs)
+
+    def predict_file(self, path, *, output=None, out="", wanted=None):
+        """Answers the texts of a file, in order, on standard output: one line each, or a table; see `answers.write`."""
+        answers.write(self, path, output=output, out=out, wanted=wanted)
+
+    def outputs(self, texts):
+        """``(outputs, cut)``: the task's raw outputs for texts, and the number of texts that were cut.
+
+        Outputs are decoded texts, or an array `[n c]` of logits or `[n]` of numbers.
+        """
+        if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
+            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
+        found = self.data.from_texts(texts)
+        if not found.sources:
+            return [] if hasattr(self.task, "generate") else np.zeros((0, len(self.labels) or 1), np.float32), 0
+        return self._evaluator.outputs(self.weights, self.data, evaluation=found), self.data.cut(found)
+
+    def answers(self, outputs):
+        """The answers, as texts, of raw `outputs`."""
+        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
+
+    def probabilities(self, outputs):
+        """The probabilities `[n c]` float32 of raw `outputs`, after temperature scaling if a temperature was fitted."""
+        temperature = self.calibration.temperature if self.calibration else 1.0
+        return self.task.probabilities(np.asarray(outputs) / temperature)
+
+    def warn_of_cut(self, cut):
+        """Logs the number of texts that were cut, if any."""
+        if cut:
+            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self.data.longest)
