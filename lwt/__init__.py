@@ -21,14 +21,15 @@ if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl
 
 
 def load(workdir, *, checkpoint="best", base=""):
-    """Opens a run or a bundle as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
+    """Opens a run, a bundle or an adapter as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
     It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``.
 
     Args:
         workdir: the folder given to ``train.py --workdir``, or one that a method or ``lwt.export.bundle`` wrote.
-        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
-        base: the folder of the run that an adapter run started from, if it is neither where it was nor beside it.
+        checkpoint: ``"best"``, ``"last"`` or a step; a bundle and an adapter have only one.
+        base: the run that an adapter run started from, if it is neither where it was nor beside it: its folder, or the
+            experiment that `load` returned for it, which many adapters can share.
 
     Raises:
         lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.

@@ -10,22 +10,24 @@ import jax
 
 from lwt import errors, registry, trees
 from lwt.reparam import compose
-from lwt.runs import bases
+from lwt.runs import adapter_folder, bases
 
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
 ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
 PROJECTION = "projection"  # prefix of leaves that are trained with a teacher and are not part of the model
 
 
-def make_data(config, workdir, *, make=True):
+def make_data(config, workdir, *, make=True, base=""):
     """The data of ``config.data``.
 
     Args:
         workdir: keeps the tokenizer, the splits and the labels.
         make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
+        base: folder with the tokenizer of an adapter alone, which has none; "": where ``config.init_from`` is.
     """
     kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")
-    base = bases.find(config.init_from, workdir) if make and config.init_from else ""
+    reads_base = config.init_from and (make or adapter_folder.is_adapter(workdir))
+    base = (base or bases.find(config.init_from, workdir)) if reads_base else ""
     return kind(config.data, workdir, base=base, seed=config.seed, make=make)
 
 

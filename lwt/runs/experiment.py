@@ -1,7 +1,8 @@
-"""Opens whatever holds a trained model, as an `Experiment` to use. There are four forms on disk:
+"""Opens whatever holds a trained model, as an `Experiment` to use. There are five forms on disk:
 
     a run            the folder given to ``train.py --workdir``
     an adapter run   a run that names its base by folder and fingerprint, and stores the adapter alone
+    an adapter       the folder ``adapter/`` of such a run alone; its base is another run or an opened experiment
     a derived run    what a method of ``lwt/compress`` or ``lwt/export`` wrote, a run at step 0
     a bundle         what ``lwt.export.bundle`` wrote, with weights as floats or as integers
 
@@ -22,11 +23,11 @@ from lwt.layers import linear
 from lwt.machine import devices
 from lwt.reparam import compose
 from lwt.runs import (
+    adapter_folder,
     assembly,
     bases,
     bundle,
     calibration,
-    checkpoint,
     eval_files,
     evaluation,
     integer_file,
@@ -41,9 +42,9 @@ def load(workdir, *, checkpoint="best", base="", decoding=None, precision=""):
     """Opens a run or a bundle; see `lwt.load`.
 
     Args:
-        workdir: folder of the run or bundle.
-        checkpoint: ``"best"``, ``"last"`` or a step; a bundle has only one.
-        base: folder of the run that this one adapts; "": where `bases.candidates` finds it.
+        workdir: folder of the run, bundle or adapter.
+        checkpoint: ``"best"``, ``"last"`` or a step; a bundle and an adapter have only one.
+        base: folder of the run that this one adapts, or its `Experiment`; "": where `bases.candidates` finds it.
         decoding: settings of the task that replace the config's, such as ``{"beams": 4}``.
         precision: of the operands of products; "": the config's.
     """
@@ -73,14 +74,16 @@ class Experiment(predictor.Predictor):
     """
 
     def __init__(self, workdir, *, checkpoint="best", base="", decoding=None, precision=""):
-        self.workdir, self._base, self._base_print = str(workdir), str(base), ""
+        self.workdir, self._base_print = str(workdir), ""
+        self._opened = base if isinstance(base, Experiment) else None  # the base
+        self._base = self._opened.workdir if self._opened else str(base)
         info = bundle.read_info(workdir) if bundle.is_bundle(workdir) else None  # first: it verifies every file
         self.config = run_config.read(workdir)
         self.config.precision = precision or self.config.precision
         self.config.task = assembly.task_section(self.config.task)
         self.config.task.update(decoding or {})
         self._settings = decoding or {}
-        self.data = assembly.make_data(self.config, self.workdir, make=False)
+        self.data = assembly.make_data(self.config, self.workdir, make=False, base=self._base)
         self.tokenizer = self.data.tokenizer
         self.labels = self.data.labels.names if hasattr(self.data, "labels") else ()
         self.model = assembly.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
@@ -108,9 +111,8 @@ class Experiment(predictor.Predictor):
 
     def _restore(self, which):
         """Checkpoint `which`, and the leaves that were never trained: ``(trained, frozen, step)``."""
-        with checkpoint.of_run(self.workdir, self.config) as checkpoints:
-            same = functools.partial(checkpoint.check_identity, identity=self.data.identity, where=checkpoints.folder)
-            state, saved, step = checkpoints.restore(which, check=same)
+        identity = self.data.identity
+        state, saved, step = adapter_folder.restore(self.workdir, which, config=self.config, identity=identity)
         self._base_print = saved.get("identity", {}).get("base", "")
         make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam)
         trainable, frozen = jax.eval_shape(make)
@@ -118,7 +120,8 @@ class Experiment(predictor.Predictor):
             own = not trees.subtree(frozen, "base") and getattr(self._reparam, "follows_training", False)
             frozen = make(base=trees.subtree(state, "trainable/base") if own else self.base())[1]
         projection = f"{assembly.PROJECTION}/"
-        found, _ = trees.split(trees.subtree(state, "trainable"), lambda name: not name.startswith(projection))
+        found = {n: leaf for n, leaf in trees.subtree(state, "trainable").items() if n not in frozen}
+        found, _ = trees.split(found, lambda name: not name.startswith(projection))
         difference = trees.differences(trainable, found)
         if difference:
             raise errors.CheckpointError(f"{self.workdir}: checkpoint {step} holds another model: {difference}")
@@ -142,7 +145,12 @@ class Experiment(predictor.Predictor):
         """
         if not self.config.init_from:
             return None
-        read = functools.partial(arrays_of, checkpoint=self.config.init_checkpoint)
+
+        def read(folder):
+            if self._opened:
+                return linear.merge(self._opened.weights)
+            return arrays_of(folder, self.config.init_checkpoint)
+
         about = {"given": self._base, "fingerprint": self._base_print}
         return bases.weights(self.config.init_from, self.workdir, read=read, **about)
 

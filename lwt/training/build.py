@@ -7,7 +7,7 @@ import functools
 import json
 import logging
 import math
-import os
+import re
 
 import jax
 
@@ -16,7 +16,7 @@ from lwt.attention.parts import approximation_check
 from lwt.layers import linear
 from lwt.machine import devices, hardware
 from lwt.reparam import adapters, compose
-from lwt.runs import assembly, evaluation, run_config
+from lwt.runs import adapter_folder, assembly, evaluation, run_config
 from lwt.training import checks, loop, optim, step, teaching
 
 LOG = logging.getLogger(__name__)
@@ -75,6 +75,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     LOG.info("data: %s", data.taken())
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums=sums, validation=validation)
+    about = {"data": data, "identity": identity, "mesh": mesh}
     return loop.Run(
         workdir=workdir,
         steps=config.steps,
@@ -90,7 +91,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         leaves=tuple(sorted(trainable)),
         identity=identity,
         save_adapter=make_adapter_writer(
-            config, workdir, trainable=trainable, frozen=frozen, base_fingerprint=identity["base"], mesh=mesh
+            config, workdir, trainable=trainable, frozen=frozen, base=(base or {}).keys(), **about
         ),
         profile_steps=tuple(config.profile_steps),
         **{key: config[key] for key in CADENCES},
@@ -192,24 +193,34 @@ def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):
     return evaluate
 
 
-def make_adapter_writer(config, workdir, *, trainable, frozen, base_fingerprint, mesh):
-    """``(State) -> None``, writes the adapter alone into ``workdir/adapter``.
+def make_adapter_writer(config, workdir, *, trainable, frozen, base, data, identity, mesh):
+    """``(State) -> None``, writes what the run trained, without its base, into ``workdir/adapter``.
 
-    None where the adapter alone would not be the model: leaves of the base are trained, or there is no adapter.
+    None for a run that starts from no other, or that trains all weights of its base.
+
+    Args:
+        trainable, frozen: the leaves ``base/...`` and ``adapter/...``.
+        base: names of the weights of the run that this one starts from.
     """
-    of_base = any(name.startswith("base/") for name in trainable)
-    if of_base or not trees.subtree({**trainable, **frozen}, "adapter"):
+    own = trees.subtree({**trainable, **frozen}, "base").keys()
+    fresh = {name for name in own if any(re.fullmatch(pattern, name) for pattern in config.init_skip)}
+    whole = [name for name in own if f"base/{name}" in trainable or name in fresh]
+    if not base or len(whole) == len(own):
         return None
     gather = jax.jit(lambda leaves: leaves, out_shardings=devices.replicated(mesh))
 
     def save_adapter(state):
-        adapter = gather(trees.subtree({**state.trainable, **frozen}, "adapter"))
+        params = {**state.trainable, **frozen}
+        leaves = gather({name: params[f"base/{name}"] for name in whole}), gather(trees.subtree(params, "adapter"))
         if jax.process_index() == 0:
-            adapters.save(
-                os.path.join(workdir, "adapter"),
-                adapter,
+            adapter_folder.write(
+                workdir,
+                leaves[1],
+                whole=leaves[0],
+                dropped=sorted(base - own),
+                labels=data.labels.names if hasattr(data, "labels") else (),
                 reparam_config=json.loads(json.dumps(config.reparam.to_dict())),
-                base_fingerprint=base_fingerprint,
+                identity=identity,
                 step=int(state.step),
             )
 

@@ -9,6 +9,7 @@ import re
 import jax
 
 from lwt import errors, files, trees
+from lwt.data import labels
 from lwt.data.kinds import common
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
@@ -48,24 +49,30 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
     return _write(source, workdir, config, trained=trained, base="", how=how)
 
 
-def adapt(source, workdir, *, reparam, adapter, trained=None, how=None):
+def adapt(source, workdir, *, reparam, adapter, trained=None, classes=(), how=None):
     """Writes the run `workdir` that adapts the run `source` and does not copy its weights; returns its experiment.
 
     Args and errors are as in `write`, except:
         reparam: the section of the adapter's reparametrization.
         adapter: its leaves; constant ones are not stored, they follow from the seed.
         trained: flat dict of weights of the model that replace those of `source`, such as a head's.
+        classes: names of the classes, if they are others than those of `source`; () for the same.
     """
     arrays, trained = linear.merge(source.weights), trained or {}
     part = compose.build(reparam)
     _check(workdir, "reparametrization", jax.eval_shape(part.init, jax.random.key(0), arrays), adapter)
-    _check(workdir, "model", arrays, {**arrays, **trained})
+    new = [name for name, w in trained.items() if name in arrays and w.shape != arrays[name].shape]
     changes = {"reparam": reparam, "init_from": source.workdir, "init_checkpoint": str(source.step)}
-    trainable = ("adapter/.*", *(re.escape(f"base/{name}") for name in trained))
+    changes["init_skip"] = tuple(re.escape(name) for name in new)
+    trainable = (*(("adapter/.*",) if adapter else ()), *(re.escape(f"base/{name}") for name in trained))
     config = _config(source, workdir, changes, trainable=trainable)
+    module = assembly.make_model(config, source.data.vocabulary, outputs=len(classes) or source.data.outputs)
+    wanted = jax.eval_shape(lambda: assembly.init_weights(module, jax.random.key(0)))
+    _check(workdir, "model", wanted, {**arrays, **trained})
     leaves = {name: adapter[name] for name, label in part.labels(adapter).items() if label != "constant"}
     stored = {**trees.with_prefix(trained, "base"), **trees.with_prefix(leaves, "adapter")}
-    return _write(source, workdir, config, trained=stored, base=adapters.fingerprint(arrays), how=how)
+    about = {"base": adapters.fingerprint(arrays), "how": how, "classes": classes}
+    return _write(source, workdir, config, trained=stored, **about)
 
 
 def _config(source, workdir, changes, *, trainable):
@@ -81,12 +88,15 @@ def _config(source, workdir, changes, *, trainable):
     return config
 
 
-def _write(source, workdir, config, *, trained, base, how):
+def _write(source, workdir, config, *, trained, base, how, classes=()):
     """Writes the run's files and its checkpoint of step 0, with the fingerprint of a `base`; returns the experiment."""
     run_config.keep(config, workdir)
     for name in common.FILES:
         if os.path.exists(os.path.join(source.workdir, name)):
             files.copy(os.path.join(source.workdir, name), os.path.join(workdir, name))
+    if classes:
+        path = os.path.join(workdir, labels.FILE)
+        files.write_json(path, {**files.read_json(path), "names": list(classes)}, indent=None, checked=True)
     origin = {"run": source.workdir, "step": source.step, **(how or {})}
     files.write_json(os.path.join(workdir, ORIGIN), origin, checked=True)
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": base}

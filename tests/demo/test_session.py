@@ -1,7 +1,5 @@
 """Answers equal the run's and its adapters', and the next input compiles nothing."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -12,8 +10,9 @@ from lwt.data.sources import generated
 from lwt.demo import session
 from lwt.export import bundle
 from lwt.layers import linear
-from lwt.reparam import adapters
+from lwt.reparam import adapters, compose
 from lwt.runs import experiment
+from lwt.training import new_run
 
 TEXT = ("the cold year was bolder",)
 # Of 17 to 31 tokens, so that eval.py pads to 32 as the page does.
@@ -88,6 +87,20 @@ def test_a_bundle_answers_like_its_run(classifier, classes, adapted, tmp_path):
         assert found.answer(TEXT, adapter=name) == classes.answer(TEXT, adapter=name)
 
 
+def test_an_adapter_with_classes_of_its_own(classifier, translator, adapted, tmp_path):
+    section, head = {"name": "lora", "rank": 2}, "head/classifier"
+    leaves = compose.build(section).init(jax.random.key(0), linear.merge(classifier.weights))
+    width = classifier.weights[f"{head}/kernel"].shape[0]
+    trained = {f"{head}/kernel": jax.random.normal(jax.random.key(1), (width, 3)), f"{head}/bias": jnp.arange(3.0)}
+    options = {"reparam": section, "adapter": leaves, "trained": trained, "classes": ("l", "m", "s")}
+    run = new_run.adapt(classifier, tmp_path / "run", **options)
+    found = session.Session(classifier.workdir, adapters={"size": run.workdir, "lora": adapted["lora"]})
+    assert found.answer(TEXT, adapter="size") == pytest.approx(probabilities(run, TEXT[0])(run.weights), abs=1e-5)
+    assert [*found.answer(TEXT, adapter="size")] == ["l", "m", "s"] and found.look(TEXT, adapter="size").attentions
+    assert [*found.answer(TEXT, adapter="lora")] == [*found.answer(TEXT)] == ["even", "odd"]
+    assert run.predict(TEXT) == [max(found.answer(TEXT, adapter="size").items(), key=lambda item: item[1])[0]]
+
+
 def test_empty_and_long_inputs_are_refused(classes, translations):
     for text in ("", "  ", "<br>"):
         for served in (classes, translations):
@@ -101,8 +114,9 @@ def test_empty_and_long_inputs_are_refused(classes, translations):
 
 
 def test_an_output_that_is_not_finite_is_named(classes, monkeypatch):
-    broken = jax.tree.map(lambda w: w * jnp.nan, classes._run("base").weights)
-    monkeypatch.setattr(classes, "_run", lambda _: types.SimpleNamespace(weights=broken))
+    run = classes._run("base")
+    broken = run.with_weights(jax.tree.map(lambda w: w * jnp.nan, run.weights), name="broken", step=0)
+    monkeypatch.setattr(classes, "_run", lambda _: broken)
     with pytest.raises(errors.NotFinite, match="output is not finite"):
         classes.answer(TEXT)
 

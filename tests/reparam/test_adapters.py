@@ -1,5 +1,6 @@
 """Adapters as artefacts: strict loading, one shape for several, sums of adapters, merging."""
 
+import dataclasses
 import json
 
 import jax
@@ -198,3 +199,24 @@ def test_the_recipe_of_the_docs_holds_on_a_quantized_base(base, apply, family, t
     wanted = adapters.merge(arrays, adapters.weighted_merge(kept, [0.7, 0.3], base=arrays).expand(arrays))
     for name, w in adapters.merge(nodes, both.expand(nodes)).items():
         np.testing.assert_allclose(w if not linear.is_node(w) else linear.dense(w), wanted[name], atol=1e-6)
+
+
+def test_whole_weights_are_stored_and_summed(base, family, tmp_path):
+    bias = "encoder/layer_0/self_attention/query/bias"
+    more = {"whole": {bias: base[bias] + 1, "embed/embedding": base["embed/embedding"] * 2}, "labels": ("no", "yes")}
+    adapters.save(tmp_path, {}, reparam_config={"name": "none"}, base_fingerprint="base", step=3, **more)
+    kept = adapters.load(tmp_path)
+    assert kept.labels == ("no", "yes") and kept.leaves == {}
+    for name, w in kept.merged(base).items():
+        np.testing.assert_array_equal(w, more["whole"].get(name, base[name]))
+    other = dataclasses.replace(family[0], labels=kept.labels, whole={bias: base[bias] - 1})
+    again = dataclasses.replace(family[1], labels=kept.labels, whole=kept.whole)
+    merged = adapters.weighted_merge([other, again], (0.25, 2.0), base=base)
+    for name, delta in change(merged, base).items():
+        expected = 0.25 * change(other, base)[name] + 2 * change(again, base)[name]
+        np.testing.assert_allclose(delta, expected, atol=2e-6 * max(1, np.abs(expected).max()))
+    with pytest.raises(errors.CheckpointError, match="different classes"):
+        adapters.weighted_merge([family[0], other], (1, 1), base=base)
+    new = dataclasses.replace(other, whole={"head/bias": base[bias]})
+    with pytest.raises(errors.ConfigError, match="'head/bias' is new or of another shape"):
+        adapters.weighted_merge([other, new], (1, 1), base=base)

@@ -32,6 +32,8 @@ class TextData(common.Data):
         base_path = os.path.join(base, tokenizer.FILE) if base else ""
         if make and not path.exists():
             self._make_tokenizer(path, section.tokenizer.path or base_path)
+        elif base_path and not path.exists():  # of an adapter alone
+            path = base_path
         self.tokenizer = tokenizer.of_run(path, base_path, specials=self.SPECIALS)
 
     @property

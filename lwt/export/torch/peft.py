@@ -6,17 +6,19 @@
 A folder has adapter_config.json and adapter_model.safetensors. It adapts the base that ``lwt.export.torch.hf`` writes:
 ``PeftModel.from_pretrained(MarianMTModel.from_pretrained("mt-hf"), "adapter-peft")``. Their ``lora_A [r in]`` is aᵀ,
 their ``lora_B [out r]`` bᵀ; an adapter that goes there and back is the same to the bit. Whole modules trained beside
-the adapter, such as a classifier, become PEFT's ``modules_to_save``.
+the adapter, such as a classifier, become PEFT's ``modules_to_save``; the names of its classes are in ``labels.json``.
 
 PEFT has neither SingLoRA nor constants beside the factors (PiSSA, OLoRA): ``--as_lora`` writes such a change as plain
 LoRA. A change of higher rank (pruning, quantization) needs the whole model, from ``lwt.export.torch.hf``.
 """
 
 import pathlib
+import re
 
 from absl import flags
 
 from lwt import errors, files, trees
+from lwt.data import labels
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, names, peft_configs
 from lwt.machine import command_line
@@ -60,6 +62,8 @@ def write(source, folder, *, as_lora=False):
     with folders.new(folder) as new:
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
+        if source.labels:
+            files.write_json(new / labels.FILE, {"names": list(source.labels)})
     return trees.count(arrays)
 
 
@@ -97,23 +101,35 @@ def read(folder, model, *, name):
     return section, leaves, layouts.from_torch(whole, layout)
 
 
-def convert(folder, base, *, workdir):
+def convert(folder, base, *, workdir, classes=()):
     """Writes a run that adapts the run `base` with PEFT's adapter; returns it as an `experiment.Experiment`.
 
     Args:
         folder: in the format of PEFT.
         base: an `experiment.Experiment` of the model that the adapter belongs to.
         workdir: a folder that holds no run yet.
+        classes: names of the classes; () for those that `write` left in the folder, or for those of `base`.
 
     Raises:
-        lwt.errors.ConfigError: Hugging Face has no such base, or `workdir` holds a run.
+        lwt.errors.ConfigError: Hugging Face has no such base, or `workdir` holds a run; or the classifier of the
+            adapter has another number of classes than are named.
         lwt.errors.CheckpointError: see `read`; or the adapter does not fit the base: names what is missing, unexpected,
             or of another shape.
     """
     name = base.config.model.name
     configs.of_model(name, base.model)
     section, leaves, trained = read(folder, base.model, name=name)
-    return new_run.adapt(base, workdir, reparam=section, adapter=leaves, trained=trained, how={"adapter": str(folder)})
+    path = pathlib.Path(folder, labels.FILE)
+    classes = tuple(classes or (folders.read_json(path).get("names", ()) if path.exists() else ()) or base.labels)
+    outputs = {len(w) for name, w in trained.items() if re.fullmatch("head/(.*/)?bias", name)}
+    if classes and outputs and outputs != {len(classes)}:
+        raise errors.ConfigError(
+            f"{folder} has a classifier of {min(outputs)} classes; {', '.join(classes)} are {len(classes)}: name its "
+            "classes with --classes"
+        )
+    how = {"adapter": str(folder)}
+    options = {"trained": trained, "classes": classes if classes != base.labels else (), "how": how}
+    return new_run.adapt(base, workdir, reparam=section, adapter=leaves, **options)
 
 
 def _parts(source):
@@ -165,14 +181,14 @@ def main():
     if bool(values.out) == bool(values.adapter and values.base):
         raise errors.ConfigError("give --out to write the adapter of a run, or --adapter and --base to make a run")
     if values.out:
-        command_line.refuse(["adapter"], where="with --out")
+        command_line.refuse(["adapter", "classes"], where="with --out")
         source = experiment.load(values.workdir, checkpoint=values.which, base=values.base)
         weights = write(source, values.out, as_lora=values.as_lora)
         command_line.report({"folder": values.out, "checkpoint": source.step, "weights": weights})
         return
     command_line.refuse(["as_lora"], where="without --out")
     base = experiment.load(values.base, checkpoint=values.which)
-    made = convert(values.adapter, base, workdir=values.workdir)
+    made = convert(values.adapter, base, workdir=values.workdir, classes=tuple(values.classes))
     command_line.report({"workdir": values.workdir, "reparam": made.config.reparam.name})
 
 
@@ -182,5 +198,6 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_bool("as_lora", False, "With --out: write plain LoRA, however the adapter was trained.")
     flags.DEFINE_string("adapter", "", "Folder of PEFT to read.")
     flags.DEFINE_string("base", "", "The run that --adapter, or --workdir, adapts.")
+    flags.DEFINE_list("classes", [], "With --adapter: names of its classes, if they are others than those of --base.")
     flags.DEFINE_string("which", "best", "Checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])

@@ -1,5 +1,7 @@
 """An adapter in PEFT gives the same logits on the same base, and comes back with the same weights to the bit."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,11 +70,29 @@ def classifier(tmp_path_factory):
     return source, logits_of(source), folder / "base-hf"
 
 
+@pytest.fixture(scope="module")
+def reader(untrained, tmp_path_factory):
+    """A BERT of two classes: its run, its function from weights to logits, and the folder that transformers reads."""
+    folder = tmp_path_factory.mktemp("runs")
+    rows = [{"text": f"{'old new cold warm'.split()[i % 4]} {i}", "label": "no yes".split()[i % 2]} for i in range(40)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = config_file.load(
+        f"configs/embbert_finetune.py:model=bert_tiny,vocabulary=80,smoke=true,data=folder:{folder}"
+    )
+    config.model.update(width=16, hidden=24, layers=2, heads=2, max_length=8)
+    config.data.row_length = 8
+    bundle.write(untrained(config, folder / "run"), folder / "base")
+    source = experiment.load(folder / "base")
+    hf.write(source, folder / "base-hf")
+    return source, logits_of(source), folder / "base-hf"
+
+
 def logits_of(source):
     """The function ``weights -> logits`` of a run's model, with `IDS` as source and target, or for `IMAGES`."""
     ones, positions = np.ones_like(IDS), np.arange(IDS.shape[1])[None].repeat(len(IDS), 0)
     batch = {"source": IDS, "source_segments": ones, "source_positions": positions}
     batch |= {"inputs": IDS, "target_segments": ones, "target_positions": positions, "image": IMAGES}
+    batch |= {"ids": IDS, "segments": ones}
     return jax.jit(lambda w: source.model.apply({"params": trees.unflatten(w)}, jax.tree.map(jnp.asarray, batch)))
 
 
@@ -81,6 +101,8 @@ def theirs(model):
     with torch.no_grad():
         if model.config.model_type == "vit":
             return model(pixel_values=torch.from_numpy(IMAGES).permute(0, 3, 1, 2)).logits.numpy()
+        if model.config.model_type == "bert":
+            return model(input_ids=torch.from_numpy(IDS)).logits.numpy()
         return model(input_ids=torch.from_numpy(IDS), decoder_input_ids=torch.from_numpy(IDS)).logits.numpy()
 
 
@@ -138,6 +160,36 @@ def test_what_peft_trained_runs_in_lwt(classifier, tmp_path):
     border.write(run, tmp_path / "back")
     found, made = (safetensors.numpy.load_file(tmp_path / name / border.WEIGHTS) for name in ("back", "adapter"))
     assert found.keys() == made.keys() and all(np.array_equal(found[name], made[name]) for name in made)
+
+
+def test_a_classifier_travels_with_the_adapter_both_ways(reader, tmp_path):
+    base, logits, folder = reader
+    torch.manual_seed(0)
+    fresh = transformers.BertForSequenceClassification.from_pretrained(
+        folder, num_labels=3, ignore_mismatched_sizes=True
+    )
+    options = dict(r=2, lora_alpha=3, target_modules=["query", "value"], modules_to_save=["classifier", "pooler"])
+    model = peft.get_peft_model(fresh, peft.LoraConfig(**options)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape) * parameter.requires_grad
+    wanted = theirs(model)
+    model.save_pretrained(tmp_path / "theirs")
+    with pytest.raises(errors.ConfigError, match="classifier of 3 classes; no, yes are 2: name its classes with"):
+        border.convert(tmp_path / "theirs", base, workdir=tmp_path / "run")
+    run = border.convert(tmp_path / "theirs", base, workdir=tmp_path / "run", classes=("a", "b", "c"))
+    assert wanted.shape == (2, 3) and run.labels == ("a", "b", "c") and {*run.predict(["old 3", "new"])} <= {*"abc"}
+    np.testing.assert_allclose(logits_of(run)(run.weights), wanted, atol=TOLERANCE)
+    border.write(run, tmp_path / "ours")
+    again = transformers.BertForSequenceClassification.from_pretrained(
+        folder, num_labels=3, ignore_mismatched_sizes=True
+    )
+    back = peft.PeftModel.from_pretrained(again, tmp_path / "ours").eval()
+    np.testing.assert_allclose(theirs(back), wanted, atol=TOLERANCE)
+    assert border.convert(tmp_path / "ours", base, workdir=tmp_path / "again").labels == ("a", "b", "c")
+    merged = adapters.merge(run.weights, run.weights)
+    assert merged["head/classifier/kernel"].shape == (16, 3) and base.labels == ("no", "yes")
+    assert np.abs(logits(base.weights)).max() > 0.1
 
 
 def test_a_low_rank_change_is_written_as_lora(translator, tmp_path):
