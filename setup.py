@@ -90,6 +90,7 @@ setuptools.setup(
     packages=[*setuptools.find_packages(include=["lwt", "lwt.*"]), "lwt.configs"],
     package_dir={"lwt.configs": "configs"},  # a wheel has them inside the package
     package_data={"lwt.export.c": ["source/*"]},
+    entry_points={"console_scripts": ["lwt = lwt.__main__:main"]},
     python_requires=">=3.11",
     install_requires=RUNTIME,
     extras_require={

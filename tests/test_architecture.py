@@ -32,6 +32,8 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
             "report",
             "inspect",
             "quickstart demo",
+            "commands",
+            "__main__",
         )
     )
     for room in rooms.split()

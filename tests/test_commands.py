@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tokenize
 
+from lwt import __main__ as console
+
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("lwt", "studies", "benchmarks", "configs")
 PAGES = [
@@ -25,6 +27,7 @@ COMMAND = re.compile(
     r"(?P<python>\bpython3? +)?"
     r"(?:-m +(?P<module>\w+(?:\.\w+)*)|(?<![\w/.])(?P<file>(?:train|eval|export)\.py)(?![\w(]))"
 )
+CONSOLE = re.compile(r"(?:`|\| *|^ {4,})(?:python -m )?lwt (?=[a-z-]+\b)", re.MULTILINE)  # the console command
 SPEC = re.compile(r"`(configs/(?!common)[a-z]\w*\.py(?::[^`\s]+)?)`")
 MAKE = re.compile(r"(?:`|^ {4})make (?:-C \w+ )?([a-z]+)\b", re.MULTILINE)
 PLACEHOLDER = re.compile(r"(?:[A-Z_]+[/:,@+]?)+|\.\.\.|….*|.*(?:=value|[A-Z]{3,}\.py|=[A-Z]{3,}\b|\{\w+\}).*")
@@ -66,11 +69,16 @@ def commands(text):
     """
     text = re.sub(r"\\\n\s*", " ", text)
     found = [("train.py", [f"--config={match[1]}"], False) for match in SPEC.finditer(text)]
+    for match in CONSOLE.finditer(text):
+        in_span, rest = match[0].startswith("`"), text[match.end() :]
+        arguments = words(" ".join(rest.split("`")[0].split()) if in_span else rest.split("\n")[0])
+        if arguments and not (len(arguments) == 1 and arguments[0] in console.COMMANDS):  # more than its name
+            found.append(("lwt", arguments, not in_span and "--help" not in rest))
     for match in COMMAND.finditer(text):
         before = text[: match.start()].rsplit("\n\n", 1)[-1].replace("```", "")
         in_span = len(re.findall("`+", before)) % 2 == 1
         program, rest = match["module"] or match["file"], text[match.end() :]
-        if match["module"] and (not match["python"] or program.split(".")[0] not in PACKAGES):
+        if match["module"] and (not match["python"] or program.split(".")[0] not in PACKAGES or program == "lwt"):
             continue
         arguments = words(" ".join(rest.split("`")[0].split()) if in_span else rest.split("\n")[0])
         if not match["python"]:

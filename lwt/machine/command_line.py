@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-import pathlib
 import re
 import signal
 import sys
@@ -20,6 +19,7 @@ from lwt.machine import interrupts, memory, peers
 
 HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
 CONFIGS = {}  # flag of a config file -> what loads and what describes it, given FILE.py:key=value,...
+CALLED = {}  # how a help text calls a program -> how the user calls it: filled by lwt/__main__.py
 
 GRACE = 5  # seconds to learn which process is gone
 
@@ -184,7 +184,7 @@ def check_config(config, flag):
 
 def help_text():
     """What the program does, with its docstring, and its flags; of a config that is given, what it describes."""
-    lines = [(sys.modules["__main__"].__doc__ or "").strip(), "", "flags:"]
+    lines = [as_called((sys.modules["__main__"].__doc__ or "").strip()), "", "flags:"]
     for module, defined in flags.FLAGS.flags_by_module_dict().items():
         for flag in defined if module == sys.argv[0] or module.startswith(("lwt", "studies")) else ():
             default = "" if flag.default in (None, "", []) else f"={_shown(flag.default)}"
@@ -194,6 +194,13 @@ def help_text():
         if name in CONFIGS and spec:
             lines += ["", CONFIGS[name][1](spec)]
     return "\n".join(lines)
+
+
+def as_called(text):
+    """A text with its programs as the user calls them: below the command lwt, ``lwt train``."""
+    for program, called in CALLED.items():
+        text = re.sub(rf"{re.escape(program)}(?![\w.])", called, text)
+    return text
 
 
 def _shown(default):
@@ -255,9 +262,7 @@ def _explain(error):
     if missing := re.findall(r"Flag (--\w+) must have a value other than None", text):
         return f"give {' and '.join(missing)}"
     if isinstance(error, OSError):
-        path = pathlib.Path(text.rsplit("'", 2)[-2] if text.count("'") > 1 else text)
-        there = [str(p) for p in path.parent.glob("*.py")]
-        return f"--config={path} cannot be read; {errors.suggest(path, there)}"
+        return f"the config file cannot be read: {text}"
     if "Traceback" in text:
         begin, _, rest = text.partition(" Error whilst parsing config file")
         kind, _, reason = rest.strip().splitlines()[-1].partition(": ")

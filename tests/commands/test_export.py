@@ -1,4 +1,4 @@
-"""export.py runs the program of its target with all other flags."""
+"""export.py, and ``lwt export``, run the program of a target with all other flags."""
 
 import importlib.util
 import pathlib
@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-import export
+from lwt.commands import export
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture

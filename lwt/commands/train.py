@@ -1,0 +1,25 @@
+"""Trains the run of a config, or resumes it where it stopped.
+
+python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
+python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
+"""
+
+from absl import flags
+
+from lwt.machine import command_line
+from lwt.runs import config_file
+
+
+def main():
+    """The program."""
+    from lwt.training import train  # after jax.distributed has begun
+
+    values = flags.FLAGS
+    command_line.report(train.run(values.config, values.workdir, stretch=values.stretch_schedule))
+
+
+if __name__ == "__main__":
+    config_file.define()
+    flags.DEFINE_boolean("stretch_schedule", False, "Let a resumed run of another length stretch its schedule.")
+    flags.DEFINE_string("workdir", None, "Folder of the run; resumes an unfinished run there.")
+    command_line.run(main, required=["config", "workdir"])
