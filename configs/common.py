@@ -81,6 +81,7 @@ def base():
     config.optimizer.trainable = (r".*",)  # regexes; the other weights are frozen
     config.optimizer.clip_norm = 0.0  # 0: off
     config.optimizer.accumulate = 1  # microbatches per step
+    config.optimizer.ema = 0.0  # decay of a moving average of the weights, which evaluations and answers use; 0: off
 
     config.precision = "float32"  # operands of the products: "float32" or "bfloat16"; weights stay float32
     config.sharding = ((r".*", ()),)  # (regex, mesh axis per dimension); () replicates
@@ -93,6 +94,7 @@ def base():
     config.keep_last = 2
     config.select = "loss"  # the evaluation figure that decides "best" ...
     config.select_mode = "min"  # ... and whether "min" or "max" is better
+    config.patience = 0  # evaluations in a row without a better figure after which training stops; 0: off
     config.profile_steps = ()  # (first, last) step to profile
     return config
 

@@ -116,11 +116,12 @@ class Experiment(predictor.Predictor):
         self._base_print = saved.get("identity", {}).get("base", "")
         make = functools.partial(assembly.initial_params, self.config, self.model, reparam=self._reparam)
         trainable, frozen = jax.eval_shape(make)
+        used = trees.subtree(state, "average") or trees.subtree(state, "trainable")  # see `optimizer.ema`
         if frozen:  # what no step has touched follows from the base, or from the seed
             own = not trees.subtree(frozen, "base") and getattr(self._reparam, "follows_training", False)
-            frozen = make(base=trees.subtree(state, "trainable/base") if own else self.base())[1]
+            frozen = make(base=trees.subtree(used, "base") if own else self.base())[1]
         projection = f"{assembly.PROJECTION}/"
-        found = {n: leaf for n, leaf in trees.subtree(state, "trainable").items() if n not in frozen}
+        found = {name: leaf for name, leaf in used.items() if name not in frozen}
         found, _ = trees.split(found, lambda name: not name.startswith(projection))
         difference = trees.differences(trainable, found)
         if difference:

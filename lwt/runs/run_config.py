@@ -17,7 +17,7 @@ from lwt.runs import bases, bundle, checkpoint
 NAME = bundle.CONFIG
 MAY_CHANGE = (  # in a run that resumes
     *("steps", "epochs", "log_every", "eval_every", "save_every", "keep_last", "select", "select_mode"),
-    *("profile_steps", "mesh", "sharding"),
+    *("patience", "profile_steps", "mesh", "sharding"),
 )
 STEPS = 2**31 - 1  # the most steps: the state counts them in an int32
 NAMES = values.every(values.text(".+", "a name"))
@@ -40,6 +40,7 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "keep_last": values.whole(1),
     "select": values.text(".+", "the name of a figure"),
     "select_mode": values.choice("min", "max"),
+    "patience": values.whole(0),
     "profile_steps": values.Value(lambda steps: _window(steps)),
     "model.name": values.text(),
     "reparam.name": values.text(),
@@ -88,13 +89,15 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "optimizer.trainable": values.every(values.regex()),
     "optimizer.clip_norm": values.real(0),
     "optimizer.accumulate": values.whole(1),
+    "optimizer.ema": values.real(0, 1, below=True),
     "optimizer.schedule.name": values.text(),
 }
 # Defaults for keys added later, so that older config.json files still load.
 ADDED = {
     "data": {"packed": True, "cut": "end", "max_eval_records": 0, "max_megabytes": 256.0},
-    "optimizer": {"lora_plus": 0.0},
+    "optimizer": {"lora_plus": 0.0, "ema": 0.0},
 }
+ADDED_KEYS = {"patience": 0}  # the same, outside of sections
 
 
 def require(config, where):
@@ -209,6 +212,8 @@ def _parse(path):
         ) from error
     except (ValueError, TypeError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}; it must be the JSON that train.py wrote") from error
+    for key, value in ADDED_KEYS.items():
+        config[key] = config.get(key, value)
     for section, added in ADDED.items():
         if isinstance(config.get(section), ml_collections.ConfigDict):
             config[section] = {**added, **config[section]}

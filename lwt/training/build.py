@@ -20,7 +20,7 @@ from lwt.runs import adapter_folder, assembly, evaluation, run_config
 from lwt.training import checks, loop, optim, step, teaching
 
 LOG = logging.getLogger(__name__)
-CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode")
+CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode", "patience")
 
 
 def build(config, workdir, *, base=None, teachers=(), stretch=False):
@@ -64,11 +64,12 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     checks.check_trainable(config, trainable, frozen=frozen)
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
-    init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, sums=(*sums, "grad_norm", "steps"))
+    about = {"sums": (*sums, "grad_norm", "steps"), "averaged": config.optimizer.ema > 0}
+    init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, **about)
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
-    update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate)
+    update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate, ema=config.optimizer.ema)
 
     # ---- How it is measured, and what it leaves behind.
     evaluator = evaluation.Evaluator(task, model, mesh)
@@ -187,7 +188,7 @@ def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):
     weights_of = jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at)))
 
     def evaluate(state):
-        weights = weights_of({**state.trainable, **frozen}, state.step)
+        weights = weights_of({**state.used, **frozen}, state.step)
         return evaluator.figures(weights, data, evaluation=validation, generate=config.eval_decode)[0]
 
     return evaluate
@@ -210,7 +211,7 @@ def make_adapter_writer(config, workdir, *, trainable, frozen, base, data, ident
     gather = jax.jit(lambda leaves: leaves, out_shardings=devices.replicated(mesh))
 
     def save_adapter(state):
-        params = {**state.trainable, **frozen}
+        params = {**state.used, **frozen}
         leaves = gather({name: params[f"base/{name}"] for name in whole}), gather(trees.subtree(params, "adapter"))
         if jax.process_index() == 0:
             adapter_folder.write(

@@ -16,6 +16,7 @@ from lwt.machine import devices, hardware, interrupts
 from lwt.runs import checkpoint
 from lwt.training import log as logs
 from lwt.training import step as step_module
+from lwt.training import stopping as early
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +58,12 @@ class Run:
     keep_last: int
     select: str
     select_mode: str
+    patience: int = 0
     profile_steps: tuple = ()
 
 
 def train(run):
-    """Trains until ``run.steps``, Ctrl-C or a SIGTERM; returns the figures of the last evaluation.
+    """Trains until ``run.steps``, early stopping, Ctrl-C or a SIGTERM; returns the figures of the last evaluation.
 
     Raises:
         lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. Checkpoints hold finite
@@ -70,12 +72,14 @@ def train(run):
     # ---- Where to start: the newest good checkpoint of the workdir, else step 0.
     checkpoints = checkpoint.of_run(run.workdir, keep_last=run.keep_last, select=run.select, mode=run.select_mode)
     log = logs.Log(run.workdir, total_steps=run.steps)
+    stopping = early.Stopping(run.select, mode=run.select_mode, patience=run.patience)
     state, figures = run.init(), {}
     if checkpoints.last_step() is not None:
         same = functools.partial(checkpoint.check_identity, identity=run.identity, where=checkpoints.folder)
         state, data_state, _ = checkpoints.restore("last", _shapes(state), check=same)
         figures = data_state["figures"]
         run.batches.restore(data_state["position"])
+        stopping.restore(data_state.get("stopping"))
     start = int(state.step)
     if start > run.steps:
         raise errors.ConfigError(f"steps={run.steps}: {run.workdir} holds a run of {start} steps; give as many or more")
@@ -97,6 +101,7 @@ def train(run):
     def save(step, *, evaluated, wait):
         refuse_not_finite(run, state, checkpoints=checkpoints)
         data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
+        data_state |= {"stopping": stopping.state()} if run.patience else {}
         checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
 
     # ---- The loop. A log line's figures are fetched after the next step is dispatched, so that the device never waits.
@@ -108,7 +113,7 @@ def train(run):
         interrupts.deferred() as asked,
         Profiler(run) as profile,
     ):
-        for step in range(start + 1, run.steps + 1):
+        for step in range(start + 1, (start if stopping.over else run.steps) + 1):
             profile(step)
             state = run.step(state, run.frozen, devices.put_rows(next(batches), run.row_sharding))
             if jax.device_count() > 1 and jax.default_backend() == "cpu":
@@ -127,14 +132,19 @@ def train(run):
                         figures = run.evaluate(state)
                         numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
                         log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
-                    save(step, evaluated=evaluated, wait=last)
+                        stopping.update(figures)
+                    save(step, evaluated=evaluated, wait=last or stopping.over)
+            if stopping.over:
+                break
             if last and step < run.steps:
                 log.say(f"{asked() or 'SIGTERM'}: saved step {step}; the same command resumes from here")
                 break
         if run.save_adapter:  # of the step that an evaluation uses
             best = checkpoints.best_step() in (None, int(state.step))
             run.save_adapter(state if best else checkpoints.restore("best", _shapes(state))[0])
-    if int(state.step) < run.steps:
+        if stopping.over:
+            log.say(f"stopped at step {int(state.step)} of {run.steps}: {stopping}")
+    if int(state.step) < run.steps and not stopping.over:
         interrupts.stop()
     return figures
 

@@ -18,6 +18,7 @@ class State:
         sums: figures summed on the device since the last log line, fetched only there.
         bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
         bad_leaves: `[leaves]` bool, where the gradient or update of that step was not finite; leaves in sorted order.
+        average: the moving average of `trainable` (see `make`); empty without ``optimizer.ema``.
     """
 
     step: jax.Array
@@ -27,10 +28,21 @@ class State:
     sums: dict
     bad_step: jax.Array
     bad_leaves: jax.Array
+    average: dict = flax.struct.field(default_factory=dict)
+
+    @property
+    def used(self):
+        """The leaves to evaluate and to use: the average, or the trainable leaves themselves."""
+        return self.average or self.trainable
 
 
-def init_state(trainable, optimizer, *, seed, sums):
-    """The state at step 0; `sums` names the figures that the step adds up."""
+def init_state(trainable, optimizer, *, seed, sums, averaged=False):
+    """The state at step 0.
+
+    Args:
+        sums: names of the figures that the step adds up.
+        averaged: whether to keep a moving average of the trainable leaves.
+    """
     return State(
         step=jnp.zeros((), jnp.int32),
         trainable=trainable,
@@ -39,16 +51,20 @@ def init_state(trainable, optimizer, *, seed, sums):
         sums={name: jnp.zeros((), jnp.float32) for name in sums},
         bad_step=jnp.full((), NEVER, jnp.int32),
         bad_leaves=jnp.zeros((len(trainable),), bool),
+        average={name: jnp.array(leaf, copy=True) for name, leaf in trainable.items()} if averaged else {},
     )
 
 
-def make(loss, optimizer, *, accumulate=1):
+def make(loss, optimizer, *, accumulate=1, ema=0.0):
     """Makes ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
 
     Args:
         loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count
             of all microbatches and devices together.
         accumulate: number of microbatches; each takes every `accumulate`-th row, so that sharded rows do not move.
+        ema: decay of the moving average, ``average ← d·average + (1-d)·trainable`` after step t, with
+            ``d = min(ema, (1+t)/(10+t))``, so that a short run forgets its start (as TensorFlow's
+            ``ExponentialMovingAverage`` with ``num_updates``); 0: there is none.
     """
 
     def gradient(state, frozen, batch, key):
@@ -84,6 +100,7 @@ def make(loss, optimizer, *, accumulate=1):
         bad = ~jnp.isfinite(squares + sizes)
         good = ~bad.any() & jnp.isfinite(sums["loss"])
         trainable = optax.apply_updates(state.trainable, updates)
+        average = _moved(state.average, trainable, ema=ema, count=state.step + 1) if ema else {}
         first_bad = ~good & (state.bad_step == NEVER)
         new_sums = {**sums, "grad_norm": norm, "steps": jnp.ones(())}
 
@@ -98,6 +115,13 @@ def make(loss, optimizer, *, accumulate=1):
             sums={name: state.sums[name] + new_sums[name] for name in state.sums},
             bad_step=jnp.where(first_bad, state.step + 1, state.bad_step),
             bad_leaves=jnp.where(first_bad, bad, state.bad_leaves),
+            average=jax.tree.map(keep, average, state.average),
         )
 
     return step
+
+
+def _moved(average, trainable, *, ema, count):
+    """The average after step `count`; see `make`."""
+    decay = jnp.minimum(ema, (1.0 + count) / (10.0 + count))
+    return {name: decay * average[name] + (1 - decay) * leaf for name, leaf in trainable.items()}

@@ -71,3 +71,21 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_remembered():
     ):
         np.testing.assert_array_equal(kept, before)
     assert not np.array_equal(later.trainable["w"], bad.trainable["w"])
+
+
+def test_the_average_follows_the_trainable_leaves():
+    """By hand, with the decay that grows from 2/11 to `ema`; without `ema` there is none."""
+    optimizer = optax.sgd(0.1)
+    update = jax.jit(step.make(loss, optimizer, ema=0.25))
+    trainable = {"w": jnp.array([0.5, -0.25]), "offset": jnp.zeros(())}
+    names = ("loss", "count", "grad_norm", "steps")
+    state = step.init_state(trainable, optimizer, seed=0, sums=names, averaged=True)
+    average = {name: np.asarray(leaf) for name, leaf in trainable.items()}
+    for decay in (2 / 11, 3 / 12, 0.25):
+        state = update(state, {"c": jnp.float32(0.5)}, BATCH)
+        for name, leaf in state.trainable.items():
+            average[name] = decay * average[name] + (1 - decay) * np.asarray(leaf)
+            np.testing.assert_allclose(state.average[name], average[name], rtol=1e-6)
+    assert state.used is state.average
+    plain = moved(BATCH)
+    assert plain.average == {} and plain.used is plain.trainable
