@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lwt import values
+from lwt import errors, values
 from lwt.metrics import calibration, classification
 
 
@@ -19,14 +19,51 @@ class Classify:
     have `second` and `share` `[b]`: the loss is ``share`` times that of `label` plus ``1 - share`` times that of
     `second`.
 
+    Both settings count in training only: evaluation reports plain negative log-likelihood.
+
     Attributes:
-        label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
+        label_smoothing: ε of the cross-entropy.
+        class_weights: factor on the loss of a record, by the name of its label, ``{"spam": 3.0}`` (1 for names that are
+            not there); or "balanced" for ``n / (c · n_k)`` of a class with n_k of the n training records, as in
+            scikit-learn, so that the mean factor is 1; "" for none. `for_labels` makes numbers of them, `[c]`.
     """
 
     label_smoothing: float = 0.0
+    class_weights: str | dict | tuple = ""
 
     def __post_init__(self):
         values.require("task", self, label_smoothing=values.real(0, 1, below=True))
+        weights = self.class_weights
+        if hasattr(weights, "items"):
+            for name, weight in weights.items():
+                values.real(0).require(f"task.class_weights.{name}", weight)
+        elif isinstance(weights, str):
+            wanted = values.Value(lambda value: "" if value in ("", "balanced") else "'balanced' or {label: weight}")
+            wanted.require("task.class_weights", weights)
+
+    def for_labels(self, names, counts):
+        """This task, with `class_weights` as one number for each class.
+
+        Args:
+            names: of the classes.
+            counts: `[c]` training records of each class.
+
+        Raises:
+            lwt.errors.ConfigError: `class_weights` names a label that is not there, or leaves no record with a weight.
+        """
+        given, counts = self.class_weights, np.asarray(counts, np.float64)
+        if given == "balanced":
+            weights = counts.sum() / (np.maximum(counts, 1) * max((counts > 0).sum(), 1))
+        else:
+            for name in given:
+                if name not in names:
+                    raise errors.ConfigError(
+                        f"task.class_weights names {name!r}, which is no label; {errors.suggest(name, names)}"
+                    )
+            weights = np.array([given.get(name, 1.0) for name in names], np.float64)
+        if not weights @ counts > 0:
+            raise errors.ConfigError("task.class_weights is 0 for all labels of the training data; one must be above 0")
+        return dataclasses.replace(self, class_weights=tuple(weights.tolist()))
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real records of a batch.
@@ -34,7 +71,7 @@ class Classify:
         In training, the sums suffice for loss and accuracy; `evaluate` adds the counts of each class.
         """
         logits = apply(batch, train=train, rngs=rngs).astype(jnp.float32)
-        sums = self._sums(logits, batch, smoothing=self.label_smoothing if train else 0.0)
+        sums = self._sums(logits, batch, train=train)
         sums["correct"] = (real_rows(batch) * (logits.argmax(-1) == batch["label"])).sum() * 1.0
         return sums["loss"], sums["known"], sums
 
@@ -43,7 +80,7 @@ class Classify:
         logits = self.predict(apply, batch)
         weights = real_rows(batch).astype(jnp.float32)
         counts = classification.sums(logits.argmax(-1), batch["label"], classes=logits.shape[-1], weights=weights)
-        return self._sums(logits, batch, smoothing=0.0) | counts
+        return self._sums(logits, batch, train=False) | counts
 
     def finish(self, sums):
         """Sums -> ``loss`` (nats per record), the figures of `classification.finish`, and ``unknown_labels`` if any."""
@@ -77,17 +114,23 @@ class Classify:
         figures = {"loss": loss} | figures
         return figures if known.all() else figures | {"unknown_labels": int((~known).sum())}
 
-    def _sums(self, logits, batch, *, smoothing):
+    def _sums(self, logits, batch, *, train):
         """The sums of both training and evaluation; the loop computes its speed from ``tokens``."""
         real = real_rows(batch)
         known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
-        nats = cross_entropy(logits, jnp.where(known, batch["label"], 0), smoothing=smoothing)
+        nats = self._nats(logits, jnp.where(known, batch["label"], 0), train=train)
         if "second" in batch:
-            other = cross_entropy(logits, jnp.where(known, batch["second"], 0), smoothing=smoothing)
+            other = self._nats(logits, jnp.where(known, batch["second"], 0), train=train)
             nats = batch["share"] * nats + (1 - batch["share"]) * other
         loss = jnp.where(known, nats, 0.0).sum()
         sums = {"loss": loss, "known": known.sum() * 1.0, "examples": real.sum() * 1.0}
         return sums | ({"tokens": (batch["segments"] > 0).sum() * 1.0} if "segments" in batch else {})
+
+    def _nats(self, logits, labels, *, train):
+        """The loss `[b]` of records with known `labels` `[b]`."""
+        nats = cross_entropy(logits, labels, smoothing=self.label_smoothing if train else 0.0)
+        weighted = train and isinstance(self.class_weights, tuple)
+        return nats * jnp.asarray(self.class_weights, jnp.float32)[labels] if weighted else nats
 
 
 def real_rows(batch):

@@ -47,7 +47,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     mesh = make_mesh(config)
 
     # ---- What it learns: the task itself, or what a teacher says of it.
-    objective, teacher = make_objective(config, task), None
+    objective, teacher = make_objective(config, weighted(task, data)), None
     if teachers:
         teacher = make_teacher(config, objective, teachers=teachers, data=data, workdir=workdir, mesh=mesh)
         student = {"model": model, "reparam": reparam, "params": {**trainable, **frozen}}
@@ -128,6 +128,13 @@ def in_steps(config, batches):
     if config.steps > run_config.STEPS:
         raise errors.ConfigError(f"epochs={config.epochs} should be at most {run_config.STEPS / epoch:.3g}")
     return config
+
+
+def weighted(task, data):
+    """The `task` as it is trained: with the class weights, if it has some, that its labels and their counts give."""
+    if not getattr(task, "class_weights", ""):
+        return task
+    return task.for_labels(data.labels.names, data.class_counts())
 
 
 def make_objective(config, task):

@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 import sklearn.metrics
+import sklearn.utils.class_weight
 
 from lwt import errors
 from lwt.tasks import classify
@@ -95,3 +96,43 @@ def test_empty_split():
     empty = task.evaluate(model(np.zeros((6, 1))), batch_of(np.zeros(1, int), np.arange(1)))
     with pytest.raises(errors.DataError, match="the split is empty"):
         task.finish(jax.tree.map(jnp.zeros_like, empty))
+
+
+def test_class_weights_are_factors_in_training_alone():
+    """Of both labels of a mixed record; "balanced" as in scikit-learn, with a mean factor of 1."""
+    table, labels, ids = problem()
+    counts = np.bincount(labels, minlength=4)
+    balanced = classify.Classify(class_weights="balanced", label_smoothing=0.1).for_labels("abcd", counts)
+    wanted = sklearn.utils.class_weight.compute_class_weight("balanced", classes=np.arange(4), y=labels)
+    np.testing.assert_allclose(balanced.class_weights, wanted)
+    assert np.mean(wanted[labels]) == pytest.approx(1)
+    batch, plain = batch_of(labels, ids, fillers=3), classify.Classify()
+    nats = classify.cross_entropy(jnp.asarray(table), labels, smoothing=0.1)
+    value, count, _ = balanced.loss(model(table), batch)
+    assert float(value) == pytest.approx(float((nats * wanted[labels]).sum()), rel=1e-5) and float(count) == 40
+    assert float(balanced.loss(model(table), batch, train=False)[0]) == pytest.approx(
+        float(plain.loss(model(table), batch)[0])
+    )
+    assert balanced.evaluate(model(table), batch)["loss"] == plain.evaluate(model(table), batch)["loss"]
+    by_name = classify.Classify(class_weights={"b": 3.0, "a": 0}).for_labels("abcd", counts)
+    assert by_name.class_weights == (0.0, 3.0, 1.0, 1.0)
+    mixed = batch_of(labels, ids) | {"second": labels[::-1].copy(), "share": np.full(40, 0.75, np.float32)}
+    sides = [
+        classify.cross_entropy(jnp.asarray(table), y) * np.array([0, 3, 1, 1.0])[y] for y in (labels, labels[::-1])
+    ]
+    wanted = 0.75 * sides[0].sum() + 0.25 * sides[1].sum()
+    assert float(by_name.loss(model(table), mixed)[0]) == pytest.approx(float(wanted), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ("even", "class_weights='even' should be 'balanced' or {label: weight}"),
+        ({"a": -1.0}, "class_weights.a=-1.0 should be positive or 0"),
+        ({"spam": 2.0}, "class_weights names 'spam', which is no label; did you mean 'Spam'?"),
+        ({"Spam": 0.0, "ham": 0.0}, "class_weights is 0 for all labels"),
+    ],
+)
+def test_wrong_class_weights_are_named(weights, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        classify.Classify(class_weights=weights).for_labels(("Spam", "ham"), [3, 4])

@@ -97,6 +97,10 @@ class Supervised(common.Data):
         """The labels, as texts, of a model's outputs or of an evaluation's references."""
         return self.labels.decode(outputs)
 
+    def class_counts(self):
+        """The number of training records of each class, `[c]`."""
+        return np.bincount(self._train_set[1], minlength=self.labels.outputs)
+
     @functools.cached_property
     def _train_values(self):
         return [record[self._section.label] for record in self.splits.train.each()]
