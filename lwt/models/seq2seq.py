@@ -106,6 +106,9 @@ class Seq2Seq(nn.Module):
 
     Attributes:
         vocabulary: v, rows of the one table that embeds source and target and gives the logits (three-way tying).
+        source_vocabulary: rows of a table of its own for the source; 0: the one table.
+        tied_output: whether the table of the target also gives the logits; else a table of its own does.
+        logits_bias: whether the logits have a bias, as in Marian's models.
         width: d.
         heads: h.
         hidden: f.
@@ -122,6 +125,9 @@ class Seq2Seq(nn.Module):
     """
 
     vocabulary: int
+    source_vocabulary: int = 0
+    tied_output: bool = True
+    logits_bias: bool = False
     width: int = 128
     heads: int = 4
     hidden: int = 512
@@ -152,7 +158,15 @@ class Seq2Seq(nn.Module):
         validate.require_choices(self, activation=mlp.ACTIVATIONS)
         if self.width % (2 * self.heads):
             raise validate.refuse(self, "width", must=f"a multiple of twice model.heads={self.heads}")
+        if self.source_vocabulary < 0:
+            raise validate.refuse(self, "source_vocabulary", must="at least 0")
         self.embed = text_embed.TiedEmbed(self.vocabulary, self.width)
+        if self.source_vocabulary:
+            self.source_embed = text_embed.TiedEmbed(self.source_vocabulary, self.width)
+        if not self.tied_output:
+            self.output = text_embed.TiedEmbed(self.vocabulary, self.width)
+        if self.logits_bias:
+            self.output_shift = self.param("logits_bias", nn.initializers.zeros_init(), (self.vocabulary,))
         self.drop = dropout.Dropout(self.dropout)
         made = self.sublayers()
         self.encoder, self.decoder = (self._stack(layers, made) for layers in self._layers())
@@ -191,22 +205,23 @@ class Seq2Seq(nn.Module):
         ]
         return Stack(tuple(blocks), final_norm=self.pre_norm)
 
-    def _embed(self, ids, positions, *, train):
-        x = self.embed(ids) * (self.width**0.5 if self.scale_embedding else 1)
+    def _embed(self, table, ids, positions, *, train):
+        x = table(ids) * (self.width**0.5 if self.scale_embedding else 1)
         return self.drop(x + position.sinusoidal(positions, self.width), train=train)
 
     def encode(
         self, source: Int[Array, "b s"], segments: Int[Array, "b s"], *, positions: Int[Array, "b s"], train=False
     ) -> Float[Array, "b s d"]:
         """Encodes source ids, segments and positions to the memory that the decoder attends to."""
-        x = self._embed(source, positions, train=train)
+        table = self.source_embed if self.source_vocabulary else self.embed
+        x = self._embed(table, source, positions, train=train)
         return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
         """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/pair_examples.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
         memory = self.encode(batch["source"], source_segments, positions=batch["source_positions"], train=train)
-        x = self._embed(batch["inputs"], batch["target_positions"], train=train)
+        x = self._embed(self.embed, batch["inputs"], batch["target_positions"], train=train)
         mask = self._mask(target_segments, target_segments, causal=True)
         return self.decoder(x, mask, memory, self._mask(target_segments, source_segments), train=train)
 
@@ -215,11 +230,15 @@ class Seq2Seq(nn.Module):
 
     def output_table(self):
         """The table `[v d]` that turns hidden states into logits."""
-        return self.embed.table()
+        return (self.embed if self.tied_output else self.output).table()
+
+    def output_bias(self):
+        """The bias `[v]` of the logits; None without one."""
+        return self.output_shift if self.logits_bias else None
 
     def logits(self, hidden: Float[Array, "*n d"]) -> Float[Array, "*n v"]:
         """Maps hidden states `[... d]` to logits `[... v]`."""
-        return linear.linear(hidden, self.output_table().T, dtype=self.dtype)
+        return linear.linear(hidden, self.output_table().T, bias=self.output_bias(), dtype=self.dtype)
 
     def __call__(self, batch, *, train=False):
         """Logits `[b t v]`."""
@@ -238,7 +257,7 @@ class Seq2Seq(nn.Module):
         """Decodes one step: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]
-        x = self._embed(tokens[:, None], jnp.full((1, 1), index), train=False)
+        x = self._embed(self.embed, tokens[:, None], jnp.full((1, 1), index), train=False)
         for i, layer in enumerate(self.decoder.layer):
             name = f"layer_{i}"
             x, past[name] = layer.step(x, past[name], index=index, memory=cross[name], memory_mask=cross["mask"])

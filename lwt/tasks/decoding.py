@@ -12,7 +12,10 @@ a table) are never chosen. Common arguments:
     vocabulary: number of real ids, or None for all of v.
     done: `[b]` bool, True for filler rows, which come out as pad and do not keep the loop running; or None.
     eos: the id that ends an answer.
+    force_end: whether `eos` is the only choice for the last of `length` tokens, as transformers' forced_eos_token_id.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +25,15 @@ from lwt import errors
 from lwt.data import tokenizer
 from lwt.layers import top_k as largest
 
+PENALTIES = {  # of an answer's length, by which its log-probability is divided
+    "wu": lambda tokens, alpha: ((5.0 + tokens) / 6.0) ** alpha,
+    "power": lambda tokens, alpha: jnp.asarray(tokens, jnp.float32) ** alpha,
+}
 
-def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, eos=tokenizer.EOS):
+
+def greedy(
+    step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, eos=tokenizer.EOS, force_end=False
+):
     """Chooses the likeliest token at every step.
 
     Returns:
@@ -31,7 +41,8 @@ def greedy(step, cache, *, batch, length, vocabulary=None, done=None, with_score
     """
 
     def choose(logits, i):
-        return largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary))[1][:, 0]
+        best = largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary))[1][:, 0]
+        return jnp.where(force_end & (i == length - 1), eos, best)
 
     return _run(step, cache, choose, batch=batch, length=length, done=done, with_scores=with_scores, eos=eos)
 
@@ -69,16 +80,18 @@ def sample(step, cache, *, key, batch, length, temperature=1.0, top_k=0, top_p=1
     return _run(step, cache, choose, batch=batch, length=length, done=done)
 
 
-def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None):
-    """Beam search for the largest ``log p(y) / ((5 + |y|) / 6)^α``, with finished answers kept apart.
+def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, penalty="wu", force_end=False):
+    """Beam search for the largest ``log p(y) / penalty(|y|)``, with finished answers kept apart.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
     which the best `beams` are kept; the best `beams` of the others keep running. A row is done when its running beams
-    can no longer beat its worst finished answer, even at the full length. One beam is greedy search.
+    can no longer beat its worst finished answer, even at the full length; with "power", at their present length, which
+    transformers assumes. One beam is greedy search.
 
     Args:
         beams: running beams, and finished answers, of a row.
-        alpha: α, the length penalty of Wu et al. 2016, equation 14; |y| counts eos. 0 for none.
+        alpha: α of the penalty. 0 for none.
+        penalty: "wu", ``((5 + |y|) / 6)^α`` (Wu et al. 2016, equation 14), or "power", ``|y|^α``; |y| counts eos.
 
     Returns:
         Tokens `[b length]` int32 of the best answer (an unfinished one only if none finished) and its penalised score
@@ -102,25 +115,28 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
         "answers": jnp.full((batch, beams, length), tokenizer.PAD, jnp.int32),
     }
 
-    def penalty(tokens):
-        return ((5.0 + tokens) / 6.0) ** alpha
+    divide = functools.partial(PENALTIES[penalty], alpha=alpha)
 
     def body(s):
         logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})
+        if force_end:  # the end mark, whose probability is then 1
+            only = jnp.where(jnp.arange(logits.shape[-1]) == tokenizer.EOS, 0.0, -jnp.inf)
+            logits = jnp.where(s["i"] == length - 1, only, logits)
         scores, parents, ids = _continuations(logits, s["running"], _allowed(logits, vocabulary))
         tokens = _rows(s["tokens"], parents)
         tokens = jax.lax.dynamic_update_slice_in_dim(tokens, ids[:, :, None], s["i"], axis=2)
 
         ends = ids == tokenizer.EOS
         ended = ends & (jnp.arange(ids.shape[1]) < beams) & ~s["done"][:, None]
-        ended = jnp.where(ended, scores / penalty(s["i"] + 1), -jnp.inf)
+        ended = jnp.where(ended, scores / divide(s["i"] + 1), -jnp.inf)
         finished, order = jax.lax.top_k(jnp.concatenate([s["finished"], ended], axis=1), beams)
         answers = _rows(jnp.concatenate([s["answers"], tokens], axis=1), order)
 
         running, order = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), beams)
         parents = _rows(parents, order) + beams * jnp.arange(batch)[:, None]
         past = jax.tree.map(lambda x: x[parents.reshape(-1)] if x.ndim else x, new["self"])
-        hopeless = running[:, 0] / penalty(length) <= finished[:, -1]  # scores only fall, and no penalty is milder
+        longest = s["i"] + 1 if penalty == "power" else length  # scores only fall, and no penalty is milder
+        hopeless = running[:, 0] / divide(longest) <= finished[:, -1]
         if beams == 1:
             hopeless = finished[:, 0] > -jnp.inf
         return {
@@ -137,7 +153,7 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
     s = jax.lax.while_loop(lambda s: (s["i"] < length) & ~s["done"].all(), body, start)
     any_finished = s["finished"][:, 0] > -jnp.inf
     tokens = jnp.where(any_finished[:, None], s["answers"][:, 0], s["tokens"][:, 0])
-    scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / penalty(length))
+    scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / divide(length))
     return jnp.where(filler[:, None], tokenizer.PAD, tokens), jnp.where(filler, 0.0, scores)
 
 

@@ -143,7 +143,7 @@ class Distill:
             heads = [x(method="output_layer") for x in (student, teacher)]
         else:
             weights, hidden = batch["target_segments"] > 0, (student.output, teacher.output)
-            heads = [(x(method="output_table"), None) for x in (student, teacher)]
+            heads = [(x(method="output_table"), x(method="output_bias")) for x in (student, teacher)]
         sides = ((x, *head) for x, head in zip(hidden, heads))
         options = dict(temperature=self.temperature, dtype=self.task.dtype, chunk=self.task.chunk)
         return soft_loss.soft_loss(*sides, weights=weights, **options), weights.sum()

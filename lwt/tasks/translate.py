@@ -27,7 +27,8 @@ class Translate:
         metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
         lowercase: whether scores of translations ignore case, as models of lower-cased text require.
         beams: 1 for greedy decoding.
-        length_penalty: α of beam search.
+        length_penalty: α of beam search; penalty: its form, see `decoding.beam`.
+        force_end: whether an answer of the greatest length ends with the end mark (greedy and beam search).
         temperature: above 0, decoding samples instead.
         top_k, top_p: sample from the `top_k` likeliest tokens (0: all), of these from those that reach `top_p`.
         dtype: operands of the vocabulary product.
@@ -39,6 +40,8 @@ class Translate:
     lowercase: bool = True
     beams: int = 1
     length_penalty: float = 0.6
+    penalty: str = "wu"
+    force_end: bool = False
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -49,6 +52,10 @@ class Translate:
         for name in self.metrics:
             if name not in METRICS:
                 raise errors.ConfigError(f"task.metrics={name!r}: {errors.suggest(name, METRICS)}")
+        if self.penalty not in decoding.PENALTIES:
+            raise errors.ConfigError(
+                f"task.penalty={self.penalty!r}: {errors.suggest(self.penalty, decoding.PENALTIES)}"
+            )
         values.require(
             "task",
             self,
@@ -69,6 +76,7 @@ class Translate:
             apply(method="output_table"),
             targets=batch["targets"],
             weights=batch["target_segments"] > 0,
+            bias=apply(method="output_bias"),
             smoothing=self.label_smoothing if train else 0.0,
             dtype=self.dtype,
             chunk=self.chunk,
@@ -111,8 +119,10 @@ class Translate:
             key = jax.random.fold_in(jax.random.key(0), batch["example"][0])
             draw = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
             return decoding.sample(step, cache, key=key, **draw, **common)[0]
+        common["force_end"] = self.force_end
         if self.beams > 1:
-            return decoding.beam(step, cache, beams=self.beams, alpha=self.length_penalty, **common)[0]
+            options = dict(beams=self.beams, alpha=self.length_penalty, penalty=self.penalty)
+            return decoding.beam(step, cache, **options, **common)[0]
         return decoding.greedy(step, cache, **common)[0]
 
     def score(self, hypotheses, references, *, groups=None):
@@ -127,6 +137,7 @@ class Translate:
         """A phrase that describes how text is decoded."""
         if self.temperature:
             return f"sampling, temperature {self.temperature:g}, top k {self.top_k}, top p {self.top_p:g}"
-        return (
-            f"beam search, {self.beams} beams, length penalty {self.length_penalty:g}" if self.beams > 1 else "greedy"
-        )
+        if self.beams == 1:
+            return "greedy"
+        form = "" if self.penalty == "wu" else f" ({self.penalty})"
+        return f"beam search, {self.beams} beams, length penalty {self.length_penalty:g}{form}"

@@ -46,6 +46,25 @@ def test_the_papers_size_has_the_papers_count():
     assert trees.count(params) == 8_257_536
 
 
+def test_tables_of_their_own_and_a_bias():
+    """The same rows in separate tables give the same logits, and the bias is added to them."""
+    model = seq2seq.Seq2Seq(**SMALL)
+    weights = trees.flatten(model.init(jax.random.key(0), model.example())["params"])
+    table, batch = weights["embed/embedding"], make_batch([[FIRST, SECOND]])
+    other = model.clone(source_vocabulary=64, tied_output=False, logits_bias=True)
+    bias = jax.random.normal(jax.random.key(1), (96,))
+    more = {"source_embed/embedding": table[:64], "output/embedding": table, "logits_bias": bias}
+    shapes = jax.eval_shape(lambda: other.init(jax.random.key(0), other.example()))["params"]
+    assert not trees.differences(trees.flatten(shapes), weights | more)
+    wanted = model.apply({"params": trees.unflatten(weights)}, batch) + bias
+    found = other.apply({"params": trees.unflatten(weights | more)}, batch)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    swapped = weights | more | {"embed/embedding": table[::-1]}
+    assert np.abs(other.apply({"params": trees.unflatten(swapped)}, batch) - wanted).max() > 0.1
+    with pytest.raises(errors.ConfigError, match="model.source_vocabulary=-1 must be at least 0"):
+        model.clone(source_vocabulary=-1).init(jax.random.key(0), model.example())
+
+
 def test_packed_pairs_do_not_see_each_other(small):
     model, variables = small
     packed = model.apply(variables, make_batch([[FIRST, SECOND]]))

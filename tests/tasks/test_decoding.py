@@ -94,18 +94,20 @@ def test_beam_with_room_for_everything_finds_the_best_answer(alpha):
         assert scores[row] == pytest.approx(max(value.values()), abs=1e-4)
 
 
-def slow_beam(next_log_p, row, length, beams, alpha):
-    """Beam search with lists."""
+def slow_beam(next_log_p, row, length, *, beams, divide, stop=None, force_end=False):
+    """Beam search with lists; a row stops when its best beam cannot win with `stop` tokens (None: those it has)."""
     running, finished = [(0.0, [])], []
     for n in range(1, length + 1):
         longer = [(p + q, [*y, t]) for p, y in running for t, q in enumerate(next_log_p(row, y)) if t in (1, 3, 4, 5)]
+        if force_end and n == length:
+            longer = [(p, [*y, EOS]) for p, y in running]
         longer.sort(key=lambda item: -item[0])
-        finished += [(p / ((5 + n) / 6) ** alpha, y) for p, y in longer[:beams] if y[-1] == EOS]
+        finished += [(p / divide(n), y) for p, y in longer[:beams] if y[-1] == EOS]
         finished = sorted(finished, key=lambda item: -item[0])[:beams]
         running = [(p, y) for p, y in longer if y[-1] != EOS][:beams]
-        if len(finished) == beams and running[0][0] / ((5 + length) / 6) ** alpha <= finished[-1][0]:
+        if len(finished) == beams and (not running or running[0][0] / divide(stop or n) <= finished[-1][0]):
             break
-    return finished[0] if finished else (running[0][0] / ((5 + length) / 6) ** alpha, running[0][1])
+    return finished[0] if finished else (running[0][0] / divide(length), running[0][1])
 
 
 @pytest.mark.parametrize("beams, alpha", [(2, 1.0), (3, 0.6), (4, 0.0)])
@@ -113,13 +115,41 @@ def test_beam_equals_the_slow_beam(beams, alpha):
     step, cache, next_log_p = toy(2, 20, eos=-1.5)
     tokens, scores = decoding.beam(step, cache, batch=20, length=7, beams=beams, alpha=alpha, vocabulary=VOCABULARY)
     found = answers(tokens)
+
+    def divide(length):
+        return ((5 + length) / 6) ** alpha
+
     for row in range(20):
-        score, answer = slow_beam(next_log_p, row, 7, beams, alpha)
+        score, answer = slow_beam(next_log_p, row, 7, beams=beams, divide=divide, stop=7)
         assert found[row] == answer
         assert scores[row] == pytest.approx(score, abs=1e-4)
         truth = log_p(next_log_p, row, answer)
         length = len(answer) if answer[-1] == EOS else 7
-        assert scores[row] == pytest.approx(truth / ((5 + length) / 6) ** alpha, abs=1e-4)
+        assert scores[row] == pytest.approx(truth / divide(length), abs=1e-4)
+
+
+@pytest.mark.parametrize("beams, alpha", [(2, 1.0), (3, 1.0), (4, 1.5)])
+def test_beam_with_a_forced_end_and_the_mean_as_score(beams, alpha):
+    step, cache, next_log_p = toy(2, 20, eos=-1.5)
+    options = dict(batch=20, length=7, vocabulary=VOCABULARY, beams=beams, alpha=alpha)
+    tokens, scores = decoding.beam(step, cache, penalty="power", force_end=True, **options)
+    found, lengths = answers(tokens), set()
+    for row in range(20):
+        score, answer = slow_beam(next_log_p, row, 7, beams=beams, divide=lambda n: n**alpha, force_end=True)
+        assert found[row] == answer and answer[-1] == EOS
+        assert scores[row] == pytest.approx(score, abs=1e-4)
+        lengths.add(len(answer))
+    assert len(lengths) > 1
+
+
+def test_greedy_with_a_forced_end():
+    step, cache, _ = toy(0, 40)
+    settings = {"batch": 40, "length": 5, "vocabulary": VOCABULARY}
+    free, forced = (np.array(decoding.greedy(step, cache, force_end=end, **settings)[0]) for end in (False, True))
+    full = free[:, -1] > 0
+    assert 0 < full.sum() < 40
+    free[full, -1] = EOS
+    np.testing.assert_array_equal(forced, free)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

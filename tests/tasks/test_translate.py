@@ -30,6 +30,7 @@ def test_score_joins_the_figures_of_all_metrics():
     [
         ({}, "greedy"),
         ({"beams": 4}, "beam search, 4 beams, length penalty 0.6"),
+        ({"beams": 2, "penalty": "power", "force_end": True}, "beam search, 2 beams, length penalty 0.6 (power)"),
         ({"temperature": 0.5, "top_k": 3}, "sampling, temperature 0.5, top k 3, top p 1"),
     ],
 )
@@ -56,6 +57,7 @@ def test_decoding_follows_the_settings(settings, phrase):
     "settings, message",
     [
         ({"metrics": ("exact",)}, "task.metrics='exact': did you mean 'exact_match'"),
+        ({"penalty": "powr"}, "task.penalty='powr': did you mean 'power'"),
         ({"beams": 0}, "task.beams=0 should be from 1 to 1000"),
         ({"beams": 100_000}, "task.beams=100000 should be from 1 to 1000"),
     ],
