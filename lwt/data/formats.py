@@ -3,7 +3,8 @@
 All but ``.parquet`` may be gzipped. A ``.json`` is an array of objects, or one object per line. The first line of a
 ``.csv`` or ``.tsv`` names the fields, which hold text; only a ``.csv`` has quotes. Every line of a ``.txt`` is a record
 with the fields ``text`` and ``document``; a blank line starts a new document. Of a pair such as ``train.de`` and
-``train.en``, line i of both is record i, with the fields ``de`` and ``en``.
+``train.en``, line i of both is record i, with the fields ``de`` and ``en``. `lwt.data.dialects` finds separators and
+encodings.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ import re
 import zlib
 
 from lwt import errors
+from lwt.data import dialects
 
 LOG = logging.getLogger(__name__)
 MAX_MEGABYTES = 256  # of a record, unless data.max_megabytes says otherwise
@@ -154,19 +156,28 @@ def _txt(path, limit):
 
 
 def _csv(path, limit):
-    wrong = []
+    with _damage(path, lambda: "the beginning"), _open(path) as file:
+        encoding, wrong = dialects.encoding_of(file.read(dialects.SNIFFED)), []
+    if encoding == dialects.WINDOWS:
+        LOG.warning("%s is not in UTF-8; it is read as Windows-1252", path)
 
     def decoded():
-        for _, text in _texts(path, limit):
+        for _, text in _texts(path, limit, encoding=encoding):
             if isinstance(text, Malformed):
                 wrong.append(text)
                 text = "\n"
             yield text
 
     csv.field_size_limit(limit)
-    tabs = of(path) == ".tsv"
-    form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"delimiter": ",", "strict": True}
-    rows, header, last, merged = csv.reader(decoded(), **form), None, 0, []
+    lines = decoded()
+    first = next(lines, "")
+    if of(path) == ".tsv":
+        form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    else:
+        form = {"delimiter": dialects.separator_of(first), "strict": True}
+        if form["delimiter"] != ",":
+            LOG.info("%s: the cells are separated by %s", path, dialects.SEPARATORS[form["delimiter"]])
+    rows, header, last, merged = csv.reader(itertools.chain([first] * bool(first), lines), **form), None, 0, []
     while True:
         try:
             cells = next(rows)
@@ -188,7 +199,9 @@ def _csv(path, limit):
             message = f"{len(cells)} cells instead of {len(header)} ({', '.join(header)})"
             yield first, last - first + 1, Malformed(message)
         elif cells:
-            if last > first and any(_looks_merged(cell, len(header)) for cell in cells):
+            if last > first and any(
+                _looks_merged(cell, len(header) - 1, separator=form["delimiter"]) for cell in cells
+            ):
                 merged.append((first, last))
             yield first, 1, dict(zip(header, cells, strict=True))
     if merged:
@@ -200,14 +213,14 @@ def _csv(path, limit):
         )
 
 
-def _looks_merged(cell, columns):
+def _looks_merged(cell, separators, *, separator):
     """Whether the inner lines of a cell look like records that unbalanced quotes have merged."""
     inner = cell.split("\n")[1:-1]
-    like_records = columns > 1 and sum(line.count(",") == columns - 1 for line in inner) * 2 > len(inner)
+    like_records = separators and sum(line.count(separator) == separators for line in inner) * 2 > len(inner)
     return len(inner) + 2 >= SUSPICIOUS[1] or (like_records and len(inner) + 2 >= SUSPICIOUS[0])
 
 
-def _texts(path, limit):
+def _texts(path, limit, *, encoding=dialects.UTF_8):
     """``(number from 1, text or Malformed)`` of every line of a file."""
     number = 0
     with _damage(path, lambda: f"line {number}"), _open(path) as file:
@@ -222,7 +235,7 @@ def _texts(path, limit):
                 yield number, Malformed("zero bytes: the file is damaged, or its text is not UTF-8")
                 continue
             try:
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, line.decode("utf-8-sig" if number == 1 and encoding == dialects.UTF_8 else encoding)
             except UnicodeDecodeError as error:
                 yield number, Malformed(f"bad UTF-8 at byte {error.start}")
 

@@ -142,15 +142,20 @@ def text_of(label):
     return re.sub(r"(?<=\d)\.0*$", "", text) if re.fullmatch(r"[-+]?\d+\.0*", text) else text
 
 
-def warn_of_near_duplicates(names, *, where):
-    """Logs the names that differ in case, white space, punctuation or the form of characters alone."""
+def near_duplicates(names):
+    """The groups ``[[name, ...], ...]`` of names that differ in case, white space, punctuation or the form of
+    characters alone, or are one number."""
     alike = collections.defaultdict(list)
     for name in names:
         number, letters = _number(name), re.sub(r"[\s_./-]+", "", unicodedata.normalize("NFKC", name).casefold())
         alike[(letters or name) if number is None else number].append(name)
-    for found in alike.values():
-        if len(found) > 1:
-            LOG.warning("%s: are the classes %s one? They are nearly equal", where, ", ".join(map(repr, found)))
+    return [found for found in alike.values() if len(found) > 1]
+
+
+def warn_of_near_duplicates(names, *, where):
+    """Logs the `near_duplicates` among the names."""
+    for found in near_duplicates(names):
+        LOG.warning("%s: are the classes %s one? They are nearly equal", where, ", ".join(map(repr, found)))
 
 
 def _number(value):

@@ -1,0 +1,42 @@
+"""How a table of text was written: the separator of its cells and its encoding, found in the file itself.
+
+Spreadsheets write semicolons instead of commas where the comma is the decimal mark, and Windows-1252 instead of UTF-8.
+"""
+
+import re
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # of a .csv; the first one wins a tie
+UTF_8, WINDOWS = "utf-8", "cp1252"
+SNIFFED = 1 << 22  # bytes that decide on the encoding
+FOREIGN = 3  # lines that are not UTF-8, from which on a file is Windows-1252; fewer are damaged lines
+
+
+def separator_of(header):
+    """What separates the cells of a ``.csv``: the key of `SEPARATORS` that its first line holds most often."""
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    return max(SEPARATORS, key=unquoted.count)
+
+
+def encoding_of(content):
+    """`UTF_8`, or `WINDOWS` if all characters beyond ASCII are in Windows-1252.
+
+    That takes at least `FOREIGN` lines that are not UTF-8, and none that is: a file of both is UTF-8, and damaged.
+
+    Args:
+        content: the first `SNIFFED` bytes of the file, or all of it.
+    """
+    lines = content.split(b"\n")
+    if len(content) >= SNIFFED:
+        lines.pop()  # it may end within a character
+    lines = [line for line in lines if not line.isascii()]
+    if len(lines) < FOREIGN or any(_decodes(line, UTF_8) for line in lines):
+        return UTF_8
+    return WINDOWS if all(_decodes(line, WINDOWS) for line in lines) else UTF_8
+
+
+def _decodes(line, encoding):
+    try:
+        line.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
