@@ -96,6 +96,7 @@ setuptools.setup(
     extras_require={
         "test": TEST,
         "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, SKLEARN, "ctranslate2~=4.8"],
+        "sklearn": [SKLEARN],  # the baseline of lwt.classify
         "c": DEVICE,
         "litert": LITERT,
         "onnx": ONNX,

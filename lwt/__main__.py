@@ -17,6 +17,7 @@ from lwt.machine import command_line
 
 COMMANDS = {  # command -> its module, and what it does
     "quickstart": ("lwt.quickstart", "a first look: trains, adapts, evaluates and plots"),
+    "classify": ("lwt.classify", "a classifier of a table of texts and labels: lwt classify TABLE"),
     "train": ("lwt.commands.train", "trains the run of a config, or resumes it"),
     "eval": ("lwt.commands.evaluate", "evaluates a run"),
     "predict": ("lwt.commands.evaluate", "answers a file: lwt predict FILE --workdir=RUN"),

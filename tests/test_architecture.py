@@ -31,7 +31,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
             "export",
             "report",
             "inspect",
-            "quickstart demo",
+            "quickstart demo classify",
             "commands",
             "__main__",
         )

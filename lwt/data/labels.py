@@ -27,8 +27,8 @@ class Labels:
     names: tuple  # of the classes, in order; empty if the label is a number to predict
 
     @classmethod
-    def of(cls, values, *, names=(), where="the data"):
-        """Finds out what the labels of the training data mean; warns of names that are nearly equal.
+    def of(cls, values, *, names=(), where="the data", warn=True):
+        """Finds out what the labels of the training data mean; warns of names that are nearly equal if `warn` is set.
 
         The classes are `names`, if the source declares them, or else the distinct labels, sorted.
 
@@ -37,13 +37,14 @@ class Labels:
         """
         if names:
             names = [" ".join(name.split()) for name in names]
-            warn_of_near_duplicates(names, where=where)
+            if warn:
+                warn_of_near_duplicates(names, where=where)
             return cls(tuple(names))
         wrong = next((v for v in values if not isinstance(v, str | int | float)), None)
         if wrong is not None:
             raise errors.DataError(f"{where}: a label must be text or a number, not {wrong!r:.60}")
         texts = {text_of(value) for value in set(values)}
-        numbers = {text: _number(text) for text in texts}
+        numbers = {text: number_of(text) for text in texts}
         if None in numbers.values():
             classes = sorted(texts)
         elif all(math.isfinite(number) and number == int(number) for number in numbers.values()):
@@ -60,7 +61,8 @@ class Labels:
             raise errors.DataError(
                 f"{where}: all labels are {', '.join(map(repr, classes))}; there is nothing to learn"
             )
-        warn_of_near_duplicates(classes, where=where)
+        if warn:
+            warn_of_near_duplicates(classes, where=where)
         return cls(tuple(classes))
 
     @property
@@ -91,7 +93,7 @@ class Labels:
             lwt.errors.DataError: a label must be a number but is not; or labels count the named classes from 1.
         """
         if self.regression:
-            numbers = [_number(value) for value in values]
+            numbers = [number_of(value) for value in values]
             wrong = next((i for i, x in enumerate(numbers) if x is None or not math.isfinite(x)), None)
             if wrong is not None:
                 raise errors.DataError(f"{where(wrong)}: the label is not a number: {values[wrong]!r:.60}")
@@ -101,7 +103,7 @@ class Labels:
         numbers = {name: i for i, name in enumerate(self.names)}
         numbers = {text_of(name): i for name, i in numbers.items()} | numbers
         texts = [value if isinstance(value, str) and value in numbers else text_of(value) for value in values]
-        if all(_number(name) is None for name in self.names):
+        if all(number_of(name) is None for name in self.names):
             last = str(len(self.names))
             if last in texts and last not in numbers and "0" not in texts:
                 raise errors.DataError(
@@ -147,7 +149,7 @@ def near_duplicates(names):
     characters alone, or are one number."""
     alike = collections.defaultdict(list)
     for name in names:
-        number, letters = _number(name), re.sub(r"[\s_./-]+", "", unicodedata.normalize("NFKC", name).casefold())
+        number, letters = number_of(name), re.sub(r"[\s_./-]+", "", unicodedata.normalize("NFKC", name).casefold())
         alike[(letters or name) if number is None else number].append(name)
     return [found for found in alike.values() if len(found) > 1]
 
@@ -158,7 +160,7 @@ def warn_of_near_duplicates(names, *, where):
         LOG.warning("%s: are the classes %s one? They are nearly equal", where, ", ".join(map(repr, found)))
 
 
-def _number(value):
+def number_of(value):
     """A label as a number, such as 2.0 or "2.0"; None if it is not a number."""
     if isinstance(value, int | float):
         return value

@@ -1,0 +1,166 @@
+"""Fine-tunes a small text model on the parts of a table: one run, or the best of several within a time."""
+
+import json
+import logging
+import os
+import pathlib
+import random
+import shutil
+
+import jax
+
+from lwt import errors, files
+from lwt.report import plots, study
+from lwt.runs import config_file, pretrained
+from lwt.training import train
+
+LOG = logging.getLogger(__name__)
+SCRATCH = ("embedder", "bert_tiny")  # models without trained weights here
+BASES = ("embbert-tinynlp", "embbert-encoder")  # of the model embbert: the first that is there
+STEPS = 500  # of a run on a small table ...
+EPOCHS = (3, 30)  # ... within these epochs, because a pass over a large table is enough for it
+ROWS = 32  # of a batch
+ADAPTED = dict(method="lora", rate=1e-3)  # how a larger model is tuned: by adapters
+RATES, LENGTHS, DROPOUTS = (1.0, 0.5, 2.0), (1.0, 2.0, 0.5), (0.2, 0.0, 0.4)  # the search: factors, and word dropout
+TRIALS = "trials.jsonl"
+
+
+def start(model, *, base=""):
+    """``(config, arguments, about)``: what the model starts from, and a sentence that says it.
+
+    Args:
+        model: "embbert", one of `SCRATCH`, or what a base can be: ``hf:FOLDER``, or the folder of a run or bundle.
+        base: what it starts from instead.
+
+    Raises:
+        lwt.errors.ConfigError: there is no such model.
+    """
+    if model in SCRATCH and not base:
+        return "embbert_finetune", {"model": model, "recipe": "tuned"}, f"{model}, from scratch"
+    if model == "embbert" and not base:
+        there = [name for name in BASES if name in pretrained.names()]
+        if not there:
+            return "embbert_finetune", {"model": model, "recipe": "tuned"}, "embbert, from scratch"
+        folder = _relative(pretrained.folder(there[0]))
+        return "finetune", {"base": folder}, f"embbert, from the trained weights of {folder}"
+    given = base or model
+    if not given.startswith("hf:") and not os.path.isdir(given):
+        known = ["embbert", *SCRATCH, "hf:FOLDER", *pretrained.names()]
+        raise errors.ConfigError(
+            f"--{'base' if base else 'model'}={given}: no such model or folder; choose from {known}"
+        )
+    more = ADAPTED if given.startswith("hf:") else {}
+    return "finetune", {"base": given, **more}, f"{model}, from the trained weights of {given}" if base else given
+
+
+def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None):
+    """The config of a run.
+
+    Args:
+        started: of `start`.
+        data: the folder of the parts.
+        text, label: the columns.
+        rows: of the training part.
+        epochs: 0 for what suits the number of rows.
+        settings: of a trial: factors on ``rate`` and ``epochs``, and ``word_dropout``.
+    """
+    name, arguments, _ = started
+    settings = settings or {}
+    least, most = EPOCHS
+    epochs = epochs or min(most, max(least, round(STEPS * ROWS / rows)))
+    given = {**arguments, "data": f"folder:{data}", "seed": seed, "teacher": teacher}
+    given = {key: value for key, value in given.items() if value != ""}
+    given["epochs"] = max(1, round(epochs * settings.get("epochs", 1.0)))
+    if "word_dropout" in settings:
+        given["word_dropout"] = settings["word_dropout"]
+    spec = f"{name}:" + ",".join(f"{key}={value}" for key, value in given.items())
+    config = config_file.load(spec).copy_and_resolve_references()
+    with config.unlocked():
+        config.data.fields, config.data.label, config.data.leak_free = (text,), label, True
+        config.data.max_malformed = 0.0
+        config.optimizer.learning_rate *= settings.get("rate", 1.0)
+    return config
+
+
+def search(config_of, workdir, *, folder, seconds, seed=0):
+    """Trains runs with other rates, epochs and word dropout until the time is over; the best becomes the run `workdir`.
+
+    The first has the usual settings. A run starts only if the time is enough for it, at the pace of those before. The
+    best has the highest MCC on the validation set and, of equal ones, the lowest loss there.
+
+    Args:
+        config_of: ``(settings) -> config``.
+        folder: keeps the trials; a search that was stopped continues there.
+        seconds: for all runs together.
+
+    Returns:
+        What was tried, a list of ``{"trial", "settings", "mcc", "loss", "seconds"}``.
+    """
+    folder = pathlib.Path(folder)
+    record = folder / TRIALS
+    tried = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    for number, settings in enumerate(_grid(seed)):
+        if any(trial["settings"] == settings for trial in tried):
+            continue
+        pace = max((trial["seconds"] / trial["settings"]["epochs"] for trial in tried), default=0.0)
+        left = seconds - sum(trial["seconds"] for trial in tried)
+        if tried and pace * settings["epochs"] > left:
+            continue
+        LOG.info("trial %d: %s; %.0f s are left", number + 1, _shown(settings), left)
+        place = folder / f"trial{number:03}"
+        train.run(config_of(settings), str(place))
+        tried.append({"trial": place.name, "settings": settings, **_figures(place), "seconds": study.seconds(place)})
+        files.write_text(record, "".join(json.dumps(trial) + "\n" for trial in tried))
+        jax.clear_caches()
+    best = best_of(tried)
+    shutil.copytree(folder / best["trial"], workdir, dirs_exist_ok=True)
+    return tried
+
+
+def best_of(tried):
+    """The trial with the highest MCC and, of equal ones, the lowest loss on the validation set."""
+    return max(tried, key=lambda trial: (trial["mcc"], -trial["loss"]))
+
+
+def described(tried):
+    """A sentence for each trial."""
+    best = best_of(tried)
+    return [
+        f"{_shown(trial['settings'])}: MCC {trial['mcc']:.4f}, loss {trial['loss']:.4f} on the validation set, "
+        f"{trial['seconds']:.0f} s" + ", the best" * (trial is best)
+        for trial in tried
+    ]
+
+
+def _grid(seed):
+    """The settings of all trials: the usual ones first, then one change each, then all others in random order."""
+    usual = {"rate": RATES[0], "epochs": LENGTHS[0], "word_dropout": DROPOUTS[0]}
+    values = {"rate": RATES, "epochs": LENGTHS, "word_dropout": DROPOUTS}
+    found = [usual, *({**usual, key: value} for key in values for value in values[key][1:])]
+    rest = [
+        {"rate": rate, "epochs": epochs, "word_dropout": dropout}
+        for rate in values["rate"]
+        for epochs in values["epochs"]
+        for dropout in values["word_dropout"]
+    ]
+    rest = [settings for settings in rest if settings not in found]
+    random.Random(seed).shuffle(rest)
+    return found + rest
+
+
+def _figures(workdir):
+    """The best ``mcc`` of a run's validation set, and the ``loss`` there."""
+    steps, values = plots.read(workdir, "validation/mcc")
+    losses = dict(zip(*plots.read(workdir, "validation/loss"), strict=True))
+    best = max(zip(values, steps, strict=True), key=lambda pair: (pair[0], -losses[pair[1]]))
+    return {"mcc": best[0], "loss": losses[best[1]]}
+
+
+def _shown(settings):
+    return f"rate × {settings['rate']:g}, epochs × {settings['epochs']:g}, word dropout {settings['word_dropout']:g}"
+
+
+def _relative(path):
+    """A path from the current folder, if it is below it."""
+    path = pathlib.Path(path)
+    return str(path.relative_to(pathlib.Path.cwd())) if path.is_relative_to(pathlib.Path.cwd()) else str(path)

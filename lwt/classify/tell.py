@@ -1,0 +1,114 @@
+"""Says in sentences what a table holds, and writes the list of the rows that are left out."""
+
+import collections
+import csv
+import io
+import shlex
+
+import numpy as np
+
+from lwt import files
+from lwt.classify import split, table
+from lwt.data import tokenizer
+
+SHOWN = 12  # labels in a sentence
+WHY = {  # kind of a row that is left out -> what is said of their number
+    "malformed": "cannot be read",
+    "no text": "have no text",
+    "no label": "have no label",
+    "contradictory": "have a text that has several labels",
+    "repeated": "repeat the text of another row",
+    "nearly repeated": "repeat the text of another row, but for case, spaces or addresses",
+    "rare label": "have a label of too few rows",
+}
+
+
+def all_of(sentences, say):
+    """Says each sentence, indented."""
+    for sentence in sentences:
+        say(f"  {sentence}")
+
+
+def of_rows(found, looked):
+    """Sentences on the rows of a `table.Table` and what `look.look` found in them."""
+    paths = ", ".join(str(path) for paths in found.files.values() for path in paths)
+    total = len(looked.rows) + len(looked.left_out)
+    yield f"{paths}: {total:,} rows, of which {len(looked.rows):,} are used."
+    yield from found.notes
+    kinds = collections.Counter(wrong.kind for wrong in looked.left_out)
+    for kind, why in WHY.items():
+        if kinds[kind]:
+            yield f"{kinds[kind]:,} rows {why}; they are left out."
+    scripts = ", ".join(f"{script} {count / len(looked.rows):.1%}" for script, count in looked.scripts.items())
+    yield f"Script of the texts: {scripts}."
+
+
+def of_labels(looked):
+    """Sentences on the labels."""
+    shown = ", ".join(f"{label} {count:,}" for label, count in [*looked.counts.items()][:SHOWN])
+    more = f" and {len(looked.counts) - SHOWN} more" if len(looked.counts) > SHOWN else ""
+    yield f"{len(looked.counts)} labels: {shown}{more}."
+    if looked.spaced:
+        yield f"{sum(looked.spaced.values()):,} labels have white space around them, which does not count."
+    for label, (into, count) in looked.merged.items():
+        yield f"The label {label!r} of {count:,} rows became {into!r}, as you asked."
+    for group in looked.alike:
+        names = ", ".join(f"{label!r} ({looked.counts[label]:,})" for label in group)
+        yield f"Labels that are nearly equal and stay different classes: {names}; --merge_labels merges them."
+    if looked.typos:
+        pairs = ", ".join(f"{rare!r} ({looked.counts[rare]:,}) for {label!r}" for rare, label in looked.typos.items())
+        flag = ",".join(f"{rare}:{label}" for rare, label in looked.typos.items())
+        yield f"Rare labels that may be misspelled: {pairs}; {shlex.quote(f'--rename_labels={flag}')} renames them."
+
+
+def of_parts(parts):
+    """Sentences on the parts of `split.split`."""
+    sizes = ", ".join(f"{part} {len(rows):,}" for part, rows in parts.items())
+    yield f"Parts: {sizes}; no text is in two of them."
+    lost = split.untested(parts)
+    if lost:
+        names = ", ".join(f"{label} ({count})" for label, count in lost.items())
+        yield f"Without a row in the test, so that no figure covers them: {names}; --min_rows=3 leaves such labels out."
+    new = {row.label for part in table.PARTS[1:] for row in parts[part]} - {row.label for row in parts["train"]}
+    if new:
+        yield f"Labels without a training row, which count as wrong answers: {', '.join(sorted(new))}."
+
+
+def of_tokens(ids, *, longest, own):
+    """Sentences on the lengths of the texts in tokens.
+
+    Args:
+        ids: of all texts, ``[[id, ...], ...]``, without special ones.
+        longest: tokens of the longest row, the special ones included.
+        own: the run's tokenizer.
+    """
+    lengths = np.array([len(one) for one in ids]) + 2
+    middle, high, most = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1))
+    cut = (lengths > longest).mean()
+    yield (
+        f"Tokens of a text: {middle} in the middle, 95 % have at most {high}, the longest {most}; {cut:.1%} are longer "
+        f"than the {longest} of a row and lose their end."
+    )
+    if isinstance(own, tokenizer.Tokenizer):
+        unknown = sum(one.count(tokenizer.UNK) for one in ids) / max(1, sum(map(len, ids)))
+        if unknown > 0.01:
+            yield (
+                f"{unknown:.1%} of the tokens are unknown to the model: its trained weights are of another language; "
+                "--model=embedder starts from scratch, with a vocabulary of the table."
+            )
+
+
+def left_out(looked):
+    """The rows that are left out as a ``.csv``: their place, the reason, the label and the text."""
+    content = io.StringIO()
+    writer = csv.writer(content)
+    writer.writerow(["file", "row", "line", "kind", "reason", "label", "text"])
+    for wrong in looked.left_out:
+        row = wrong.row
+        writer.writerow([row.path, row.number, row.line, wrong.kind, wrong.reason, row.raw_label, row.text])
+    return content.getvalue()
+
+
+def write_left_out(path, looked):
+    """Writes `left_out` to a file, with the mark that tells spreadsheets that it is in UTF-8."""
+    files.write_bytes(path, left_out(looked).encode("utf-8-sig"))
