@@ -125,7 +125,7 @@ def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) ->
 def _by_pairs(q, k, v, allowed, dtype):
     """Attention through all pairs of features `[b·h t m]` and `[b·h s m]`; `allowed` is `[#b 1 #t s]`."""
     weights = _dot("ztm,zsm->zts", q, k, dtype)
-    weights = jnp.where(allowed, weights.reshape(len(allowed), -1, *weights.shape[1:]), 0).reshape(weights.shape)
+    weights = jnp.where(allowed, weights.reshape(allowed.shape[0], -1, *weights.shape[1:]), 0).reshape(weights.shape)
     return _divide(_dot("zts,zsv->ztv", weights, v, dtype), weights.sum(-1))
 
 

@@ -6,6 +6,7 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax import export
 from jaxtyping import Array, Float
 
 from lwt.layers import conv, linear
@@ -56,7 +57,7 @@ def selective_scan(
 ) -> Float[Array, "b t i"]:
     """``h[t] = exp(Δ[t] A) h[t-1] + Δ[t] B[t] x[t]``, ``y[t] = C[t] · h[t]``; each channel has n states.
 
-    Runs position by position on a CPU, and over all positions at once elsewhere.
+    Runs position by position on a CPU and where an export leaves the length open; else over all positions at once.
 
     Args:
         x: the channels' inputs.
@@ -66,6 +67,8 @@ def selective_scan(
 
     Source: Gu and Dao 2023, equation 2 and algorithm 2, with their simplified B̄ = Δ·B.
     """
+    if export.is_symbolic_dim(x.shape[1]):
+        return _in_sequence(x, time, a, b, c)
     return jax.lax.platform_dependent(x, time, a, b, c, cpu=_in_sequence, default=_in_parallel)
 
 

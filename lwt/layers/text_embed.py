@@ -78,7 +78,7 @@ class TextEmbed(nn.Module):
             return linear.Linear(self.width, self.use_bias, dtype=self.dtype, name=f"{name}_expander")(rows)
 
         tokens = expand("token", linear.take(token, ids))
-        positions = expand("position", linear.take(position, jnp.arange(t)))
+        positions = expand("position", linear.take(position, jax.lax.iota(jnp.int32, t)))
         return tokens + positions[None] + _segment_rows(segment, segments)
 
 

@@ -7,6 +7,7 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax import export
 from jaxtyping import Array, Float
 
 from lwt import errors
@@ -135,6 +136,8 @@ class Base(nn.Module):
 
     def _blocks(self, b, h, t, k, s):
         """``(queries, apart)``: how many queries `mix` handles at once, and whether heads come one after the other."""
+        if any(map(export.is_symbolic_dim, (b, t, s))):  # sizes that an exported file leaves open
+            return t, False
         fits = b * h * t * s <= WHOLE
         if self.block:
             return self.block, False

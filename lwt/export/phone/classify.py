@@ -4,9 +4,11 @@
     python -m lwt.export.phone.classify --runtime=litert --workdir=runs/snips --format=dynamic  # a quarter of the bytes
     python -m lwt.export.phone.classify --runtime=onnx --workdir=runs/snips --length=64  # .../export/float32.onnx
 
-Prints the report as JSON on the last line; docs/phone.md explains it. The file takes one record: ``ids`` and
-``segments`` ``[1 length]`` int32 (segment 0 is padding), or ``image`` ``[1 h w c]``, as the run's pipeline makes them.
-Its ``output`` is the task's prediction, ``[1 c]`` logits or ``[1]``. The formats:
+Prints the report as JSON on the last line; docs/phone.md explains it. The file takes ``ids`` and ``segments``
+``[b length]`` int32 (segment 0 is padding), or ``image`` ``[b h w c]``, as the run's pipeline makes them. An ONNX file
+takes any number of records of any length, unless ``--length`` fixes it to one record of this length, as all LiteRT
+files are. Its ``output`` is the task's prediction, ``[b c]`` logits or ``[b]``; its metadata hold the settings of
+`lwt.export.phone.settings`. The formats:
 
 - "float32": the run's weights, and its logits up to rounding.
 - "dynamic": weights and the table of tokens in int8, with a scale per row; depthwise convolutions stay in float32.
@@ -19,20 +21,25 @@ Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
 
 import functools
 import importlib
+import json
+import logging
 import os
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
+from jax import export as stablehlo
 
 from lwt import errors, files, trees
 from lwt.export import folders
-from lwt.export.phone import layers, litert, onnx
+from lwt.export.phone import layers, litert, onnx, settings
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, latency
 from lwt.runs import experiment
 
+LOG = logging.getLogger(__name__)
 RUNTIMES = {"litert": litert, "onnx": onnx}
 TABLES = r"embed/(token|embedding)"
 CALIBRATION = 64  # records that give the ranges of activations
@@ -48,7 +55,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
         path: the file to write.
         runtime: one of `RUNTIMES`.
         format: one of the runtime's ``FORMATS``.
-        length: tokens that texts are padded to; None: the run's ``data.row_length``.
+        length: tokens that texts are padded to, one record at a time; None: see `convert`.
         records: number of test records to compare; None: all.
 
     Returns:
@@ -65,17 +72,17 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
     _check(source, runtime, format)
     if length is not None and "image" in source.model.example():
         raise errors.ConfigError(f"--length={length} has no effect on images, which all have one size")
-    length = length or source.config.data.row_length
     figures, _, predicted, references = source.evaluate(limit=records or 0)
-    batch = _padded(latency.records(source, len(references)), length)
-    model = convert(source, runtime, format=format, length=length, example=_rows(source, batch)[0])
+    batch = latency.records(source, len(references))
+    model, about = convert(source, runtime, format=format, length=length, example=batch)
+    batch = _padded(batch, about["length"])
     with folders.new_file(path, kind=runtime.SUFFIX):
         files.write_bytes(path, model)
     outputs, seconds = _measured(source, runtime.runner(model), batch)
     scores = source.task.score(outputs, references)
     return {
         "format": format,
-        "inputs": {name: [*x.shape] for name, x in _rows(source, batch)[0].items()},
+        "inputs": {name: [*map(_size, x.shape)] for name, x in inputs(source, batch, length=about["length"]).items()},
         "bytes": len(model),
         "milliseconds": round(seconds["file"] * 1e3, 2),
         "jax_milliseconds": round(seconds["jax"] * 1e3, 2),
@@ -97,20 +104,55 @@ def require(runtime):
         raise errors.ConfigError(f"--runtime={title} is not installed ({error}): {runtime.INSTALL}") from error
 
 
-def convert(source, runtime, *, format, length, example):
-    """Converts a run to the bytes of a file.
+def convert(source, runtime, *, format, example, length=None):
+    """Converts a run to ``(bytes, settings)`` of a file; its metadata hold the settings (`settings.of`), too.
 
     Args are as in `export`, except:
         runtime: a module of `RUNTIMES`.
-        example: the arrays of one record; only names, shapes and types matter.
+        example: a batch of records.
+        length: None: the file takes any number of rows of any length. If the runtime or the model cannot leave sizes
+            open, it takes one row of ``data.row_length``.
     """
+    model = None
+    if length is None and runtime.OPEN:
+        try:
+            model = _converted(source, runtime, format, inputs(source, example, length=None))
+        except errors.ConfigError as error:
+            LOG.warning("the file takes one record at a time, of one size: %s", errors.first_line(error))
+    if model is None:
+        length = length or source.config.data.row_length
+        model = _converted(source, runtime, format, inputs(source, example, length=length))
+    about = settings.of(source, length=length) | {"format": format}
+    return runtime.describe(model, **{settings.NAME: json.dumps(about, ensure_ascii=False)}), about
+
+
+def inputs(source, example, *, length):
+    """The inputs of a file as ``{name: jax.ShapeDtypeStruct}``: one row of `length` tokens; or for None, any.
+
+    `example` is a batch of records.
+    """
+    rows = 1
+    if length is None:
+        limit = getattr(source.model, "max_length", 1)
+        rows, length = stablehlo.symbolic_shape("batch, length", constraints=[f"length <= {limit}"])
+    arrays = {name: np.asarray(example[name]) for name in source.model.example()}
+    shapes = {name: (rows, length) if x.ndim == 2 else (rows, *x.shape[1:]) for name, x in arrays.items()}
+    return {name: jax.ShapeDtypeStruct(shapes[name], x.dtype) for name, x in arrays.items()}
+
+
+def _size(size):
+    return size if isinstance(size, int) else str(size)
+
+
+def _converted(source, runtime, format, shapes):
+    """The bytes of a file whose inputs have these `shapes`."""
     params = {"params": trees.unflatten(weights(source, format))}
 
     def predict(batch):
         with layers.forms(batch):
             return {"output": source.task.predict(functools.partial(source.model.apply, params), batch)}
 
-    model = runtime.convert(predict, example)
+    model = runtime.convert(predict, shapes)
     if format == "float32":
         return model
     if format == "dynamic":
@@ -118,7 +160,9 @@ def convert(source, runtime, *, format, length, example):
     calibration = []
     for batch in source.batches(limit=CALIBRATION):
         real = batch["example"] >= 0
-        calibration += _rows(source, _padded({key: value[real] for key, value in batch.items()}, length))
+        calibration += _rows(
+            source, _padded({key: value[real] for key, value in batch.items()}, shapes["ids"].shape[1])
+        )
     return runtime.quantize(model, calibration=calibration)
 
 
@@ -157,8 +201,8 @@ def require_precision(source):
 
 
 def _padded(batch, length):
-    """Pads or cuts the texts of a batch to `length` tokens; cuts off padding only."""
-    if "ids" not in batch:
+    """Pads or cuts the texts of a batch to `length` tokens (None: leaves them); cuts off padding only."""
+    if "ids" not in batch or length is None:
         return batch
     longest = int((batch["segments"] > 0).sum(1).max())
     if longest > length:
@@ -204,7 +248,7 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string("out", "", "File to write; default: export/FORMAT.tflite, or .onnx, in the workdir.")
     flags.DEFINE_enum("format", "float32", litert.FORMATS, "Number format of weights and activations.")
     flags.DEFINE_integer(
-        "length", None, "Tokens that texts are padded to; default: the run's data.row_length.", lower_bound=1
+        "length", None, "Tokens that texts are padded to; default: data.row_length, and with ONNX any.", lower_bound=1
     )
     flags.DEFINE_integer("records", None, "Number of test records to compare; default: all.", lower_bound=1)
     command_line.run(main, required=["workdir"])

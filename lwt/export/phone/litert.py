@@ -17,6 +17,7 @@ PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer",
 INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
 FORMATS = ("float32", "dynamic", "int8")
 SUFFIX = "tflite"
+OPEN = False  # whether sizes of inputs can stay open: LiteRT lacks operations that the converter writes for them
 # Composites such as "chlo.erf" become calls, which are inlined into the only function.
 PASSES = (
     "builtin.module(vhlo-legalize-stablehlo,func.func(stablehlo-legalize-composite-to-call),"
@@ -80,6 +81,20 @@ def quantize(model, *, calibration=()):
             work.update_quantization_recipe(regex=".*", operation_name=operation, algorithm_key=float_)
         ranges = work.calibrate({SIGNATURE: calibration}, num_threads=1) if calibration else None
         return bytes(work.quantize(ranges).quantized_model)
+
+
+def describe(model, **texts):
+    """The bytes of a .tflite file with `texts` in its metadata, each in a buffer of its own."""
+    from ai_edge_litert import schema_py_generated as schema
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    file = flatbuffer_utils.convert_bytearray_to_object(model)
+    for name, text in texts.items():
+        entry, buffer = schema.MetadataT(), schema.BufferT()
+        entry.name, entry.buffer, buffer.data = name, len(file.buffers), np.frombuffer(text.encode(), np.uint8)
+        file.buffers.append(buffer)
+        file.metadata = [*(file.metadata or ()), entry]
+    return bytes(flatbuffer_utils.convert_object_to_bytearray(file))
 
 
 def runner(model, *, threads=1):

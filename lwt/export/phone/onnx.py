@@ -18,6 +18,7 @@ PACKAGES = ("jax2onnx", "onnxruntime.quantization")
 INSTALL = "pip install 'lwt[onnx]' && pip install --no-deps jax2onnx==0.17.1"
 FORMATS = ("float32", "dynamic")
 SUFFIX = "onnx"
+OPEN = True  # whether sizes of inputs can stay open
 NEXT = "next/"
 PRODUCTS = ("MatMul", "Gemm")  # operations that "dynamic" rounds
 NOISY = ("jax2onnx", "onnx_ir", "root")  # loggers that report missing plug-ins and give advice
@@ -29,28 +30,39 @@ def convert(function, example):
     Args:
         function: maps a dict of arrays to a dict of arrays, and is traced. The result's names name the file's outputs;
             one that is an input's name too gets the prefix `NEXT`, since ONNX requires unique names.
-        example: a dict of arrays whose names, shapes and types become the file's inputs.
+        example: a dict of arrays or `jax.ShapeDtypeStruct` whose names, shapes and types become the file's inputs. A
+            size may be a symbol of `jax.export.symbolic_shape`, which stays open: the file takes inputs of any size.
 
     Raises:
-        lwt.errors.ConfigError: ONNX does not support an operation of the function.
+        lwt.errors.ConfigError: ONNX does not support an operation of the function, or not with open sizes.
     """
     import jax2onnx
 
     names = list(example)
     shapes = [jax.ShapeDtypeStruct(example[name].shape, example[name].dtype) for name in names]
-    outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))
-
-    def listed(*arrays):
-        result = function(dict(zip(names, arrays)))
-        return tuple(result[name] for name in outputs)
-
-    unique = [NEXT + name if name in names else name for name in outputs]
+    refusals = (NotImplementedError, ValueError, RuntimeError, TypeError, jax.errors.InconclusiveDimensionOperation)
     try:
+        outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))
+
+        def listed(*arrays):
+            result = function(dict(zip(names, arrays)))
+            return tuple(result[name] for name in outputs)
+
+        unique = [NEXT + name if name in names else name for name in outputs]
         with _silence():
             model = jax2onnx.to_onnx(listed, shapes, input_names=names, output_names=unique)
-    except (NotImplementedError, ValueError, RuntimeError) as error:
+    except refusals as error:
         raise errors.ConfigError(f"the model cannot be converted to ONNX: {error}") from error
     return model.SerializeToString()
+
+
+def describe(model, **texts):
+    """The bytes of an .onnx file with `texts` in its metadata, which ONNX Runtime gives as ``custom_metadata_map``."""
+    import onnx
+
+    file = onnx.load_from_string(model)
+    onnx.helper.set_model_props(file, texts)
+    return file.SerializeToString()
 
 
 def quantize(model):

@@ -79,6 +79,7 @@ def test_a_file_predicts_what_the_run_predicts(runs, tmp_path, model, runtime):
         assert report["records"] == len(source.evaluate()[3]) and report["milliseconds"] > 0
         assert abs(report["loss"] - report["jax_loss"]) < ERRORS[format] * max(1, report["jax_loss"])
     assert report["relative_error"] > 1e-5
+    assert {sizes[0] for sizes in report["inputs"].values()} == {1 if runtime == "litert" else "batch"}
     if model == "bert":  # nearly all of its weights are one table
         assert size["float32"] - size["dynamic"] > 2.9 * source.weights["embed/token"].size
 
