@@ -5,6 +5,7 @@
     python export.py --target=litert --workdir=runs/snips --out=snips.tflite --format=dynamic  # phones and desktops
     python export.py --target=onnx --workdir=runs/snips --out=snips.onnx                       # the same for ONNX
     python export.py --target=litert-translate --workdir=runs/mt --out=phone                   # encoder, decoding step
+    python export.py --target=service --workdir=runs/snips --out=service                       # to serve, without JAX
     python export.py --target=c --workdir=runs/snips --out=firmware --budget=565000            # microcontroller
     python export.py --target=litert --help
 
@@ -26,6 +27,7 @@ TARGETS = {  # module, and flags that it is given
     "onnx": ("lwt.export.phone.classify", "--runtime=onnx"),
     "onnx-translate": ("lwt.export.phone.translate", "--runtime=onnx"),
     "safetensors": ("lwt.export.quantize",),
+    "service": ("lwt.export.service",),
 }
 
 

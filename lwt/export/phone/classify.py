@@ -107,7 +107,8 @@ def require(runtime):
 def convert(source, runtime, *, format, example, length=None):
     """Converts a run to ``(bytes, settings)`` of a file; its metadata hold the settings (`settings.of`), too.
 
-    Args are as in `export`, except:
+    Args:
+        source, format: as in `export`.
         runtime: a module of `RUNTIMES`.
         example: a batch of records.
         length: None: the file takes any number of rows of any length. If the runtime or the model cannot leave sizes

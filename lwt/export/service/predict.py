@@ -1,0 +1,73 @@
+"""Answers texts with the model of this folder; needs numpy, onnxruntime, and sentencepiece or tokenizers.
+
+In Python: ``predict.load(FOLDER).predict([TEXT, ...])``. On a command line: FILE holds one text a line ("-": standard
+input), the two texts of a pair with a tab between, and gets one answer a line.
+"""
+
+import argparse
+import hashlib
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+from lwt.export.service import rows
+
+
+def load(folder, *, threads=0):
+    """Opens a folder, after comparing checksums; `threads` of the model on a CPU, 0: one for each core."""
+    return Model(pathlib.Path(folder), threads=threads)
+
+
+class Model:
+    """A model with its `settings` and the `labels` of its classes."""
+
+    def __init__(self, folder, *, threads=0):
+        import onnxruntime
+
+        self.settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+        for name, digest in self.settings["files"].items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+                raise ValueError(f"{folder / name} is damaged: its checksum is not that in settings.json")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options)
+        self._rows = rows.Rows(self.settings, folder)
+        self.labels = self.settings["labels"]
+
+    def predict(self, texts, *, threshold=0.0):
+        """A label for each text, None where its probability is below `threshold`; or a number, as text."""
+        if not self.labels:
+            return [f"{number:.4g}" for number in self.outputs(texts)]
+        return [self.labels[row.argmax()] if row.max() >= threshold else None for row in self.predict_proba(texts)]
+
+    def predict_proba(self, texts):
+        """The probabilities of the `labels`, one row for each text."""
+        logits = self.outputs(texts).astype(np.float64) / self.settings["temperature"]
+        shares = np.exp(logits - logits.max(-1, keepdims=True))
+        return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
+
+    def outputs(self, texts):
+        """What the model computes for each text: a row of logits, or a number."""
+        outputs = [None] * len(texts)
+        for numbers, batch in self._rows.batches(texts):
+            for number, output in zip(numbers, self._session.run(["output"], batch)[0], strict=True):
+                outputs[number] = output
+        return np.stack(outputs) if outputs else np.zeros((0, len(self.labels)), np.float32)
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", metavar="FILE", help="a text file, or - for standard input")
+    parser.add_argument("--scores", action="store_true", help="print a tab and the answer's probability, too")
+    parser.add_argument("--threshold", type=float, default=0.0, help="give no answer whose probability is lower")
+    flags = parser.parse_args()
+    content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
+    texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
+    model = load(pathlib.Path(__file__).parent)
+    answers = model.predict(texts, threshold=flags.threshold)
+    scores = [f"\t{row.max():.6f}" for row in model.predict_proba(texts)] if flags.scores else [""] * len(texts)
+    for answer, score in zip(answers, scores, strict=True):
+        print((answer or "") + score)

@@ -1,0 +1,175 @@
+"""A folder to serve answers as the run does, without lwt and JAX."""
+
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.export.service import folder, predict
+from lwt.runs import calibration, config_file
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+ROOT = pathlib.Path(__file__).parents[3]
+RUNS = {
+    "classes": dict(name="embbert", width=16, reduced=4, layers=2, kernel_size=3),
+    "pairs": dict(name="bert", width=16, hidden=16, layers=1, heads=2, attention="linear"),
+    "numbers": dict(name="mamba", width=8, layers=1),
+    "fixed": dict(name="bert", width=16, hidden=16, layers=1, heads=2, attention="folded"),
+}
+TEXTS = ["warm and <b>Sunny</b> &amp; dry", "see https://lwt.org/x, café", "cold " * 30, "", "Ünïcode\u200b ﬁne 42"]
+ALONE = ("numpy", "numpy.libs", "onnxruntime", "sentencepiece", "sentencepiece.libs", "tokenizers")
+# Started with -I -S, Python finds its own library and nothing that is installed.
+BARE = """
+import importlib.util, json, sys
+sys.path[:0] = sys.argv[1:3]
+assert not any(map(importlib.util.find_spec, ("jax", "lwt", "flax", "ml_collections")))
+import predict
+model, texts = predict.load(sys.argv[2]), json.load(sys.stdin)
+shares = model.predict_proba(texts).tolist() if model.labels else []
+print(json.dumps([model.outputs(texts).tolist(), model.predict(texts), shares, list(sys.modules)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, untrained):
+    """``{name: run}`` with random weights."""
+    base, words = tmp_path_factory.mktemp("runs"), "cold old bold warm long dark young slow great small".split()
+    made = {}
+    for name, model in RUNS.items():
+        (base / f"{name}-texts").mkdir()
+        rows = [
+            {"text": f"{words[i % 10]} {words[i % 7]}", "second": words[i % 9], "label": f"class {i % 3}"}
+            | ({"label": i / 7} if name == "numbers" else {})
+            for i in range(60)
+        ]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (base / f"{name}-texts/train.jsonl").write_text(lines)
+        config = config_file.load(f"{ROOT}/configs/embbert_finetune.py:data=folder:{base}/{name}-texts,vocabulary=120")
+        config.data.row_length, config.data.eval_batch, config.data.cut = 24, 8, "middle" if name == "pairs" else "end"
+        config.data.fields = ("text", "second") if name == "pairs" else ("text",)
+        with config.unlocked():
+            config.model = {"head": "classify", "max_length": 24, **model}
+            config.task = {"name": "regress" if name == "numbers" else "classify"}
+            config.precision = "float32"
+        made[name] = untrained(config, base / name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def written(runs, tmp_path_factory):
+    """``{name: (run, folder, report)}``."""
+    base = tmp_path_factory.mktemp("folders")
+    return {name: (run, base / name, folder.write(run, base / name)) for name, run in runs.items()}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """``bare(folder, texts)``: what a Python without lwt and JAX answers."""
+    links = tmp_path_factory.mktemp("links")
+    site = pathlib.Path(importlib.util.find_spec("numpy").origin).parents[1]
+    for name in ALONE:
+        if (site / name).exists():
+            (links / name).symlink_to(site / name)
+
+    def bare(place, texts):
+        command = [sys.executable, "-I", "-S", "-c", BARE, str(links), str(place)]
+        done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return bare
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_python_without_lwt_gives_the_answers_of_lwt(written, bare, name):
+    run, place, report = written[name]
+    texts = [f"{text}\t{text[::-1]} {text}" for text in TEXTS] if name == "pairs" else TEXTS
+    outputs, answers, shares, modules = bare(place, texts)
+    wanted = run.outputs(texts)[0]
+    np.testing.assert_allclose(outputs, wanted, atol=1e-5 * np.abs(wanted).max(), rtol=0)
+    assert answers == run.predict(texts)
+    if name != "numbers":
+        np.testing.assert_allclose(shares, run.predict_proba(texts), atol=1e-5)
+    assert not {"jax", "lwt"} & {module.split(".")[0] for module in modules}
+    assert report["records"] == len(run.evaluate()[3]) and report["largest_error"] < 1e-5
+    assert report.get("agreement", 1) == 1 and report["texts_per_second"] > 0
+
+
+def test_sizes_stay_open_where_the_model_can(written):
+    settings = {name: json.loads((place / "settings.json").read_text()) for name, (_, place, _) in written.items()}
+    assert {name: (x["rows"], x["length"]) for name, x in settings.items()} == {
+        **dict.fromkeys(("classes", "pairs", "numbers"), (None, None)),
+        "fixed": (1, 24),
+    }
+    assert settings["pairs"]["texts"] == 2 and settings["numbers"]["labels"] == []
+
+
+def test_the_model_carries_its_settings(written):
+    import onnxruntime
+
+    _, place, _ = written["classes"]
+    carried = onnxruntime.InferenceSession(place / "model.onnx").get_modelmeta().custom_metadata_map
+    settings = json.loads((place / "settings.json").read_text())
+    assert settings.pop("files").keys() == {"model.onnx", "tokenizer.model"}
+    assert json.loads(carried["lwt"]) == settings and settings["labels"] == ["class 0", "class 1", "class 2"]
+
+
+def test_int8_answers_nearly_alike(written, tmp_path):
+    run, place, _ = written["pairs"]
+    report = folder.write(run, tmp_path / "int8", precision="int8", records=4)
+    assert report["records"] == 4 and 1e-5 < report["largest_error"] < 0.1
+    assert (tmp_path / "int8/model.onnx").read_bytes() != (place / "model.onnx").read_bytes()
+
+
+def test_temperature_and_threshold(runs, tmp_path, monkeypatch):
+    run = runs["classes"]
+    monkeypatch.setattr(run, "calibration", calibration.Calibration(temperature=3.0))
+    folder.write(run, tmp_path / "folder", records=4)
+    model = predict.load(tmp_path / "folder")
+    shares = model.predict_proba(TEXTS)
+    np.testing.assert_allclose(shares, run.predict_proba(TEXTS), atol=1e-5)
+    middle = float(np.median(shares.max(1)))
+    known = model.predict(TEXTS, threshold=middle)
+    assert [answer is None for answer in known] == [row.max() < middle for row in shares] and None in known
+
+
+def test_the_command_line(written):
+    run, place, _ = written["classes"]
+    lines = [text for text in TEXTS if "\n" not in text]
+    (place.parent / "texts.txt").write_text("\ufeff" + "\r\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, place / "predict.py"]
+    done = subprocess.run([*command, place.parent / "texts.txt"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == run.predict(lines)
+    text = "\n".join(lines[:2])
+    done = subprocess.run([*command, "-", "--scores"], input=text, capture_output=True, text=True, check=True)
+    shares = run.predict_proba(lines[:2]).max(1)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == run.predict(lines[:2])
+    np.testing.assert_allclose([float(line.split("\t")[1]) for line in done.stdout.splitlines()], shares, atol=1e-5)
+
+
+def test_other_answers_and_damage_are_refused(runs, written, tmp_path, monkeypatch):
+    run, place, _ = written["classes"]
+    model = predict.load(place)
+    with pytest.raises(ValueError, match="give a list of texts$"):
+        model.predict("one text")
+    with pytest.raises(ValueError, match="with a tab between"):
+        predict.load(written["pairs"][1]).predict(["no tab"])
+    assert model.predict([]) == [] and model.predict_proba([]).shape == (0, 3)
+    monkeypatch.setitem(folder.LIMITS, "float32", (0.0, 1.0))
+    with pytest.raises(errors.ConfigError, match="is not written: .* the largest error .* must be at most 0"):
+        folder.write(run, tmp_path / "other")
+    assert not any(tmp_path.iterdir())
+    (place / "tokenizer.model").write_bytes(b"other")
+    with pytest.raises(ValueError, match="tokenizer.model is damaged"):
+        predict.load(place)
+
+
+def test_only_classifiers_and_regressions_of_texts(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(runs["classes"].config, "precision", "bfloat16")
+    with pytest.raises(errors.ConfigError, match="open it with precision='float32'"):
+        folder.write(runs["classes"], tmp_path / "x")
