@@ -64,7 +64,8 @@ class PatchEmbed(nn.Module):
         size: side of a patch, in pixels of the image or of the stem's feature map.
         stem_widths: widths of a `ConvStem` before the patches; empty for none.
         token: whether a learned vector, the class token, precedes the patches.
-        positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the class token).
+        distilled: whether a second one, the distillation token, follows it (Touvron et al. 2021, section 4).
+        positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the tokens).
         epsilon: ε of the stem's norms.
     """
 
@@ -72,6 +73,7 @@ class PatchEmbed(nn.Module):
     size: int
     stem_widths: tuple = ()
     token: bool = True
+    distilled: bool = False
     positions: str = "learned"
     epsilon: float = 1e-6
     dtype: str = "float32"
@@ -84,12 +86,13 @@ class PatchEmbed(nn.Module):
         kernel_init = nn.initializers.lecun_normal()  # pixels of variance 1 give tokens of variance 1
         embed = linear.Linear(self.width, kernel_init=kernel_init, dtype=self.dtype, name="patch")
         x = embed(patches(x, self.size))
-        if self.token:
-            token = linear.dense(self.param("class_token", nn.initializers.zeros_init(), (self.width,)))
+        tokens = [name for name, used in (("class", self.token), ("distillation", self.distilled)) if used]
+        for name in reversed(tokens):
+            token = linear.dense(self.param(f"{name}_token", nn.initializers.zeros_init(), (self.width,)))
             x = jnp.concatenate([jnp.broadcast_to(token, (x.shape[0], 1, self.width)), x], axis=1)
         if self.positions == "learned":
             shape = (x.shape[1], self.width)
             table = linear.dense(self.param("position", nn.initializers.normal(0.02), shape))
         else:
-            table = jnp.pad(position.sinusoidal_2d(*grid, width=self.width), ((int(self.token), 0), (0, 0)))
+            table = jnp.pad(position.sinusoidal_2d(*grid, width=self.width), ((len(tokens), 0), (0, 0)))
         return x + table[None]

@@ -22,7 +22,7 @@ from lwt import errors
 from lwt.attention import softmax
 from lwt.layers import dropout, linear, mlp, norm, patch, sublayers, validate
 
-POOLS = ("token", "mean")
+POOLS = ("token", "tokens", "mean")
 STEMS = ("patches", "conv")
 
 
@@ -61,7 +61,9 @@ class ViT(nn.Module):
         stem: "patches", or "conv": the hybrid, whose patches are the single pixels of the feature map after log2(patch)
             convolutions of stride 2; the last has width d, and each half the width of the next.
         positions: "learned" or "sinusoidal" (fixed, in two dimensions).
-        pool: input of the head: "token", the state of a class token, or "mean" of the patches' states.
+        pool: input of the head: "token", the state of a class token; "tokens", its state and that of the distillation
+            token, one behind the other [2d]; or "mean" of all states.
+        distilled: whether the distillation token follows the class token (Touvron et al. 2021, section 4).
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         activation: "gelu", "gelu_tanh", "relu" or "silu".
         dropout: rate on the embeddings, inside the feed-forward networks, and on the sublayers' outputs.
@@ -80,6 +82,7 @@ class ViT(nn.Module):
     stem: str = "patches"
     positions: str = "learned"
     pool: str = "token"
+    distilled: bool = False
     attention: collections.abc.Callable = softmax.Attention
     activation: str = "gelu"
     norm_epsilon: float = 1e-6
@@ -125,7 +128,9 @@ class ViT(nn.Module):
             stages = self.patch.bit_length() - 1
             size, widths = 1, tuple(self.width >> i for i in reversed(range(stages)))
         given = dict(positions=self.positions, epsilon=self.norm_epsilon, dtype=self.dtype)
-        return patch.PatchEmbed(self.width, size, stem_widths=widths, token=self.pool == "token", **given)
+        return patch.PatchEmbed(
+            self.width, size, stem_widths=widths, token=self.pool != "mean", distilled=self.distilled, **given
+        )
 
     def _check(self):
         sizes = ("outputs", "image_size", "channels", "patch", "width", "layers", "heads", "hidden")
@@ -135,6 +140,8 @@ class ViT(nn.Module):
         validate.require_scales(self, "norm_epsilon")
         validate.require_multiple(self, "image_size", of="patch")
         validate.require_multiple(self, "width", of="heads")
+        if self.distilled and self.pool == "mean" or self.pool == "tokens" and not self.distilled:
+            raise validate.refuse(self, "pool", must=f"{POOLS[0]!r} or, with model.distilled, {POOLS[1]!r}")
         if self.positions == "sinusoidal" and self.width % 4:
             raise validate.refuse(self, "width", must="a multiple of 4 for sinusoidal positions")
         power = self.patch > 1 and self.patch & (self.patch - 1) == 0
@@ -145,7 +152,7 @@ class ViT(nn.Module):
             )
 
     def hidden_states(self, batch, *, train=False):
-        """The states `[b t d]` after the last norm; the class token, if any, comes first."""
+        """The states `[b t d]` after the last norm; the tokens, if any, come first."""
         return self.norm(self._encode(batch, train=train))
 
     def _encode(self, batch, *, train, first=False):
@@ -156,10 +163,11 @@ class ViT(nn.Module):
         return x
 
     def features(self, batch, *, train=False):
-        """The head's input `[b d]`."""
+        """The head's input `[b d]`, or `[b 2d]` with ``pool="tokens"``."""
         if self.pool == "token":  # a single query of the last block
             return self.norm(self._encode(batch, train=train, first=True)[:, 0])
-        return self.hidden_states(batch, train=train).mean(1)
+        states = self.hidden_states(batch, train=train)
+        return states[:, :2].reshape(len(states), -1) if self.pool == "tokens" else states.mean(1)
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]`."""

@@ -16,6 +16,7 @@ VARIANTS = {
     "mean": vit.ViT(**SMALL, pool="mean"),
     "sinusoidal": vit.ViT(**SMALL, positions="sinusoidal"),
     "hybrid": vit.ViT(**SMALL, stem="conv"),
+    "distilled": vit.ViT(**SMALL, distilled=True, pool="tokens"),
 }
 
 
@@ -73,6 +74,9 @@ def test_names_and_shapes():
         **{f"embed/stem/norm_{i}/{key}": (4 << i,) for i in range(2) for key in ("scale", "bias")},
     }
     assert found["hybrid"]["embed/patch/kernel"] == (8, 8) and found["hybrid"]["embed/position"] == (5, 8)
+    assert {key: shape for key, shape in found["distilled"].items() if found["token"].get(key) != shape} == {
+        **{"embed/distillation_token": (8,), "embed/position": (6, 8), "head/kernel": (16, 3)}
+    }
 
 
 LINEAR = {"kernel": (8, 8), "bias": (8,)}
@@ -113,8 +117,8 @@ def test_features_are_what_the_head_reads(small, run):
     batch, head = {"image": images()}, variables["params"]["head"]
     features, states = (run(model, variables, batch, method=method) for method in ("features", "hidden_states"))
     np.testing.assert_allclose(run(model, variables, batch), features @ head["kernel"] + head["bias"][None], atol=1e-5)
-    pooled = states.mean(1) if model.pool == "mean" else states[:, 0]
-    assert states.shape == (2, 4 if model.pool == "mean" else 5, 8)
+    pooled = {"mean": states.mean(1), "token": states[:, 0], "tokens": states[:, :2].reshape(2, 16)}[model.pool]
+    assert states.shape == (2, {"mean": 4, "token": 5, "tokens": 6}[model.pool], 8)
     np.testing.assert_allclose(features, pooled, atol=1e-6)
 
 
@@ -180,6 +184,8 @@ def test_wrong_fields_are_named():
         (dict(patch=3), "model.image_size=8 must be a multiple of model.patch=3"),
         (dict(heads=3), "model.width=8 must be a multiple of model.heads=3"),
         (dict(pool="tokn"), "model.pool='tokn'.*did you mean 'token'"),
+        (dict(pool="tokens"), "model.pool='tokens' must be 'token' or, with model.distilled, 'tokens'"),
+        (dict(pool="mean", distilled=True), "model.pool='mean' must be 'token'"),
         (dict(positions="fixed"), "model.positions='fixed'.*learned, sinusoidal"),
         (dict(stem="resnet"), "model.stem='resnet'.*conv, patches"),
         (dict(activation="tanh"), "model.activation='tanh'.*did you mean 'gelu_tanh'"),

@@ -83,12 +83,15 @@ def to_timm(weights, model):
         model: the `vit.ViT` that the weights belong to.
 
     Raises:
-        lwt.errors.ConfigError: timm's class does not support the model: a hybrid, or fixed positions.
+        lwt.errors.ConfigError: timm's class does not support the model: a hybrid, fixed positions, or a distillation
+            token.
     """
     if (model.stem, model.positions) != ("patches", "learned"):
         raise errors.ConfigError(
             f"model.stem={model.stem!r}, model.positions={model.positions!r}: timm has only 'patches' and 'learned'"
         )
+    if model.distilled:
+        raise errors.ConfigError("model.distilled=True must be False: timm has another class for it")
     ours = {name: np.asarray(linear.dense(w), np.float32) for name, w in weights.items()}
     named, table = {}, {ours: theirs for theirs, ours in TIMM.items()}
     for name, array in ours.items():
