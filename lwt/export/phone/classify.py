@@ -21,7 +21,6 @@ Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
 
 import functools
 import importlib
-import json
 import logging
 import os
 import re
@@ -124,7 +123,7 @@ def convert(source, runtime, *, format, example, length=None):
         length = length or source.config.data.row_length
         model = _converted(source, runtime, format, inputs(source, example, length=length))
     about = settings.of(source, length=length) | {"format": format}
-    return runtime.describe(model, **{settings.NAME: json.dumps(about, ensure_ascii=False)}), about
+    return runtime.describe(model, **settings.as_metadata(about)), about
 
 
 def inputs(source, example, *, length):

@@ -3,10 +3,17 @@
 The files for ONNX Runtime and LiteRT carry these settings as JSON in their metadata, under `NAME`.
 """
 
+import json
+
 import lwt
 from lwt.data import tokenizer
 
 NAME = "lwt"
+
+
+def as_metadata(settings):
+    """The settings as what a runtime's ``describe`` takes, ``{NAME: JSON}``."""
+    return {NAME: json.dumps(settings, ensure_ascii=False)}
 
 
 def of(source, *, length=None):
@@ -16,10 +23,10 @@ def of(source, *, length=None):
     - ``labels``: the names of the classes, none for a number. ``temperature``: divides the logits before the softmax.
     - ``rows``, ``length``: the sizes of the inputs, None for any; `length` is an argument.
 
-    Of texts, also:
+    Of texts, also ``clean``, the arguments of `lwt.data.text.Cleaner`, and ``tokenizer``, its file and the SHA-256. Of
+    texts with a label:
 
-    - ``texts``: the number of texts of a record. ``clean``: the arguments of `lwt.data.text.Cleaner`.
-    - ``tokenizer``: its file and the SHA-256.
+    - ``texts``: the number of texts of a record.
     - ``row``: the ids around the texts, the id of padding, the most ids of a row, and where longer texts lose ids.
     """
     config = source.config
@@ -33,13 +40,13 @@ def of(source, *, length=None):
         "rows": None if length is None else 1,
         "length": length,
     }
-    if not hasattr(source.data, "fields"):  # images
+    if source.tokenizer is None:
+        return found
+    found["clean"] = config.data.clean.to_dict()
+    found["tokenizer"] = {"file": tokenizer.FILE, "sha256": source.tokenizer.fingerprint}
+    if not hasattr(source.data, "fields"):
         return found
     special = {"begin": [tokenizer.CLS], "between": [tokenizer.SEP], "end": [tokenizer.SEP], "pad": tokenizer.PAD}
     longest = min(length or config.data.row_length, config.data.row_length)
-    return found | {
-        "texts": len(source.data.fields),
-        "clean": config.data.clean.to_dict(),
-        "tokenizer": {"file": tokenizer.FILE, "sha256": source.tokenizer.fingerprint},
-        "row": {**special, "longest": longest, "cut": config.data.cut},
-    }
+    row = {**special, "longest": longest, "cut": config.data.cut}
+    return found | {"texts": len(source.data.fields), "row": row}

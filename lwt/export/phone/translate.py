@@ -9,7 +9,8 @@ its ``index`` ``[1]`` and the past, ``self/...``, zeros at first; it gives ``log
 the same names. `Translator` is the loop. With ``--runtime=onnx`` the files are ``.onnx``, and the new past is called
 ``next/self/...``.
 
-The formats are "float32" and "dynamic" of `classify`. Decoding is greedy.
+The metadata of both hold the settings of `lwt.export.phone.settings`. The formats are "float32" and "dynamic" of
+`classify`. Decoding is greedy.
 """
 
 import functools
@@ -23,7 +24,7 @@ from lwt import errors, registry, trees
 from lwt.attention.parts import masks
 from lwt.data import tokenizer
 from lwt.export import folders
-from lwt.export.phone import classify
+from lwt.export.phone import classify, settings
 from lwt.machine import command_line, latency
 from lwt.runs import assembly, experiment, run_config
 
@@ -89,6 +90,8 @@ def export(trained, out, *, runtime="litert", format="float32", length=None, rec
     length = length or trained.config.data.max_tokens + 1
     with folders.new(out) as new:
         models, past = convert(trained, runtime, format=format, length=length)
+        about = settings.as_metadata(settings.of(trained, length=length) | {"format": format})
+        models = {name: runtime.describe(model, **about) for name, model in models.items()}
         for name in FILES:
             (new / f"{name}.{runtime.SUFFIX}").write_bytes(models[name])
         jax_figures, _, answers, references = trained.evaluate(limit=records or 0)

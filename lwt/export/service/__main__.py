@@ -3,7 +3,8 @@
     python -m lwt.export.service --workdir=runs/snips --out=service
     python -m lwt.export.service --workdir=runs/snips --out=service --precision=int8 --records=500
 
-The folder's own program is ``python predict.py FILE``. Prints the report as JSON on the last line, and writes it to report.json; docs/serve.md explains it.
+The folder's own program is ``python predict.py FILE``. Prints the report as JSON on the last line, and writes it to
+report.json; docs/serve.md explains it.
 """
 
 from absl import flags

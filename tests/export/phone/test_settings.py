@@ -18,6 +18,7 @@ def run(tiny, tmp_path_factory, untrained):
 def test_settings_of_other_runs_than_classifiers(run, monkeypatch):
     found = settings.of(run)
     assert found["task"] == "translate" and found["labels"] == [] and (found["rows"], found["length"]) == (None, None)
+    assert found["tokenizer"]["sha256"] == run.tokenizer.fingerprint and found["clean"]["unicode"] == "NFKC"
     assert "row" not in found and found["temperature"] == 1.0
     monkeypatch.setattr(run, "calibration", calibration.Calibration(temperature=2.5))
     assert settings.of(run, length=8)["temperature"] == 2.5 and settings.of(run, length=8)["rows"] == 1

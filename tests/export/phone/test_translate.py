@@ -47,6 +47,7 @@ def test_answers_equal_those_of_jax(trained, tmp_path, runtime):
     assert report["exact_match"] == report["jax_exact_match"]
     sizes = {path.stem: path.stat().st_size for path in (tmp_path / "phone").iterdir()}
     assert sizes == report["bytes"]
+    assert all(b'"task": "translate"' in path.read_bytes() for path in (tmp_path / "phone").iterdir())
 
 
 def test_a_bundle_of_integers_is_exported(trained, tmp_path):
