@@ -66,6 +66,8 @@ TEST = [
     "pytest~=9.2",
     "pytest-timeout~=2.4",
     "pytest-xdist~=3.8",
+    "build~=1.6",
+    "setuptools>=77",  # as in pyproject.toml: the test of the wheel builds with what is installed
     "ruff~=0.17.5",  # another minor version formats differently
     "beartype~=0.23.1",
     TORCH,

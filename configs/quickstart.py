@@ -45,4 +45,6 @@ def get_config(arg=""):
     config.log_every, config.eval_every, config.save_every = 100, 300, 300
     if args["smoke"]:
         common.smoke(config)
+        config.data.validation, config.data.test = f"{source},size=8@validation", f"{source},size=8@test"
+        config.model.update(encoder_layers=1, decoder_layers=1)
     return common.finished(config, args)

@@ -2,12 +2,16 @@
 
     make quickstart
     python -m lwt.quickstart
+    python -m lwt.quickstart --smoke
 
-It downloads nothing: the data are generated from a seed. It runs the same code as `train.py` and `eval.py`.
+It downloads nothing: the data are generated from a seed. It runs the same code as `train.py` and `eval.py`. The results
+are in ``runs/quickstart/`` of the current folder. ``--smoke`` only shows that everything works: it trains two steps.
 """
 
 import shutil
 import time
+
+from absl import flags
 
 import lwt
 from lwt.machine import command_line
@@ -20,17 +24,28 @@ CONFIG = "configs/quickstart.py"
 
 
 def main():
-    """Runs both stages in ``runs/quickstart/``; prints a table of accuracies and the paths of the plots."""
+    """The program."""
+    run(smoke=flags.FLAGS.smoke)
+
+
+def run(*, smoke=False):
+    """Runs both stages in ``runs/quickstart/``; prints a table of accuracies and the paths of the plots.
+
+    Args:
+        smoke: whether to train two steps only.
+    """
     begin = time.perf_counter()
     base, adapted = f"{FOLDER}/base", f"{FOLDER}/adapted"
     shutil.rmtree(FOLDER, ignore_errors=True)
-    print(f"1/4  train a base on three tasks: train.py --config={CONFIG}:stage=base --workdir={base}", flush=True)
-    train.run(config_file.load(f"{CONFIG}:stage=base"), base)
+    command = command_line.as_called(f"python train.py --config={CONFIG}:stage=base --workdir={base}")
+    print(f"1/4  train a base on three tasks: {command}", flush=True)
+    short = ",smoke=true" if smoke else ""
+    train.run(config_file.load(f"{CONFIG}:stage=base{short}"), base)
     print(
         f"\n2/4  adapt it to two more with LoRA: --config={CONFIG}:stage=adapt,base={base} --workdir={adapted}",
         flush=True,
     )
-    config = config_file.load(f"{CONFIG}:stage=adapt,base={base}")
+    config = config_file.load(f"{CONFIG}:stage=adapt,base={base}{short}")
     train.run(config, adapted)
 
     print("\n3/4  evaluate both on unseen test sequences", flush=True)
@@ -54,9 +69,11 @@ def main():
     print(f"\ndone in {time.perf_counter() - begin:.0f} s; results:")
     for path in ("loss.png", "accuracy.png", "adapted/eval", "adapted/metrics.jsonl", "adapted/adapter"):
         print(f"  {FOLDER}/{path}")
-    print(f"  .venv/bin/python eval.py --workdir={adapted} --predict=-      # then type: sort descending: 8 13 2 5")
+    command = command_line.as_called(f"python eval.py --workdir={adapted} --predict=-")
+    print(f"  {command}      # then type: sort descending: 8 13 2 5")
     print("next: a translator on real data, see README.md")
 
 
 if __name__ == "__main__":
+    flags.DEFINE_boolean("smoke", False, "Train two steps only.")
     command_line.run(main, required=[])
