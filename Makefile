@@ -35,7 +35,7 @@ $(BIN)/python:
 
 $(VENV)/.runtime: setup.py | $(BIN)/python
 	@echo "installing lwt into $(VENV) (a minute or two, once)"
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[data]'
 	@touch $@
 
 $(VENV)/.test: setup.py | $(BIN)/python

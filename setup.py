@@ -32,10 +32,6 @@ RUNTIME = [
     "jaxtyping>=0.3.11,<0.4",
     "numpy>=2.0,<3",
     "scipy>=1.14,<2",  # monotone cubics; jax needs it too
-    "array_record~=0.8.6",  # TFDS' files, read by index and without TensorFlow
-    "tensorflow-datasets~=4.9.10",
-    "importlib_resources>=6",  # TFDS imports it to prepare a data set, and does not ask for it
-    "pyarrow>=20,<27",
     "sentencepiece~=0.2.3",
     "sacrebleu~=2.6.0",  # its version is part of a BLEU score's signature
     "safetensors>=0.8,<0.9",
@@ -45,7 +41,15 @@ RUNTIME = [
     "tensorboardX~=2.6.5",  # writes TensorBoard's files without TensorFlow
     "matplotlib>=3.10,<4",
     "pillow>=11,<14",
-    "filelock>=3.20,<5",
+    "tqdm>=4.66,<5",
+]
+
+# The sources tfds:NAME, and Parquet files.
+DATA = [
+    "tensorflow-datasets~=4.9.10",
+    "array_record~=0.8.6",  # TFDS' files, read by index and without TensorFlow
+    "importlib_resources>=6",  # TFDS imports it to prepare a data set, and does not ask for it
+    "pyarrow>=20,<27",
 ]
 
 # A C cross-compiler and an emulated microcontroller, to measure what lwt.export.c writes.
@@ -75,6 +79,7 @@ TEST = [
     "transformers>=5.23,<6",
     TIMM,
     SKLEARN,
+    *DATA,
     *DEVICE,
     *NOTEBOOKS,
     *DEMO,
@@ -98,7 +103,10 @@ setuptools.setup(
     extras_require={
         "test": TEST,
         "bench": [TORCH, "peft~=0.21.2", "transformers>=5.23,<6", TIMM, SKLEARN, "ctranslate2~=4.8"],
-        "sklearn": [SKLEARN],  # the baseline of lwt.classify
+        "data": DATA,
+        "tensorboard": ["tensorboard>=2.20,<3"],
+        "sklearn": [SKLEARN],  # the linear baselines
+        "hub": ["huggingface_hub"],
         "c": DEVICE,
         "litert": LITERT,
         "onnx": ONNX,

@@ -21,7 +21,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
         (
             "errors",
             "values",
-            "trees registry files",
+            "trees registry files extras",
             "layers attention reparam data metrics machine",
             "models",
             "tasks",

@@ -18,7 +18,7 @@ import pathlib
 import re
 import zlib
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.data import dialects
 
 LOG = logging.getLogger(__name__)
@@ -259,12 +259,12 @@ def _damage(path, where):
 
 
 def _parquet(path, limit):
-    import pyarrow  # imported here because it is slow
-    import pyarrow.parquet
+    parquet = extras.load("pyarrow.parquet", f"{path}, a Parquet file,")  # imported here because it is slow
+    import pyarrow
 
     row = 0
     try:
-        for batch in pyarrow.parquet.ParquetFile(path, page_checksum_verification=True).iter_batches(batch_size=1024):
+        for batch in parquet.ParquetFile(path, page_checksum_verification=True).iter_batches(batch_size=1024):
             for record in batch.to_pylist():
                 row += 1
                 long = any(isinstance(value, str) and len(value) > limit for value in record.values())

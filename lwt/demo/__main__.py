@@ -3,17 +3,16 @@
     python -m lwt.demo --workdir=runs/mt
     python -m lwt.demo --workdir=runs/base --adapter=sort=runs/sort --adapter=add=runs/add --port=7861
 
-Needs the extra ``demo``: ``pip install -e '.[demo]'``. See docs/demo.md.
+Needs the extra ``demo``: ``pip install 'lwt[demo]'``. See docs/demo.md.
 """
 
-import importlib.util
 import os
 import signal
 import threading
 
 from absl import flags
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.machine import command_line
 
 HOME = "127.0.0.1"
@@ -35,8 +34,7 @@ def parse_adapters(values):
 def main():
     """Serves the page until it is interrupted."""
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # no usage data leaves this machine
-    if importlib.util.find_spec("gradio") is None:
-        raise errors.ConfigError("the page needs Gradio: pip install -e '.[demo]'")
+    extras.load("gradio", "the page")
     from lwt.demo import session
 
     stop, values = threading.Event(), flags.FLAGS

@@ -4,14 +4,13 @@
     python -m studies.embbert.linear_classifier --tasks=snips,data=folder:my_intents
     python -m studies.embbert.linear_classifier --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
 
-prints one JSON object per task. It needs scikit-learn (``pip install lwt[bench]``).
+prints one JSON object per task. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
 
 The features are TF-IDF of single words and of pairs of neighbours, of each text of a record, on the splits and cleaned
 texts of lwt's own runs; the classifier is a support vector machine, its regularization chosen on the validation set.
 """
 
 import functools
-import importlib
 import json
 import pathlib
 import tempfile
@@ -20,7 +19,7 @@ import time
 import scipy.sparse
 from absl import flags
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.data import labels, splits, text, text_fields
 from lwt.machine import command_line
 from lwt.metrics import classification
@@ -103,10 +102,7 @@ def sklearn(name):
     Raises:
         lwt.errors.ConfigError: scikit-learn is not installed.
     """
-    try:
-        return importlib.import_module(f"sklearn.{name}")
-    except ImportError as error:
-        raise errors.ConfigError("the linear classifier needs scikit-learn: pip install lwt[bench]") from error
+    return extras.load(f"sklearn.{name}", "the linear classifier")
 
 
 def main():

@@ -3,7 +3,7 @@
     python -m studies.radar.linear_classifier --images=generated:radar_har,difficulty=hard
     python -m studies.radar.linear_classifier --images=folder:cifar10 --alpha=100
 
-Prints one JSON object. It needs scikit-learn (``pip install lwt[bench]``).
+Prints one JSON object. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
 
 The features are the means of 32 × 32 fields of each channel; the classifier is ridge regression. It learns the split
 ``train`` and is tested on ``test``; a recording with folds is cross-validated, so that every record is tested once.
@@ -14,7 +14,7 @@ import json
 import numpy as np
 from absl import flags
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.data import sources
 from lwt.machine import command_line
 from lwt.metrics import classification
@@ -33,10 +33,7 @@ def of_images(data, *, alpha=ALPHA):
     Raises:
         lwt.errors.LwtError: the set has neither, or scikit-learn is not installed.
     """
-    try:
-        from sklearn import linear_model
-    except ImportError as error:
-        raise errors.ConfigError("the linear classifier needs scikit-learn: pip install lwt[bench]") from error
+    linear_model = extras.load("sklearn.linear_model", "the linear classifier")
     known = sources.splits(data)
     folds = [split for split in known if split.startswith("fold")]
     if not folds and not {"train", "test"} <= {*known}:

@@ -5,7 +5,7 @@ An image of 32 × 32 pixels takes about 0.4 ms as a PIL image; as a tensor, twen
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, extras
 
 
 class RandAugment:
@@ -24,15 +24,10 @@ class RandAugment:
             raise errors.ConfigError(
                 f"data.randaugment={(operations, magnitude)} must be (operations, magnitude): 1 or more, and 0 to 30"
             )
-        try:
-            import PIL.Image
-            import torch
-            import torchvision.transforms.v2 as transforms
-        except (ImportError, RuntimeError) as error:  # RuntimeError: incompatible builds of torch and torchvision
-            raise errors.ConfigError(
-                f"data.randaugment={(operations, magnitude)} needs torchvision, which fails "
-                f"({str(error).partition(chr(10))[0]}): pip install 'lwt[augment]', or set data.randaugment=()"
-            ) from error
+        transforms = extras.load("torchvision.transforms.v2", f"data.randaugment={(operations, magnitude)}")
+        import PIL.Image
+        import torch
+
         self._torch, self._image = torch, PIL.Image
         self._transform = transforms.RandAugment(num_ops=operations, magnitude=magnitude, num_magnitude_bins=31)
 

@@ -13,7 +13,7 @@ import os
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.data import sources
 
 LOG = logging.getLogger(__name__)
@@ -80,11 +80,9 @@ def _notes(builder, name):
 
 
 def _builder(name):
-    try:
-        import tensorflow_datasets as tfds
-        from tensorflow_datasets.core import registered
-    except ImportError as error:
-        raise errors.DataError(f"tfds:{name} needs the package tensorflow-datasets, which fails: {error}") from error
+    tfds = extras.load("tensorflow_datasets", f"tfds:{name}")
+    from tensorflow_datasets.core import registered
+
     # TFDS registers its older data sets (glue, wmt*) package by package, and silently stops at the first with a missing
     # dependency. Those with text and images need none.
     for package in ("text", "translate", "image_classification"):

@@ -1,12 +1,11 @@
 """Emulates a Cortex-M4F that runs the firmware's functions, with Unicorn; an access outside flash and RAM stops it."""
 
 import collections
-import importlib.util
 import struct
 
 import numpy as np
 
-from lwt import errors
+from lwt import errors, extras
 
 FLASH, FLASH_BYTES = 0x0800_0000, 1 << 20
 RAM, RAM_BYTES = 0x2000_0000, 192 << 10
@@ -17,7 +16,7 @@ PATTERN = 0xA5
 
 def available():
     """Whether Unicorn is installed."""
-    return importlib.util.find_spec("unicorn") is not None
+    return extras.available("unicorn")
 
 
 class Board:
@@ -32,9 +31,7 @@ class Board:
     """
 
     def __init__(self, elf, *, outputs):
-        if not available():
-            raise errors.ConfigError("the emulator is not installed; pip install 'lwt[c]'")
-        import unicorn
+        unicorn = extras.load("unicorn", "the emulator")
         from unicorn import arm_const
 
         self._unicorn, self._registers = unicorn, arm_const

@@ -2,14 +2,13 @@
 
 import dataclasses
 import functools
-import importlib.util
 import shlex
 import shutil
 import struct
 import subprocess
 import sys
 
-from lwt import errors
+from lwt import errors, extras
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 DEVICE = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")  # Zig's cortex_m4 has no floats
@@ -39,7 +38,7 @@ def require(command, what):
         lwt.errors.ConfigError: it is None; says that a compiler for `what` is missing.
     """
     if command is None:
-        raise errors.ConfigError(f"no compiler for {what} is installed; pip install 'lwt[c]' installs one")
+        raise errors.ConfigError(f"no compiler for {what} is installed: {extras.install('c')}")
     return command
 
 
@@ -124,4 +123,4 @@ def _text(data, at):
 
 
 def _zig(*more):
-    return shlex.join([*ZIG, *more]) if importlib.util.find_spec("ziglang") else None
+    return shlex.join([*ZIG, *more]) if extras.available("ziglang") else None

@@ -20,7 +20,6 @@ Source of the arithmetic: Jacob et al. 2018, arXiv 1712.05877, section 2.
 """
 
 import functools
-import importlib
 import logging
 import os
 import re
@@ -31,7 +30,7 @@ import numpy as np
 from absl import flags
 from jax import export as stablehlo
 
-from lwt import errors, files, trees
+from lwt import errors, extras, files, trees
 from lwt.export import folders
 from lwt.export.phone import layers, litert, onnx, settings
 from lwt.layers import linear, quantized_weight
@@ -95,12 +94,8 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
 
 def require(runtime):
     """Imports the packages that a module of `RUNTIMES` needs, or raises a ConfigError that says how to install them."""
-    try:
-        for name in runtime.PACKAGES:
-            importlib.import_module(name)
-    except ImportError as error:
-        title = runtime.__name__.rpartition(".")[2]
-        raise errors.ConfigError(f"--runtime={title} is not installed ({error}): {runtime.INSTALL}") from error
+    for name in runtime.PACKAGES:
+        extras.load(name, f"--runtime={runtime.__name__.rpartition('.')[2]}")
 
 
 def convert(source, runtime, *, format, example, length=None):

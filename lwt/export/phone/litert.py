@@ -14,7 +14,6 @@ from jax import export as stablehlo
 from lwt import errors
 
 PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer", "ai_edge_litert.interpreter")
-INSTALL = "pip install 'lwt[litert]' && pip install --no-deps litert-converter==0.5.0"
 FORMATS = ("float32", "dynamic", "int8")
 SUFFIX = "tflite"
 OPEN = False  # whether sizes of inputs can stay open: LiteRT lacks operations that the converter writes for them

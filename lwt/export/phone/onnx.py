@@ -15,7 +15,6 @@ import jax
 from lwt import errors
 
 PACKAGES = ("jax2onnx", "onnxruntime.quantization")
-INSTALL = "pip install 'lwt[onnx]' && pip install --no-deps jax2onnx==0.17.1"
 FORMATS = ("float32", "dynamic")
 SUFFIX = "onnx"
 OPEN = True  # whether sizes of inputs can stay open

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from lwt import errors
+from lwt import errors, extras
 from lwt.export.phone import classify, litert, onnx
 from lwt.runs import config_file, experiment
 
@@ -107,6 +107,7 @@ def test_unsupported_operations_and_damaged_files(runtime, name, operation):
 @pytest.mark.parametrize("runtime", classify.RUNTIMES)
 def test_missing_packages(runs, tmp_path, monkeypatch, runtime):
     monkeypatch.setattr(classify.RUNTIMES[runtime], "PACKAGES", ("no_such_package",))
+    monkeypatch.setitem(extras.EXTRAS, "no_such_package", runtime)
     with pytest.raises(errors.ConfigError, match=rf"no_such_package.*: pip install 'lwt\[{runtime}\]'"):
         classify.export(runs("embedder"), tmp_path / "x", runtime=runtime)
 

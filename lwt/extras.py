@@ -1,0 +1,55 @@
+"""Packages that only some features need: an extra of lwt installs them, and `load` says which one."""
+
+import importlib
+import importlib.util
+
+from lwt import errors
+
+EXTRAS = {  # package, as it is imported -> the extra of setup.py
+    "tensorflow_datasets": "data",
+    "pyarrow": "data",
+    "sklearn": "sklearn",
+    "huggingface_hub": "hub",
+    "gradio": "demo",
+    "torchvision": "augment",
+    "unicorn": "c",
+    "ziglang": "c",
+    "ai_edge_litert": "litert",
+    "ai_edge_quantizer": "litert",
+    "litert_converter": "litert",
+    "onnxruntime": "onnx",
+    "jax2onnx": "onnx",
+}
+NO_DEPS = {
+    "litert": "litert-converter==0.5.0",
+    "onnx": "jax2onnx==0.17.1",
+}  # extra -> what it needs besides, see setup.py
+
+
+def available(name):
+    """Whether the package `name` is installed."""
+    return importlib.util.find_spec(name) is not None
+
+
+def load(module, purpose):
+    """Imports a module of an extra.
+
+    Args:
+        module: its full name, such as ``pyarrow.parquet``.
+        purpose: what needs it, for the message: "data.randaugment", "a Parquet file".
+
+    Raises:
+        lwt.errors.ConfigError: it is not installed, or fails; the message says how to install it.
+    """
+    package = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torch and torchvision of incompatible builds
+        why = f"which fails ({errors.first_line(error)})" if available(package) else "which is not installed"
+        raise errors.ConfigError(f"{purpose} needs {package}, {why}: {install(EXTRAS[package])}") from error
+
+
+def install(extra):
+    """The command that installs an extra."""
+    more = f" && pip install --no-deps {NO_DEPS[extra]}" if extra in NO_DEPS else ""
+    return f"pip install 'lwt[{extra}]'{more}"
