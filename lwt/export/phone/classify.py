@@ -45,7 +45,7 @@ PRECISION = "float32"  # of all products; phones have no bfloat16
 FIGURES = ("loss", "accuracy", "pearson")  # in the report, if the task has them
 
 
-def export(source, path, *, runtime="litert", format="float32", length=None, records=None):
+def export(source, path, *, runtime="litert", format="float32", length=None, lengths=(), records=None):
     """Writes a run as a file for a runtime, whole or not at all, and measures it.
 
     Args:
@@ -54,6 +54,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
         runtime: one of `RUNTIMES`.
         format: one of the runtime's ``FORMATS``.
         length: tokens that texts are padded to, one record at a time; None: see `convert`.
+        lengths: shorter lengths, for which a LiteRT file has signatures of their own, such as "length_16".
         records: number of test records to compare; None: all.
 
     Returns:
@@ -68,19 +69,19 @@ def export(source, path, *, runtime="litert", format="float32", length=None, rec
     runtime = RUNTIMES[runtime]
     require(runtime)
     _check(source, runtime, format)
-    if length is not None and "image" in source.model.example():
-        raise errors.ConfigError(f"--length={length} has no effect on images, which all have one size")
+    _check_lengths(source, runtime, format, length, lengths)
     figures, _, predicted, references = source.evaluate(limit=records or 0)
     batch = latency.records(source, len(references))
-    model, about = convert(source, runtime, format=format, length=length, example=batch)
+    model, about = convert(source, runtime, format=format, length=length, lengths=lengths, example=batch)
     batch = _padded(batch, about["length"])
     with folders.new_file(path, kind=runtime.SUFFIX):
         files.write_bytes(path, model)
-    outputs, seconds = _measured(source, runtime.runner(model), batch)
+    outputs, seconds = _measured(source, runtime.runner(model), batch, lengths=lengths)
     scores = source.task.score(outputs, references)
     return {
         "format": format,
         "inputs": {name: [*map(_size, x.shape)] for name, x in inputs(source, batch, length=about["length"]).items()},
+        **({"lengths": [*lengths]} if lengths else {}),
         "bytes": len(model),
         "milliseconds": round(seconds["file"] * 1e3, 2),
         "jax_milliseconds": round(seconds["jax"] * 1e3, 2),
@@ -98,11 +99,11 @@ def require(runtime):
         extras.load(name, f"--runtime={runtime.__name__.rpartition('.')[2]}")
 
 
-def convert(source, runtime, *, format, example, length=None):
+def convert(source, runtime, *, format, example, length=None, lengths=()):
     """Converts a run to ``(bytes, settings)`` of a file; its metadata hold the settings (`settings.of`), too.
 
     Args:
-        source, format: as in `export`.
+        source, format, lengths: as in `export`.
         runtime: a module of `RUNTIMES`.
         example: a batch of records.
         length: None: the file takes any number of rows of any length. If the runtime or the model cannot leave sizes
@@ -116,7 +117,8 @@ def convert(source, runtime, *, format, example, length=None):
             LOG.warning("the file takes one record at a time, of one size: %s", errors.first_line(error))
     if model is None:
         length = length or source.config.data.row_length
-        model = _converted(source, runtime, format, inputs(source, example, length=length))
+        more = {f"length_{short}": inputs(source, example, length=short) for short in lengths}
+        model = _converted(source, runtime, format, inputs(source, example, length=length), more)
     about = settings.of(source, length=length) | {"format": format}
     return runtime.describe(model, **settings.as_metadata(about)), about
 
@@ -139,15 +141,15 @@ def _size(size):
     return size if isinstance(size, int) else str(size)
 
 
-def _converted(source, runtime, format, shapes):
-    """The bytes of a file whose inputs have these `shapes`."""
+def _converted(source, runtime, format, shapes, more=None):
+    """The bytes of a file whose inputs have these `shapes`, and of other signatures those of `more`."""
     params = {"params": trees.unflatten(weights(source, format))}
 
     def predict(batch):
         with layers.forms(batch):
             return {"output": source.task.predict(functools.partial(source.model.apply, params), batch)}
 
-    model = runtime.convert(predict, shapes)
+    model = runtime.convert(predict, shapes, **({"more": more} if more else {}))
     if format == "float32":
         return model
     if format == "dynamic":
@@ -187,6 +189,17 @@ def _check(source, runtime, format):
         )
 
 
+def _check_lengths(source, runtime, format, length, lengths):
+    if (length is not None or lengths) and "image" in source.model.example():
+        flag = f"--length={length}" if length is not None else f"--lengths={','.join(map(str, lengths))}"
+        raise errors.ConfigError(f"{flag} has no effect on images, which all have one size")
+    longest = length or source.config.data.row_length
+    if lengths and (runtime is not litert or format == "int8"):
+        raise errors.ConfigError("--lengths is for LiteRT in the formats float32 and dynamic")
+    if lengths and (len({*lengths}) < len(lengths) or max(lengths) >= longest):
+        raise errors.ConfigError(f"--lengths={','.join(map(str, lengths))} must differ, and be less than {longest}")
+
+
 def require_precision(source):
     """Raises a ConfigError for a run that was opened with a precision other than `PRECISION`."""
     if source.config.precision != PRECISION:
@@ -215,14 +228,20 @@ def _rows(source, batch):
     return [{name: x[i : i + 1] for name, x in arrays.items()} for i in range(len(batch["example"]))]
 
 
-def _measured(source, call, batch):
+def _measured(source, call, batch, *, lengths):
     """The predictions of a file's function for all records, and seconds per record: ``{"file": ..., "jax": ...}``."""
-    rows = _rows(source, batch)
+    rows = [_fitted(row, lengths) for row in _rows(source, batch)]
     few = {key: value[: latency.ALONE] for key, value in batch.items()}
     alone, _ = latency.answers(source, few)
     calls = {"jax": alone, "file": lambda: [call(row) for row in rows[: latency.ALONE]]}
     seconds = {name: value / len(few["example"]) for name, value in latency.interleaved(calls).items()}
     return np.concatenate([call(row)["output"] for row in rows]), seconds
+
+
+def _fitted(row, lengths):
+    """A batch of one record, cut to the smallest of the `lengths` that holds its text, if any does."""
+    size = int((row["segments"] > 0).sum()) if lengths else 0
+    return _padded(row, min((length for length in lengths if length >= size), default=None))
 
 
 def main():
@@ -231,9 +250,8 @@ def main():
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, precision=PRECISION)
     suffix = RUNTIMES[values.runtime].SUFFIX
     path = values.out or os.path.join(values.workdir, "export", f"{values.format}.{suffix}")
-    report = export(
-        source, path, runtime=values.runtime, format=values.format, length=values.length, records=values.records
-    )
+    wanted = {name: values[name].value for name in ("runtime", "format", "length", "records")}
+    report = export(source, path, lengths=sorted(map(int, values.lengths)), **wanted)
     command_line.report({"file": path, "checkpoint": source.step, **report})
 
 
@@ -244,6 +262,9 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_enum("format", "float32", litert.FORMATS, "Number format of weights and activations.")
     flags.DEFINE_integer(
         "length", None, "Tokens that texts are padded to; default: data.row_length, and with ONNX any.", lower_bound=1
+    )
+    command_line.define_integers(
+        "lengths", [], help="LiteRT: shorter lengths, each a signature of the file, as in 16,32.", low=1, high=1 << 20
     )
     flags.DEFINE_integer("records", None, "Number of test records to compare; default: all.", lower_bound=1)
     command_line.run(main, required=["workdir"])

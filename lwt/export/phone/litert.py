@@ -28,12 +28,14 @@ SIGNATURE = "serving_default"
 STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
 
 
-def convert(function, example):
+def convert(function, example, *, more=None):
     """Converts a function to the bytes of a .tflite file of floats.
 
     Args:
         function: maps a dict of arrays to a dict of arrays, and is traced; the result's names name the file's outputs.
         example: a dict of arrays whose names, shapes and types become the file's inputs.
+        more: further examples ``{signature: example}``. For each, the file has a signature with inputs of these shapes;
+            all share their weights.
 
     Raises:
         lwt.errors.ConfigError: LiteRT does not support an operation of the function.
@@ -41,24 +43,35 @@ def convert(function, example):
     from litert_converter import converter_api_ext as converter
     from litert_converter.mlir import ir, passmanager
 
-    names = list(example)
-    shapes = [jax.ShapeDtypeStruct(example[name].shape, example[name].dtype) for name in names]
-    program = stablehlo.export(jax.jit(lambda *arrays: function(dict(zip(names, arrays)))))(*shapes)
-    outputs = sorted(jax.eval_shape(function, dict(zip(names, shapes))))  # in the order of a dict's leaves
     context = ir.Context()
     converter.prepare_mlir_context(context)
     config = converter.ConvertToTFLConfig()
     config.model_origin_framework = "JAX"
     with context:
         try:
-            module = ir.Module.parse(program.mlir_module_serialized)
-            passmanager.PassManager.parse(PASSES).run(module.operation)
-            (main,) = module.body.operations
-            converter.set_signature(main.operation, SIGNATURE, names, outputs)
+            modules = []
+            for name, one in {SIGNATURE: example, **(more or {})}.items():
+                program, outputs = _program(function, one)
+                module = ir.Module.parse(program)
+                passmanager.PassManager.parse(PASSES).run(module.operation)
+                (main,) = module.body.operations
+                if modules:
+                    main.operation.attributes["sym_name"] = ir.StringAttr.get(name)
+                converter.set_signature(main.operation, name, list(one), outputs)
+                modules.append(module)
+            module = converter.merge_modules(modules) if more else modules[0]
             converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
             return converter.export_flatbuffer_to_bytes(module.operation)
         except (ir.MLIRError, ValueError, RuntimeError) as error:
             raise errors.ConfigError(f"the model cannot be converted to LiteRT: {error}") from error
+
+
+def _program(function, example):
+    """The StableHLO of a function, as bytes, and the names of its outputs in the order of a dict's leaves."""
+    names = list(example)
+    shapes = [jax.ShapeDtypeStruct(example[name].shape, example[name].dtype) for name in names]
+    program = stablehlo.export(jax.jit(lambda *arrays: function(dict(zip(names, arrays)))))(*shapes)
+    return program.mlir_module_serialized, sorted(jax.eval_shape(function, dict(zip(names, shapes))))
 
 
 def quantize(model, *, calibration=()):
@@ -97,11 +110,24 @@ def describe(model, **texts):
 
 
 def runner(model, *, threads=1):
-    """The function that the bytes of a .tflite file compute, on this machine's CPU: a dict of arrays to another."""
+    """The function that the bytes of a .tflite file compute, on this machine's CPU: a dict of arrays to another.
+
+    Of several signatures, it takes the one with inputs of the arrays' shapes.
+    """
     from ai_edge_litert import interpreter
 
     try:
-        call = interpreter.Interpreter(model_content=model, num_threads=threads).get_signature_runner(SIGNATURE)
+        file = interpreter.Interpreter(model_content=model, num_threads=threads)
+        calls = [file.get_signature_runner(name) for name in file.get_signature_list()]
     except ValueError as error:
         raise errors.ConfigError(f"LiteRT cannot run the file: {error}") from error
-    return lambda batch: {name: np.array(x) for name, x in call(**batch).items()}
+    by_shape = {}
+    for call in calls:
+        shapes = {name: tuple(about["shape"].tolist()) for name, about in call.get_input_details().items()}
+        by_shape[tuple(sorted(shapes.items()))] = call
+
+    def run(batch):
+        call = by_shape[tuple(sorted((name, x.shape) for name, x in batch.items()))] if len(calls) > 1 else calls[0]
+        return {name: np.array(x) for name, x in call(**batch).items()}
+
+    return run

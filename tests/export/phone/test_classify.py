@@ -84,6 +84,24 @@ def test_a_file_predicts_what_the_run_predicts(runs, tmp_path, model, runtime):
         assert size["float32"] - size["dynamic"] > 2.9 * source.weights["embed/token"].size
 
 
+def test_a_litert_file_with_several_lengths(runs, tmp_path):
+    sizes = {}
+    for format in ("float32", "dynamic"):
+        source = runs("bert")
+        report = classify.export(source, tmp_path / format, format=format, lengths=(5, 8))
+        sizes[format] = report["bytes"], classify.export(source, tmp_path / format, format=format)["bytes"]
+        assert report["relative_error"] < ERRORS[format] and report["lengths"] == [5, 8]
+        assert report["inputs"]["ids"] == [1, 12]
+    assert all(several - one < 0.5 * one for several, one in sizes.values()), "the weights are there once"
+    with pytest.raises(errors.ConfigError, match="--lengths=8,12 must differ, and be less than 12"):
+        classify.export(source, tmp_path / "x", lengths=(8, 12))
+    for more in ({"runtime": "onnx"}, {"format": "int8"}):
+        with pytest.raises(errors.ConfigError, match="--lengths is for LiteRT"):
+            classify.export(source, tmp_path / "x", lengths=(8,), **more)
+    with pytest.raises(errors.ConfigError, match="--lengths=8 has no effect on images"):
+        classify.export(runs("vit"), tmp_path / "x", lengths=(8,))
+
+
 def test_int8_with_calibration(runs, tmp_path):
     report = classify.export(runs("bert"), tmp_path / "int8", format="int8", length=11, records=3)
     assert report["records"] == 3 and report["inputs"] == {"ids": [1, 11], "segments": [1, 11]}
