@@ -94,9 +94,9 @@ setuptools.setup(
     version=VERSION,
     description="Lightweight transformers in JAX: train, adapt, evaluate and shrink them.",
     license="Apache-2.0",
-    packages=[*setuptools.find_packages(include=["lwt", "lwt.*"]), "lwt.configs"],
-    package_dir={"lwt.configs": "configs"},  # a wheel has them inside the package
-    package_data={"lwt.export.c": ["source/*"]},
+    packages=[*setuptools.find_packages(include=["lwt", "lwt.*"]), "lwt.configs", "lwt.pretrained"],
+    package_dir={"lwt.configs": "configs", "lwt.pretrained": "pretrained"},  # a wheel has them inside the package
+    package_data={"lwt.export.c": ["source/*"], "lwt.pretrained": ["embbert-encoder/*"]},  # of the bundles, 0.9 MB
     entry_points={"console_scripts": ["lwt = lwt.__main__:main"]},
     python_requires=">=3.11",
     install_requires=RUNTIME,

@@ -141,7 +141,8 @@ def test_targets_of_make_exist():
 
 def is_there(dotted):
     """Whether ``lwt.data.text.Options`` names a module, or something that a module defines or imports."""
-    place, *rest = ROOT, *dotted.replace("lwt.configs", "configs").split(".")  # a wheel has them inside the package
+    outside = re.sub(r"^lwt\.(?=(configs|pretrained)\b)", "", dotted)  # a wheel has them inside the package
+    place, *rest = ROOT, *outside.split(".")
     for number, name in enumerate(rest):
         if (place / name).is_dir():
             place = place / name

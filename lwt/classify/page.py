@@ -19,7 +19,7 @@ def commands(workdir):
     run, program = shlex.quote(str(workdir)), "lwt" if command_line.CALLED else "python -m lwt"
     return [
         f"{program} predict new.csv --workdir={run} --scores --threshold=0.8 --out=answers.csv",
-        f"{program} export --target=onnx --workdir={run} --out={run}.onnx",
+        f"{program} export --target=service --workdir={run} --out=service",
         f"{program} export --target=c --workdir={run} --out=firmware",
     ]
 

@@ -2,17 +2,20 @@
 
     python -m lwt.export.bundle --workdir=runs/mt --out=mt-bundle --license=apache-2.0
     python -m lwt.export.bundle --workdir=runs/mt --out=mt-small --precision=int8
+    python -m lwt.export.bundle --workdir=pretrained/embbert --out=encoder --precision=float16 --headless
     python eval.py --workdir=mt-bundle --predict=-
 
 `lwt/runs/bundle.py` lists the files. A bundle opens like a workdir, in `lwt.load`, ``eval.py --workdir``,
 ``init_from`` and all other programs. Adapters are merged, and factors are multiplied out. With ``--precision=int8`` the
 weights are those of `lwt.export.quantize`, in the run's own quantization if it has one; ``--block=0``, one scale per
-output, answers faster if kernels have many inputs.
+output, answers faster if kernels have many inputs. With ``--headless``, a text encoder leaves its head out: a bundle to
+start other trainings from, and three quarters smaller if the head was that of pre-training.
 
 The figures are those that ``eval.py`` left in the run for the same checkpoint, so evaluate first. For a bundle of
 integers, first run ``lwt.export.quantize`` and ``eval.py --weights``.
 """
 
+import copy
 import dataclasses
 import os
 import pathlib
@@ -109,6 +112,22 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
     return size
 
 
+def headless(source):
+    """A text encoder without its head, as an `experiment.Experiment` that answers nothing.
+
+    Raises:
+        lwt.errors.ConfigError: the model has no head to leave out.
+    """
+    if source.config.model.get("head", "none") == "none":
+        raise errors.ConfigError(f"--headless: the model {source.config.model.name!r} of {source.workdir} has no head")
+    other = copy.copy(source)
+    other.weights = {name: weight for name, weight in source.weights.items() if not name.startswith("head/")}
+    other.config = source.config.copy_and_resolve_references()
+    with other.config.unlocked():
+        other.config.model.head = "none"
+    return other
+
+
 def _config(source):
     """The config of a run that has these weights, without the reparametrization and the start that made them."""
     config = source.config.copy_and_resolve_references()
@@ -125,6 +144,8 @@ def _figures(source, integers=None):
         paths = pathlib.Path(source.workdir, "export").glob("*.safetensors")
         same = {path.name for path in paths if _arrays(path) == _arrays(integers)}
     rows = []
+    if source.config.model.get("head") == "none":  # they are those of the head
+        return rows
     for path in sorted(pathlib.Path(source.workdir, "eval").glob("*.json")):
         figures = folders.read_json(path)
         if figures.get("checkpoint") == source.step and figures.pop("weights", None) in same:
@@ -140,8 +161,10 @@ def _arrays(path):
 
 def _card(source, name, *, precision, license, size, figures):
     config = source.config
-    answers = hasattr(source.task, "predict") or hasattr(source.task, "generate")  # else it is a start for training
+    no_head = config.model.get("head") == "none"
+    answers = not no_head and any(hasattr(source.task, way) for way in ("predict", "generate"))  # else it is a start
     parts = ("train", "validation", "test") if answers else ("train", "validation")
+    none = "None: it has no head." if no_head else f"None yet: `python eval.py --workdir={name}`."
     parts = {part: config.data[part] or "a part of the training data" for part in parts}
     return CARD.format(
         name=name,
@@ -154,7 +177,7 @@ def _card(source, name, *, precision, license, size, figures):
         size=size,
         precision=precision,
         data=_items(f"{part}: `{data}`" for part, data in parts.items()),
-        figures=_items(_figure(name, row) for row in figures) or f"None yet: `python eval.py --workdir={name}`.",
+        figures=_items(_figure(name, row) for row in figures) or none,
         limits=_items(_limits(source)),
     )
 
@@ -181,7 +204,7 @@ def _limits(source):
     else:
         yield f"Known are texts of up to {data.max_tokens if data.kind == 'pairs' else data.row_length} tokens."
         yield "Texts are lowercased." if data.clean.lowercase else "Case matters."
-    if source.labels:
+    if source.labels and source.config.model.get("head") != "none":
         yield f"Whatever it is asked, it answers with one of: {', '.join(source.labels)}."
     yield "What the training data are biased towards, it is, too; nothing but the figures above was measured."
 
@@ -190,6 +213,7 @@ def main():
     """The program: writes the bundle, and prints its size."""
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
+    source = headless(source) if values.headless else source
     size = write(source, values.out, precision=values.precision, block=values.block, license=values.license)
     command_line.report({"folder": values.out, "checkpoint": source.step, "bytes": size})
 
@@ -203,4 +227,5 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string(
         "license", "unknown", "SPDX identifier of the weights' licence, for the card, such as apache-2.0."
     )
+    flags.DEFINE_boolean("headless", False, "Leave the head of a text encoder out.")
     command_line.run(main, required=["workdir", "out"])

@@ -14,7 +14,7 @@ from lwt.export import bundle, quantize
 from lwt.layers import linear
 from lwt.reparam import compose
 from lwt.reparam import quantize as rounding
-from lwt.runs import experiment, integer_file
+from lwt.runs import experiment, integer_file, pretrained
 from lwt.training import new_run
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -122,3 +122,19 @@ def test_other_runs_start_from_a_bundle(run, folder, tmp_path):
 def test_an_existing_folder_is_not_overwritten(run, folder):
     with pytest.raises(errors.ConfigError, match="whole already holds something"):
         bundle.write(run, folder)
+
+
+def test_the_encoder_that_is_installed_with_lwt_is_embbert_without_its_heads(run, tmp_path):
+    source = lwt.load(pretrained.folder("embbert"))
+    bundle.write(bundle.headless(source), tmp_path / "encoder", precision="float16", license="apache-2.0")
+    ours, committed = lwt.load(tmp_path / "encoder"), lwt.load(pretrained.folder("embbert-encoder"))
+    heads = {name for name in source.weights if name.startswith("head/")}
+    assert heads and ours.weights.keys() == committed.weights.keys() == source.weights.keys() - heads
+    for name, weight in committed.weights.items():
+        np.testing.assert_array_equal(ours.weights[name], weight)
+        np.testing.assert_array_equal(source.weights[name], weight)
+    assert committed.tokenizer.fingerprint == source.tokenizer.fingerprint
+    with pytest.raises(errors.ConfigError, match="has no head"):
+        bundle.headless(committed)
+    with pytest.raises(errors.ConfigError, match="the model 'seq2seq' of .* has no head"):
+        bundle.headless(run)
