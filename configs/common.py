@@ -35,6 +35,7 @@ def base():
     config.data.test = ""
     config.data.fields = ("de", "en")  # fields of source and target; labelled: of one or two texts, or () to find them
     config.data.label = "label"  # labelled, images: the field to predict
+    config.data.label_separator = ""  # labelled: between the labels of a record, which may have several; "": it has one
     config.data.leak_free = False  # labelled, images: omit training records that are in validation or test
     config.data.masking = "paper"  # masked: "paper", "code", or the shares {rate, mask, random, keep}
     config.data.join = 0  # masked: join lines to segments of this many tokens; 0: a segment is a line

@@ -106,7 +106,7 @@ def arguments(cls, section, *, key, taken=()):
     An int fits a float, but a bool fits no number. Lists become tuples, since JSON stores tuples as lists.
     """
     choices = {name: field for name, field in fields(cls).items() if name not in taken}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in section.items()}
+    given = {name: _plain(value) for name, value in section.items()}
     for name, value in given.items():
         if name not in choices:
             raise errors.ConfigError(
@@ -119,6 +119,11 @@ def arguments(cls, section, *, key, taken=()):
             like = "" if default is dataclasses.MISSING or callable(default) else f", like its default {default!r}"
             raise errors.ConfigError(f"{key}.{name}={value!r} should be of type {_spelt(choices[name].type)}{like}")
     return given
+
+
+def _plain(value):
+    """A value as Python has it: of JSON a list is a tuple, and of a config a section is a dict."""
+    return tuple(value) if isinstance(value, list) else value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def fits(value, annotation):

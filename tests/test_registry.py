@@ -14,7 +14,7 @@ from lwt.data import sources
 
 CHOICES = {
     "MODELS": "bert cnn embbert embedder lh_vit mamba seq2seq vit",
-    "TASKS": "classify classify_images distill masked_lm regress translate",
+    "TASKS": "classify classify_images distill masked_lm multilabel ordinal regress translate",
     "ATTENTIONS": "approximate efficient folded kv_projection linear linformer local nystrom softmax sparse",
     "REPARAMS": "compose dora lora none prune quantize singlora svd vertical",
     "DATA_KINDS": "images labelled masked pairs",
@@ -78,6 +78,7 @@ OTHERS = [
 @pytest.mark.parametrize(("name", "value"), FITS)
 def test_values_that_fit(name, value):
     expected = tuple(value) if isinstance(value, list) else value
+    expected = value.to_dict() if hasattr(value, "to_dict") else expected
     assert registry.arguments(Part, {name: value}, key="part") == {name: expected}
 
 

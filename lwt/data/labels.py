@@ -25,9 +25,10 @@ class Labels:
     """What a label means."""
 
     names: tuple  # of the classes, in order; empty if the label is a number to predict
+    separator: str = ""  # between the labels of a record that may have several, or none; "": each has one
 
     @classmethod
-    def of(cls, values, *, names=(), where="the data", warn=True):
+    def of(cls, values, *, names=(), where="the data", warn=True, separator=""):
         """Finds out what the labels of the training data mean; warns of names that are nearly equal if `warn` is set.
 
         The classes are `names`, if the source declares them, or else the distinct labels, sorted.
@@ -39,7 +40,9 @@ class Labels:
             names = [" ".join(name.split()) for name in names]
             if warn:
                 warn_of_near_duplicates(names, where=where)
-            return cls(tuple(names))
+            return cls(tuple(names), separator)
+        if separator:
+            values = [label for value in values for label in split(value, separator, where=where)]
         wrong = next((v for v in values if not isinstance(v, str | int | float)), None)
         if wrong is not None:
             raise errors.DataError(f"{where}: a label must be text or a number, not {wrong!r:.60}")
@@ -47,7 +50,7 @@ class Labels:
         numbers = {text: number_of(text) for text in texts}
         if None in numbers.values():
             classes = sorted(texts)
-        elif all(math.isfinite(number) and number == int(number) for number in numbers.values()):
+        elif separator or all(math.isfinite(number) and number == int(number) for number in numbers.values()):
             classes = sorted(texts, key=lambda text: (numbers[text], text))
             if len(classes) > max(MANY, len(values) / 2):
                 LOG.warning(
@@ -63,7 +66,7 @@ class Labels:
             )
         if warn:
             warn_of_near_duplicates(classes, where=where)
-        return cls(tuple(classes))
+        return cls(tuple(classes), separator)
 
     @property
     def regression(self):
@@ -83,7 +86,8 @@ class Labels:
     def encode(self, values, *, where="record {}".format):
         """``(array [n], unknown)``: float32 numbers, or int32 classes (-1: unknown), and a Counter of unknown labels.
 
-        A label is the name of a class or, unless the names are numbers, its index.
+        With a `separator` the array is [n c] float32: 1 for each label of a record and 0 for the others, or all -1 if
+        one of them is unknown. A label is the name of a class or, unless the names are numbers, its index.
 
         Args:
             values: the labels.
@@ -100,6 +104,8 @@ class Labels:
             if len(numbers) > 1 and {*numbers} == {-1}:
                 raise errors.DataError(f"{where(0)}: all {len(numbers)} labels are -1, so they are hidden")
             return np.asarray(numbers, np.float32), collections.Counter()
+        if self.separator:
+            return self._encode_several(values, where)
         numbers = {name: i for i, name in enumerate(self.names)}
         numbers = {text_of(name): i for name, i in numbers.items()} | numbers
         texts = [value if isinstance(value, str) and value in numbers else text_of(value) for value in values]
@@ -114,9 +120,38 @@ class Labels:
         classes = np.asarray([numbers.get(text, -1) for text in texts], np.int32)
         return classes, collections.Counter(texts[i] for i in np.flatnonzero(classes < 0))
 
+    def _encode_several(self, values, where):
+        columns = {text_of(name): i for i, name in enumerate(self.names)}
+        found, unknown = np.zeros((len(values), len(self.names)), np.float32), collections.Counter()
+        for i, value in enumerate(values):
+            mine = split(value, self.separator, where=where(i))
+            strange = [label for label in mine if label not in columns]
+            unknown.update(strange)
+            if strange:
+                found[i] = -1
+            else:
+                found[i, [columns[label] for label in mine]] = 1
+        return found, unknown
+
+    def known(self, encoded):
+        """Which records of the array of `encode` have no unknown label, [n] bool."""
+        return (encoded >= 0).all(axis=1) if self.separator else self.regression | (encoded >= 0)
+
+    def counts(self, encoded):
+        """How many records of the array of `encode` have each class, [c]."""
+        encoded = encoded[self.known(encoded)]
+        return encoded.sum(axis=0) if self.separator else np.bincount(encoded, minlength=self.outputs)
+
     def decode(self, values):
-        """The labels, as texts, of the array of `encode` or of outputs ([n], or [n c] logits); "?" if unknown."""
+        """The labels, as texts, of the array of `encode` or of outputs ([n], or [n c] logits); "?" if unknown.
+
+        With a `separator`, those of the columns above 0 with the separator between.
+        """
         values = np.asarray(values)
+        if self.separator:
+            rows = [[name for name, value in zip(self.names, row) if value > 0] for row in values.tolist()]
+            unknown = (values == -1).all(axis=1)
+            return ["?" if strange else self.separator.join(row) for row, strange in zip(rows, unknown, strict=True)]
         if self.regression:
             return [f"{value:.4g}" for value in values.reshape(-1)]
         values = values.argmax(-1) if values.ndim == 2 else values
@@ -136,6 +171,19 @@ def read(path):
         what = f"{twice[0]!r} is there twice" if twice else f"{len(names)} names"
         raise errors.DataError(f"{path}: {what}; it must name every class once, one per line, at least two")
     return names
+
+
+def split(value, separator, *, where):
+    """The labels of a record that may have several: of a list, or of a text with a separator; each once, in order.
+
+    Raises:
+        lwt.errors.DataError: the value is neither text nor a number, nor a list of them; `where` is its place.
+    """
+    parts = value if isinstance(value, list | tuple) else value.split(separator) if isinstance(value, str) else [value]
+    if not all(isinstance(part, str | int | float) for part in parts):
+        what = f"texts with {separator!r} between, or a list"
+        raise errors.DataError(f"{where}: the labels of a record must be {what}, not {value!r:.60}")
+    return [*dict.fromkeys(filter(None, map(text_of, parts)))]
 
 
 def text_of(label):

@@ -58,6 +58,7 @@ def make(
     fields=(),
     label="label",
     seed=0,
+    unlabelled=False,
     leak_free=False,
     max_malformed=0.01,
     load=None,
@@ -72,6 +73,7 @@ def make(
         fields: names of one or two text fields; default: the first entry of `text_fields.FIELDS` that exists.
         label: the field of the label.
         seed: the seed of the withheld records.
+        unlabelled: whether the label of a record may be empty, as where it may have several labels or none.
         leak_free: leave out training records that are in validation or a test, and validation records in a test.
         load: loads a source; default: `sources.load`.
         key: ``(record, fields)`` -> a value that records share if a model cannot tell them apart; default: `text_key`.
@@ -87,11 +89,12 @@ def make(
     def load_part(part, required):
         return load(names[part], split=default.get(part, "test"), fields=required, max_malformed=max_malformed)
 
-    path = pathlib.Path(path)
-    fields = tuple(fields) or _fields_in(path) or text_fields.choose(train, load_part("train", (label,)).fields)
+    path, labelled = pathlib.Path(path), () if unlabelled else (label,)
+    fields = tuple(fields) or _fields_in(path) or text_fields.choose(train, load_part("train", labelled).fields)
     loaded, hidden = {}, []
     while not loaded or hidden:
-        loaded = {part: load_part(part, text_fields.needed(fields, label)) for part, name in names.items() if name}
+        needed = (*text_fields.required(fields), *labelled)
+        loaded = {part: load_part(part, needed) for part, name in names.items() if name}
         new = [source for part, source in loaded.items() if part != "train" and _hidden(source, loaded["train"], label)]
         for source in new:
             message = f"the labels of {source.name} are hidden (all are -1)"
@@ -100,7 +103,7 @@ def make(
             LOG.warning("%s: it is not used", message)
         hidden, names = new, _find(train, without={source.name for source in new}) if new else names
     for source in loaded.values():
-        sources.need_fields(source.name, text_fields.names_in(fields), there=source.fields)
+        sources.need_fields(source.name, [*text_fields.names_in(fields), label], there=source.fields)
     rule = "iii" if len(loaded) == 1 else "i" if "validation" in loaded else "ii"
     asked = {
         "rule": rule,

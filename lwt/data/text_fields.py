@@ -33,11 +33,6 @@ def required(fields):
     return tuple(field for field in fields if "+" not in field)
 
 
-def needed(fields, label):
-    """The fields that every record must have: texts and the label."""
-    return (*required(fields), label)
-
-
 def texts_of(record, fields):
     """The texts of a record, one for each of `fields`; ``a+b`` joins two fields.
 

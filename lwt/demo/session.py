@@ -4,7 +4,6 @@ import dataclasses
 import json
 
 import numpy as np
-from scipy import special
 
 from lwt import errors
 from lwt.demo import inputs, insight
@@ -95,7 +94,7 @@ class Session:
             raise errors.NotFinite(f"The model's output is not finite: {output!r:.60}.")
         if self.kind == "number":
             return float(np.squeeze(output))
-        return dict(zip(run.labels, special.softmax(output).tolist(), strict=True))
+        return dict(zip(run.labels, run.probabilities(np.reshape(output, (1, -1)))[0].tolist(), strict=True))
 
     def look(self, given, *, adapter=BASE, answer=None):
         """Looks into the model while it reads an input, and a translator's `answer`: an `insight.Insight`."""

@@ -65,11 +65,7 @@ def finish(sums):
         for name in ("hits", "predicted", "labelled")
     )
     labelled[-1] = examples - labelled.sum()  # unknown classes
-    each = {
-        "precision": _ratio(hits, predicted),
-        "recall": _ratio(hits, labelled),
-        "f1": _ratio(2 * hits, predicted + labelled),
-    }
+    each = rates(hits, predicted, labelled=labelled)
     occurs = predicted + labelled > 0
     figures["mcc"] = _matthews(hits, predicted, labelled, examples)
     for name, values in each.items():
@@ -111,10 +107,23 @@ def per_class(counts, *, names):
     Support is the number of records of the class; a division by zero gives 0.
     """
     hits, predicted, support = np.diagonal(counts), counts.sum(0), counts.sum(1)[:-1]
-    precision, recall, f1 = _ratio(hits, predicted), _ratio(hits, support), _ratio(2 * hits, predicted + support)
+    return by_name(rates(hits, predicted, labelled=support), support, names=names)
+
+
+def rates(hits, predicted, *, labelled):
+    """``{"precision", "recall", "f1"}`` of counts, or of arrays of counts; a division by zero gives 0."""
     return {
-        name: {"precision": float(p), "recall": float(r), "f1": float(f), "support": int(n)}
-        for name, p, r, f, n in zip(names, precision, recall, f1, support, strict=True)
+        "precision": _ratio(hits, predicted),
+        "recall": _ratio(hits, labelled),
+        "f1": _ratio(2 * hits, predicted + labelled),
+    }
+
+
+def by_name(rates, support, *, names):
+    """``{name: {"precision", "recall", "f1", "support"}}`` from the `rates` of all classes, arrays `[c]`."""
+    return {
+        name: {key: float(values[i]) for key, values in rates.items()} | {"support": int(support[i])}
+        for i, name in enumerate(names)
     }
 
 

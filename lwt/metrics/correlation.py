@@ -1,6 +1,7 @@
-"""Pearson's and Spearman's correlation of predicted and true values. They need all records at once, so have no sums."""
+"""Errors and correlations of predicted and true values. They need all records at once, so have no sums."""
 
 import logging
+import math
 
 import numpy as np
 from scipy import stats
@@ -24,6 +25,18 @@ def pearson(predictions, references):
 def spearman(predictions, references):
     """Pearson's correlation of the ranks; equal values share the mean of their ranks. Raises as `pearson` does."""
     return _correlation(stats.spearmanr, predictions, references)
+
+
+def error_figures(predictions, references):
+    """``mae`` (mean absolute error), ``rmse`` (root of the mean squared error) and ``r2``, equal to scikit-learn's.
+
+    R² is ``1 - Σ (y-p)² / Σ (y-mean(y))²``; of constant references it is 1 if all are met, and otherwise 0.
+    """
+    exact.check_lengths(predictions, references)
+    p, y = np.asarray(predictions, np.float64), np.asarray(references, np.float64)
+    squared, spread = float(((y - p) ** 2).sum()), float(((y - y.mean()) ** 2).sum())
+    r2 = 1 - squared / spread if spread > 0 else float(squared == 0)
+    return {"mae": float(np.abs(y - p).mean()), "rmse": math.sqrt(squared / len(y)), "r2": r2}
 
 
 def score(predictions, references, *, groups=None):

@@ -21,7 +21,8 @@ class Wanted:
 
     Attributes:
         scores: the probability of every class.
-        threshold: an answer whose probability is lower is left out: the run abstains. None: none is.
+        threshold: an answer whose probability is lower is left out: the run abstains. Where a text may have several
+            labels, those of a lower probability are left out. None: none is.
     """
 
     scores: bool = False
@@ -35,10 +36,10 @@ def write(experiment, path, *, output=None, out="", wanted=None):
     """Answers the texts of the file `path` (see `inputs.read`), in order. Memory does not grow with the file.
 
     Without `wanted` and `out`, it writes one line an answer. Records are written as they were read (``.json`` as one
-    object a line), with columns added: ``prediction``; if the task gives probabilities, ``score``, that of the
-    prediction; ``abstained`` with a threshold; and ``score_CLASS`` for each class with ``scores``. If a record has a
-    field of such a name already, the new one ends with ``_2``. For lines, it writes the answer, a tab and the score.
-    What the run abstains from has no prediction.
+    object a line), with columns added: ``prediction``; if the task gives probabilities, ``score``, the highest of them;
+    ``abstained`` with a threshold; and ``score_CLASS`` for each class with ``scores``. If a record has a field of such
+    a name already, the new one ends with ``_2``. For lines, it writes the answer, a tab and the score. What the run
+    abstains from has no prediction.
 
     Args:
         experiment: an `experiment.Experiment`.
@@ -76,12 +77,15 @@ def _answers(experiment, outputs, wanted, *, probable):
     answers = [{"prediction": answer} for answer in experiment.answers(outputs)]
     if not (probable and hasattr(experiment.task, "probabilities")):
         return answers
-    shares = experiment.probabilities(outputs)
+    shares, several = experiment.probabilities(outputs), experiment.data.labels.separator
     for answer, row in zip(answers, shares, strict=True):
         best = row.max()
         answer["score"] = round(float(best), DIGITS)
         if wanted.threshold is not None:
             answer["abstained"] = bool(best < wanted.threshold)
+            if several:
+                likely = [n for n, share in zip(experiment.labels, row, strict=True) if share >= wanted.threshold]
+                answer["prediction"] = several.join(likely)
             answer["prediction"] = None if answer["abstained"] else answer["prediction"]
         if wanted.scores:
             for name, share in zip(experiment.labels, row, strict=True):

@@ -1,6 +1,7 @@
-"""What is fitted to a run's validation set after training: the temperature of its probabilities.
+"""What is fitted to a run's validation set after training: the temperature of its probabilities, or its thresholds.
 
-``calibration.json`` of a run folder or bundle keeps it; it holds for one checkpoint.
+A run that chooses one class gets a temperature, one that may give several labels a threshold for each.
+``calibration.json`` of a run folder or bundle keeps them; they hold for one checkpoint.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ import numpy as np
 
 from lwt import errors, files
 from lwt.metrics import calibration as metrics
+from lwt.metrics import multilabel
 
 LOG = logging.getLogger(__name__)
 FILE = "calibration.json"
@@ -19,13 +21,31 @@ FILE = "calibration.json"
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What changes a model's probabilities.
+    """What changes a model's probabilities or answers.
 
     Attributes:
         temperature: T of ``softmax(logits / T)``.
+        thresholds: `[c]`, where a text may have several labels: the probability from which a class is one of them.
     """
 
     temperature: float = 1.0
+    thresholds: tuple = ()
+
+    def __post_init__(self):
+        if not 0 < self.temperature < np.inf:
+            raise ValueError(f"temperature={self.temperature} should be above 0")
+        if not all(0 <= threshold <= 1 for threshold in self.thresholds):
+            raise ValueError(f"thresholds={self.thresholds} should be from 0 to 1")
+
+    def decided(self, outputs):
+        """Logits `[n c]` whose largest is the answer, or those above 0 are: shifted by the thresholds, if any."""
+        if not self.thresholds:
+            return np.asarray(outputs)
+        bounds = np.clip(np.asarray(self.thresholds), 1e-12, 1 - 1e-12)
+        return np.asarray(outputs) - np.log(bounds / (1 - bounds))
+
+
+NONE = Calibration()
 
 
 def read(workdir, *, step):
@@ -39,10 +59,10 @@ def read(workdir, *, step):
         return None
     try:
         content = files.read_json(path)
-        found, fitted_at = Calibration(temperature=float(content["temperature"])), int(content["checkpoint"])
-        if not 0 < found.temperature < np.inf:
-            raise ValueError(f"temperature={found.temperature} should be above 0")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        thresholds = tuple(map(float, content.get("thresholds", {}).values()))
+        found = Calibration(temperature=float(content.get("temperature", 1.0)), thresholds=thresholds)
+        fitted_at = int(content["checkpoint"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{path} is damaged ({error}); fit it again with eval.py --calibrate") from error
     if fitted_at != step:
         LOG.warning(
@@ -54,13 +74,14 @@ def read(workdir, *, step):
 
 
 def fit(experiment):
-    """Fits a run's temperature to its validation set and writes the file; returns its content.
+    """Fits a run's temperature or thresholds to its validation set and writes the file; returns its content.
 
-    That is ``temperature``, ``checkpoint``, ``data``, ``records`` and, of ``before`` and ``after``, ``loss`` (negative
-    log-likelihood, nats per record) and ``ece`` (`metrics.expected_calibration_error`).
+    That is ``temperature`` or ``thresholds`` (by label), ``checkpoint``, ``data``, ``records`` and the figures
+    ``before`` and ``after``: ``loss`` (negative log-likelihood, nats per record) and ``ece``
+    (`metrics.expected_calibration_error`), or those of `multilabel.score`.
 
     Raises:
-        lwt.errors.ConfigError: the task does not choose one class by the highest logit.
+        lwt.errors.ConfigError: the task gives no probabilities.
         lwt.errors.WriteError: the folder is read-only.
     """
     if not hasattr(experiment.task, "probabilities"):
@@ -68,19 +89,27 @@ def fit(experiment):
         raise errors.ConfigError(f"--calibrate needs probabilities of classes, and task.name={name!r} gives none")
     name = experiment.data.named("validation")
     _, _, outputs, references = experiment.evaluate(name)
-    known = np.asarray(references) >= 0
+    known = experiment.data.labels.known(references)
     logits, labels = np.asarray(outputs)[known], np.asarray(references)[known]
-    found = Calibration(temperature=metrics.fit_temperature(logits, labels))
-    content = {"temperature": found.temperature, "checkpoint": int(experiment.step)}
-    content |= {"data": name, "records": len(labels)}
-    content |= {"before": figures(Calibration(), logits, labels=labels), "after": figures(found, logits, labels=labels)}
+    content = {"checkpoint": int(experiment.step), "data": name, "records": len(labels)}
+    if labels.ndim == 2:
+        found = Calibration(thresholds=tuple(multilabel.fit_thresholds(experiment.task.probabilities(logits), labels)))
+        content["thresholds"] = dict(zip(experiment.labels, found.thresholds, strict=True))
+    else:
+        found = Calibration(temperature=metrics.fit_temperature(logits, labels))
+        content["temperature"] = found.temperature
+    before, after = (figures(one, logits, labels=labels) for one in (NONE, found))
+    content |= {"before": before, "after": after}
     files.write_json(pathlib.Path(experiment.workdir, FILE), content, checked=True)
     return content
 
 
 def figures(found, logits, *, labels):
-    """``loss`` and ``ece`` of `[n c]` logits with a `Calibration`."""
-    scaled, labels = np.asarray(logits, np.float64) / found.temperature, np.asarray(labels)
+    """The figures that a `Calibration` changes, of `[n c]` logits; see `fit`."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2:
+        return multilabel.score(found.decided(logits), labels)
+    scaled = np.asarray(logits, np.float64) / found.temperature
     known = (labels >= 0) & (labels < scaled.shape[1])
     return {
         "loss": metrics.negative_log_likelihood(scaled[known], labels[known]),

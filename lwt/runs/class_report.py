@@ -6,7 +6,7 @@ import logging
 
 import numpy as np
 
-from lwt.metrics import classification
+from lwt.metrics import classification, multilabel
 from lwt.runs import calibration
 
 LOG = logging.getLogger(__name__)
@@ -19,27 +19,32 @@ UNKNOWN = "?"  # a label outside the classes
 def of(outputs, references, *, names, fitted=None):
     """``(figures, contents)`` of all outputs of a classifier.
 
-    The figures are ``ece`` (expected calibration error) and ``per_class``; with a fitted `calibration.Calibration` also
-    ``temperature``, and ``loss_calibrated`` and ``ece_calibrated`` after it. The contents are those of the files
-    ``confusion.csv`` and ``confusion.png``, by suffix; without matplotlib there is no picture.
+    The figures are ``ece`` (expected calibration error) and ``per_class``. With a fitted `calibration.Calibration`,
+    what it changes follows with the ending ``_calibrated``, and ``temperature``. The contents are those of the files
+    ``confusion.csv`` and ``confusion.png``, by suffix; without matplotlib there is no picture. Where a record may have
+    several labels, there is no ``ece`` and no confusion matrix.
 
     Args:
         outputs: `[n c]` logits.
-        references: `[n]` class ids, -1 for an unknown class.
+        references: `[n]` class ids, -1 for an unknown class; or `[n c]`, see `multilabel.Multilabel`.
         names: of the classes.
     """
-    references = np.asarray(references)
-    counts = classification.confusion(np.argmax(outputs, axis=1), references, classes=len(names))
-    figures = {"ece": calibration.figures(calibration.Calibration(), outputs, labels=references)["ece"]}
+    references, figures = np.asarray(references), {}
+    if references.ndim == 1:
+        figures["ece"] = calibration.figures(calibration.NONE, outputs, labels=references)["ece"]
     if fitted:
         after = calibration.figures(fitted, outputs, labels=references)
-        figures |= {"temperature": fitted.temperature}
-        figures |= {f"{name}_calibrated": value for name, value in after.items()}
+        figures |= {} if fitted.thresholds else {"temperature": fitted.temperature}
+        figures |= {f"{name}_calibrated": value for name, value in after.items() if name != "examples"}
+    if references.ndim == 2:
+        known = (references >= 0).all(axis=1)
+        answers = (fitted or calibration.NONE).decided(outputs)[known]
+        return figures | {"per_class": multilabel.per_class(answers, references[known], names=names)}, {}
+    counts = classification.confusion(np.argmax(outputs, axis=1), references, classes=len(names))
     figures["per_class"] = classification.per_class(counts, names=names)
     rows = counts if counts[-1].any() else counts[:-1]
-    contents = {"confusion.csv": table(rows, names=names)}
     picture = draw(rows, names=names)
-    return figures, contents | ({"confusion.png": picture} if picture else {})
+    return figures, {"confusion.csv": table(rows, names=names)} | ({"confusion.png": picture} if picture else {})
 
 
 def table(counts, *, names):

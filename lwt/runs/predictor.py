@@ -14,9 +14,9 @@ class Predictor:
     """The part of `experiment.Experiment` that answers; it reads the attributes listed there."""
 
     def calibrate(self):
-        """Fits the temperature of the probabilities to the validation set, and keeps it in the run; `calibration.fit`.
+        """Fits the temperature (or thresholds) to the validation set, and keeps it in the run; see `calibration.fit`.
 
-        Returns what was measured before and after. Probabilities and thresholds use the temperature from then on.
+        Returns what was measured before and after. Probabilities and answers use it from then on.
         """
         found = calibration.fit(self)
         self.calibration = calibration.read(self.workdir, step=self.step)
@@ -34,6 +34,8 @@ class Predictor:
 
     def predict_proba(self, texts):
         """The probabilities of the classes `labels` for each text, `[n c]` float32, whose rows sum to 1.
+
+        Where a text may have several labels, each column is the probability of its label alone.
 
         Raises:
             lwt.errors.ConfigError: the task gives no probabilities; for other errors see `predict`.
@@ -62,7 +64,9 @@ class Predictor:
 
     def answers(self, outputs):
         """The answers, as texts, of raw `outputs`."""
-        return outputs if hasattr(self.task, "generate") else self.data.answers(outputs)
+        if hasattr(self.task, "generate"):
+            return outputs
+        return self.data.answers(self.calibration.decided(outputs) if self.calibration else outputs)
 
     def probabilities(self, outputs):
         """The probabilities `[n c]` float32 of raw `outputs`, after temperature scaling if a temperature was fitted."""

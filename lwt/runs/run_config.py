@@ -51,6 +51,7 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "data.test": SOURCES,
     "data.fields": values.every(values.either(values.text(".+", "a name"), NAMES)),
     "data.label": values.text(".+", "the name of a field"),
+    "data.label_separator": values.text(),
     "data.leak_free": values.boolean(),
     "data.masking": values.Value(
         lambda value: "" if isinstance(value, str) or hasattr(value, "items") else "a name or a section of shares"
@@ -94,7 +95,7 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
 }
 # Defaults for keys added later, so that older config.json files still load.
 ADDED = {
-    "data": {"packed": True, "cut": "end", "max_eval_records": 0, "max_megabytes": 256.0},
+    "data": {"packed": True, "cut": "end", "label_separator": "", "max_eval_records": 0, "max_megabytes": 256.0},
     "optimizer": {"lora_plus": 0.0, "ema": 0.0},
 }
 ADDED_KEYS = {"patience": 0}  # the same, outside of sections

@@ -41,19 +41,20 @@ class Classify:
             wanted = values.Value(lambda value: "" if value in ("", "balanced") else "'balanced' or {label: weight}")
             wanted.require("task.class_weights", weights)
 
-    def for_labels(self, names, counts):
+    def for_labels(self, names, counts, *, records):
         """This task, with `class_weights` as one number for each class.
 
         Args:
             names: of the classes.
             counts: `[c]` training records of each class.
+            records: the number of training records.
 
         Raises:
             lwt.errors.ConfigError: `class_weights` names a label that is not there, or leaves no record with a weight.
         """
         given, counts = self.class_weights, np.asarray(counts, np.float64)
         if given == "balanced":
-            weights = counts.sum() / (np.maximum(counts, 1) * max((counts > 0).sum(), 1))
+            weights = records / (np.maximum(counts, 1) * max((counts > 0).sum(), 1))
         else:
             for name in given:
                 if name not in names:
@@ -118,19 +119,23 @@ class Classify:
         """The sums of both training and evaluation; the loop computes its speed from ``tokens``."""
         real = real_rows(batch)
         known = real & (batch["label"] >= 0) & (batch["label"] < logits.shape[-1])
-        nats = self._nats(logits, jnp.where(known, batch["label"], 0), train=train)
+        nats = self._weighted(logits, jnp.where(known, batch["label"], 0), train=train)
         if "second" in batch:
-            other = self._nats(logits, jnp.where(known, batch["second"], 0), train=train)
+            other = self._weighted(logits, jnp.where(known, batch["second"], 0), train=train)
             nats = batch["share"] * nats + (1 - batch["share"]) * other
         loss = jnp.where(known, nats, 0.0).sum()
         sums = {"loss": loss, "known": known.sum() * 1.0, "examples": real.sum() * 1.0}
         return sums | ({"tokens": (batch["segments"] > 0).sum() * 1.0} if "segments" in batch else {})
 
-    def _nats(self, logits, labels, *, train):
-        """The loss `[b]` of records with known `labels` `[b]`."""
-        nats = cross_entropy(logits, labels, smoothing=self.label_smoothing if train else 0.0)
+    def _weighted(self, logits, labels, *, train):
+        """The `nats` `[b]` of records, with the weights of their classes in training."""
+        nats = self.nats(logits, labels, train=train)
         weighted = train and isinstance(self.class_weights, tuple)
         return nats * jnp.asarray(self.class_weights, jnp.float32)[labels] if weighted else nats
+
+    def nats(self, logits, labels, *, train):
+        """The loss `[b]` of records with known `labels` `[b]`, before the weights of classes."""
+        return cross_entropy(logits, labels, smoothing=self.label_smoothing if train else 0.0)
 
 
 def real_rows(batch):

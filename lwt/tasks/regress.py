@@ -1,4 +1,4 @@
-"""Regression of records (a text, a pair of texts) to one number: mean squared error, scored by correlation."""
+"""Regression of records (a text, a pair of texts) to one number by the mean squared error."""
 
 import dataclasses
 
@@ -36,8 +36,9 @@ class Regress:
         return self._values(apply(batch, train=False))
 
     def score(self, predictions, references, *, groups=None):
-        """``loss``, and what `correlation.score` gives, of all predictions at once."""
+        """``loss``, and what `correlation.score` and `error_figures` give, of all predictions at once."""
         figures = correlation.score(predictions, references, groups=groups)
+        figures |= correlation.error_figures(predictions, references)
         difference = np.asarray(predictions, np.float64) - np.asarray(references, np.float64)
         return {"loss": float(np.mean(difference**2))} | figures
 

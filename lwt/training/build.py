@@ -134,7 +134,8 @@ def weighted(task, data):
     """The `task` as it is trained: with the class weights, if it has some, that its labels and their counts give."""
     if not getattr(task, "class_weights", ""):
         return task
-    return task.for_labels(data.labels.names, data.class_counts())
+    counts, records = data.class_counts()
+    return task.for_labels(data.labels.names, counts, records=records)
 
 
 def make_objective(config, task):

@@ -3,6 +3,7 @@
 import logging
 
 from lwt import errors
+from lwt.data import labels as labels_module
 from lwt.data import sources
 from lwt.runs import assembly, checkpoint, run_config
 from lwt.training import optim
@@ -11,16 +12,20 @@ LOG = logging.getLogger(__name__)
 
 TASKS = {  # data.kind -> tasks that read its batches
     "pairs": ("translate",),
-    "labelled": ("classify", "regress"),
+    "labelled": ("classify", "multilabel", "ordinal", "regress"),
     "masked": ("masked_lm",),
     "images": ("classify_images",),
 }
 OF_KINDS = {  # keys of the data that only some kinds read
     "leak_free": ("labelled", "images"),
+    "label_separator": ("labelled",),
     "join": ("masked",),
     **dict.fromkeys(("image_size", "channels", "randaugment"), ("images",)),
 }
-HEADS = {"classify": "classify", "regress": "classify", "masked_lm": "pretrain"}  # task -> model.head of a text model
+HEADS = {  # task -> model.head of a text model
+    **dict.fromkeys(("classify", "multilabel", "ordinal", "regress"), "classify"),
+    "masked_lm": "pretrain",
+}
 
 
 def check(config):
@@ -75,7 +80,12 @@ def check_data(config, data, *, model):
             check_source(name, split=key, key=f"data.{key}")
     check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
-        check_labels(assembly.task_section(config.task).name, data.labels, kind=config.data.kind)
+        name = assembly.task_section(config.task).name
+        check_labels(name, data.labels, kind=config.data.kind)
+        if name == "multilabel" and config.task.name == "distill":
+            raise errors.ConfigError("task.task.name='multilabel' cannot be distilled; it should be 'classify'")
+        if name == "ordinal":
+            check_order(data)
     check_pool(model, getattr(data, "fields", ()))
 
 
@@ -118,11 +128,32 @@ def check_source(name, *, split, key):
 
 def check_labels(task, labels, *, kind):
     """Refuses a task (a name) that does not fit the labels: classes, numbers, or classes of images."""
-    wanted = "classify_images" if kind == "images" else "regress" if labels.regression else "classify"
-    if task in ("regress", "classify", "classify_images") and task != wanted:
-        what = "numbers" if labels.regression else f"the {labels.outputs} classes {', '.join(labels.names[:3])}, ..."
-        of = "images" if kind == "images" else "texts"
-        raise errors.ConfigError(f"task.name={task!r} should be {wanted!r}: the labels are {what} of {of}")
+    if kind == "images":
+        fit, what = ("classify_images",), f"the {labels.outputs} classes {_some(labels)} of images"
+    elif labels.separator:
+        fit, what = ("multilabel",), f"several of {_some(labels)}, with {labels.separator!r} between"
+    elif labels.regression:
+        fit, what = ("regress",), "numbers of texts"
+    else:
+        fit, what = ("classify", "ordinal"), f"the {labels.outputs} classes {_some(labels)} of texts"
+    if task not in fit:
+        more = "; for several labels a text, set data.label_separator" if task == "multilabel" else ""
+        raise errors.ConfigError(
+            f"task.name={task!r} should be {' or '.join(map(repr, fit))}: the labels are {what}{more}"
+        )
+
+
+def _some(labels):
+    return ", ".join(labels.names[:3]) + (", ..." if labels.outputs > 3 else "")
+
+
+def check_order(data):
+    """Refuses an ordinal task whose classes have no order: they are neither numbers nor declared by the source."""
+    if not (data.splits.train.classes or None not in map(labels_module.number_of, data.labels.names)):
+        raise errors.ConfigError(
+            f"task.name='ordinal': the classes {_some(data.labels)} have no order; they should be numbers, or lines of "
+            "a file labels.txt beside the data, the lowest first"
+        )
 
 
 def check_pool(model, fields):

@@ -63,6 +63,7 @@ def make_images(tmp_path, monkeypatch):
             **{"train": name, "validation": "", "test": "", "label": "label", "leak_free": False},
             **{
                 "max_train_records": 0,
+                "label_separator": "",
                 "max_megabytes": 256.0,
                 "max_malformed": 0.1,
                 "image_size": 0,

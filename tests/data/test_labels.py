@@ -84,3 +84,20 @@ def test_names_of_older_runs_with_white_space_still_work():
     assert old.is_of(labels.Labels(("Billing", "two spaces"))) and not old.is_of(
         labels.Labels(("two spaces", "Billing"))
     )
+
+
+def test_several_labels_of_a_record():
+    """As a text with a separator, or as a list; or none."""
+    values = ["urgent| billing ", ["sales"], "", "billing|billing", 7]
+    found = labels.Labels.of(values, separator="|")
+    assert found == labels.Labels(("7", "billing", "sales", "urgent"), "|") and found.outputs == 4
+    encoded, unknown = found.encode(values)
+    wanted = [[0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]]
+    assert encoded.dtype == np.float32 and encoded.tolist() == wanted and not unknown
+    assert found.decode(encoded) == ["billing|urgent", "sales", "", "billing", "7"]
+    encoded, unknown = found.encode(["sales", "sales|spam"])
+    assert encoded[1].tolist() == [-1] * 4 and unknown == {"spam": 1} and found.known(encoded).tolist() == [True, False]
+    assert found.decode(encoded) == ["sales", "?"] and found.counts(encoded).tolist() == [0, 0, 1, 0]
+    for wrong in (None, [None], {"a": 1}):
+        with pytest.raises(errors.DataError, match="record 0: the labels of a record must be texts with '|' between"):
+            found.encode([wrong])

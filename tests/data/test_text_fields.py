@@ -17,7 +17,7 @@ def test_the_first_entry_whose_fields_are_all_there_is_chosen():
 def test_a_joined_field_is_one_text():
     fields = ("title+description", "text")
     assert text_fields.names_in(fields) == ["title", "description", "text"]
-    assert text_fields.required(fields) == ("text",) and text_fields.needed(fields, "label") == ("text", "label")
+    assert text_fields.required(fields) == ("text",)
     record = {"title": "", "description": "from rome", "text": "b"}
     assert text_fields.texts_of(record, fields) == ("from rome", "b")
     with pytest.raises(errors.DataError, match="field 'text' of a record is not text: 7"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+import sklearn.metrics
 
 from lwt import errors
 from lwt.metrics import correlation
@@ -31,6 +32,19 @@ def test_ends_of_the_scale():
     assert correlation.spearman(y**5, y) == pytest.approx(1)
     constant = np.full(4, 0.1, np.float32)  # a model that learned nothing scores 0, not NaN
     assert correlation.pearson(constant, y) == correlation.spearman(constant, y) == 0
+
+
+def test_errors_equal_scikit_learn():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=50)
+    p = y + rng.normal(size=50)
+    found = correlation.error_figures(p, y)
+    assert found["mae"] == pytest.approx(sklearn.metrics.mean_absolute_error(y, p))
+    assert found["rmse"] == pytest.approx(sklearn.metrics.root_mean_squared_error(y, p))
+    assert found["r2"] == pytest.approx(sklearn.metrics.r2_score(y, p))
+    for answer in (1.0, 2.0):
+        wanted = sklearn.metrics.r2_score([1.0, 1.0], [answer] * 2)
+        assert correlation.error_figures([answer] * 2, [1.0, 1.0])["r2"] == wanted
 
 
 def test_groups():

@@ -102,7 +102,7 @@ def test_class_weights_are_factors_in_training_alone():
     """Of both labels of a mixed record; "balanced" as in scikit-learn, with a mean factor of 1."""
     table, labels, ids = problem()
     counts = np.bincount(labels, minlength=4)
-    balanced = classify.Classify(class_weights="balanced", label_smoothing=0.1).for_labels("abcd", counts)
+    balanced = classify.Classify(class_weights="balanced", label_smoothing=0.1).for_labels("abcd", counts, records=40)
     wanted = sklearn.utils.class_weight.compute_class_weight("balanced", classes=np.arange(4), y=labels)
     np.testing.assert_allclose(balanced.class_weights, wanted)
     assert np.mean(wanted[labels]) == pytest.approx(1)
@@ -114,7 +114,7 @@ def test_class_weights_are_factors_in_training_alone():
         float(plain.loss(model(table), batch)[0])
     )
     assert balanced.evaluate(model(table), batch)["loss"] == plain.evaluate(model(table), batch)["loss"]
-    by_name = classify.Classify(class_weights={"b": 3.0, "a": 0}).for_labels("abcd", counts)
+    by_name = classify.Classify(class_weights={"b": 3.0, "a": 0}).for_labels("abcd", counts, records=40)
     assert by_name.class_weights == (0.0, 3.0, 1.0, 1.0)
     mixed = batch_of(labels, ids) | {"second": labels[::-1].copy(), "share": np.full(40, 0.75, np.float32)}
     sides = [
@@ -135,4 +135,4 @@ def test_class_weights_are_factors_in_training_alone():
 )
 def test_wrong_class_weights_are_named(weights, message):
     with pytest.raises(errors.ConfigError, match=message):
-        classify.Classify(class_weights=weights).for_labels(("Spam", "ham"), [3, 4])
+        classify.Classify(class_weights=weights).for_labels(("Spam", "ham"), [3, 4], records=7)

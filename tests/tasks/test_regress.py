@@ -22,6 +22,7 @@ def test_loss_and_correlations_equal_scipy():
     figures = task.score(np.asarray(task.predict(model(table), batch))[:30], labels, groups=["x"] * 30)
     assert figures["pearson"] == pytest.approx(scipy.stats.pearsonr(table[:, 0], labels).statistic, abs=1e-6)
     assert figures["spearman"] == pytest.approx(scipy.stats.spearmanr(table[:, 0], labels).statistic)
+    assert figures["rmse"] ** 2 == pytest.approx(figures["loss"])
     assert figures["spearman/x"] == figures["spearman"]
     assert figures["loss"] == pytest.approx(task.finish(sums)["loss"], rel=1e-6) and figures["examples"] == 30
     gradient = jax.grad(lambda table: task.loss(model(table), batch)[0])(table)

@@ -114,15 +114,28 @@ def test_a_resumed_run_has_at_least_the_steps_that_are_done(begun, tmp_path):
 
 
 def test_the_task_has_to_fit_the_labels():
-    classes, numbers = labels.Labels(("a", "b", "c")), labels.Labels(())
+    classes, numbers, several = labels.Labels(("a", "b", "c")), labels.Labels(()), labels.Labels(("a", "b"), "|")
     for task, kind, given, wanted in (
-        ("regress", "labelled", classes, "'classify': the labels are the 3 classes a, b, c"),
+        ("regress", "labelled", classes, "'classify' or 'ordinal': the labels are the 3 classes a, b, c of texts"),
+        ("multilabel", "labelled", classes, "for several labels a text, set data.label_separator"),
+        ("classify", "labelled", several, "'multilabel': the labels are several of a, b, with '|' between"),
         ("classify", "labelled", numbers, "'regress': the labels are numbers of texts"),
         ("classify", "images", classes, "'classify_images'"),
     ):
         with pytest.raises(errors.ConfigError, match=wanted):
             checks.check_labels(task, given, kind=kind)
     checks.check_labels("classify", classes, kind="labelled")
+
+
+def test_ordinal_classes_need_an_order():
+    def data(*names, declared=()):
+        train = types.SimpleNamespace(classes=declared)
+        return types.SimpleNamespace(labels=labels.Labels(names), splits=types.SimpleNamespace(train=train))
+
+    checks.check_order(data("1", "2.5"))
+    checks.check_order(data("low", "high", declared=("low", "high")))
+    with pytest.raises(errors.ConfigError, match="the classes high, low have no order; .*labels.txt"):
+        checks.check_order(data("high", "low"))
 
 
 def test_a_head_for_pairs_needs_two_texts():

@@ -60,9 +60,16 @@ class Labelled(supervised.Supervised, text_data.TextData):
     def example(self):
         rows = self._section.rows
         shape = (rows, self._evaluation_lengths()[0])
-        label = np.zeros(rows, np.float32 if self.labels.regression else np.int32)
+        several = (self.labels.outputs,) if self.labels.separator else ()
+        label = np.zeros((rows, *several), np.float32 if self.labels.regression or several else np.int32)
         batch = {name: np.zeros(shape, np.int32) for name in ("ids", "segments")}
         return batch | {"example": np.zeros(rows, np.int32), "label": label}
+
+    @property
+    def _needed(self):
+        """The fields that no record may leave empty."""
+        label = () if self._section.label_separator else (self._section.label,)
+        return (*text_fields.required(self.fields), *label)
 
     @property
     def _train_source(self):
@@ -75,7 +82,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return {"fields": fields, "load": functools.partial(sources.load, max_megabytes=self._section.max_megabytes)}
 
     def _load_other(self, name):
-        return self._load(name, split="test", fields=text_fields.needed(self.fields, self._section.label))
+        return self._load(name, split="test", fields=self._needed)
 
     def _examples(self, source, references):
         sources.need_fields(source.name, text_fields.names_in(self.fields), there=source.fields)

@@ -35,6 +35,7 @@ class Supervised(common.Data):
             validation=section.validation,
             tests=tuple(filter(None, tests)),
             label=section.label,
+            unlabelled=bool(section.label_separator),
             leak_free=section.leak_free,
             max_malformed=section.max_malformed,
             **self._split_settings(),
@@ -49,7 +50,7 @@ class Supervised(common.Data):
     @property
     def labels(self):
         """The `labels.Labels` that the source declares (``labels.txt``, a builder); else those of the training data."""
-        return labels.Labels(tuple(self._labels_file["names"]))
+        return labels.Labels(tuple(self._labels_file["names"]), self._section.label_separator)
 
     @property
     def outputs(self):
@@ -85,8 +86,9 @@ class Supervised(common.Data):
         values = [record[self._section.label] for record in records]
         references, unknown = self.labels.encode(values, where=source.where)
         if unknown:
-            message = self._about_unknown(source, unknown)
-            if unknown.total() == len(values):
+            known = self.labels.known(references)
+            message = self._about_unknown(source, unknown, count=int((~known).sum()))
+            if not known.any():
                 raise errors.DataError(message)
             LOG.warning("%s; they count as wrong", message)
         examples, groups = self._examples(source, references), common.groups_of(source, records)
@@ -98,8 +100,8 @@ class Supervised(common.Data):
         return self.labels.decode(outputs)
 
     def class_counts(self):
-        """The number of training records of each class, `[c]`."""
-        return np.bincount(self._train_set[1], minlength=self.labels.outputs)
+        """``(counts, records)``: the number of training records of each class, `[c]`, and of all."""
+        return self.labels.counts(self._train_set[1]), len(self._train_set[1])
 
     @functools.cached_property
     def _train_values(self):
@@ -122,7 +124,8 @@ class Supervised(common.Data):
     @functools.cached_property
     def _train_labels(self):
         train = self.splits.train
-        return labels.Labels.of(self._train_values, names=train.classes, where=train.name)
+        more = {"names": train.classes, "separator": self._section.label_separator}
+        return labels.Labels.of(self._train_values, where=train.name, **more)
 
     @functools.cached_property
     def _train_examples(self):
@@ -136,12 +139,13 @@ class Supervised(common.Data):
             raise errors.DataError(f"{self._workdir / labels.FILE} has other labels than {source.name}; remove it")
         references, unknown = self.labels.encode(self._train_values, where=source.where)
         if unknown:
-            message = self._about_unknown(source, unknown)
-            if unknown.total() > self._section.max_malformed * len(references):
+            known = self.labels.known(references)
+            message = self._about_unknown(source, unknown, count=int((~known).sum()))
+            if (~known).sum() > self._section.max_malformed * len(references):
                 raise errors.DataError(message)
             LOG.warning("%s; they are left out", message)
-            source, references = source.pick(np.flatnonzero(references >= 0)), references[references >= 0]
-        counts = np.ones(1) if self.labels.regression else np.bincount(references, minlength=self.labels.outputs)
+            source, references = source.pick(np.flatnonzero(known)), references[known]
+        counts = np.ones(1) if self.labels.regression else self.labels.counts(references)
         for i in np.flatnonzero(counts == 0):
             LOG.warning("%s: no training record has the label %r", source.name, self.labels.names[i])
         limit = self._section.max_train_records
@@ -150,11 +154,11 @@ class Supervised(common.Data):
             source, references = source.pick(chosen), references[chosen]
         return source, references
 
-    def _about_unknown(self, source, unknown):
+    def _about_unknown(self, source, unknown, *, count):
         shown = ", ".join(f"{label!r} ({count})" for label, count in unknown.most_common(SHOWN))
         names = ", ".join(self.labels.names[:SHOWN]) + (", ..." if len(self.labels.names) > SHOWN else "")
         return (
-            f"{source.name}: {unknown.total()} of {len(source)} records have labels outside the "
+            f"{source.name}: {count} of {len(source)} records have labels outside the "
             f"{self.labels.outputs} classes ({names}): {shown}{', ...' if len(unknown) > SHOWN else ''}"
         )
 

@@ -156,6 +156,8 @@ def _check(experiment):
         )
     if experiment.model.head != "classify":
         raise errors.ConfigError(f"model.head={experiment.model.head!r} must be 'classify': fine-tune the run first")
+    if experiment.config.task["name"] == "multilabel":
+        raise errors.ConfigError("task.name='multilabel': the engine in C gives one class; train with 'classify'")
 
 
 def _shape(experiment, quantization):

@@ -40,7 +40,14 @@ def make(tmp_path, monkeypatch):
     def data(name="a", workdir="run", **other):
         section = {
             **{"train": f"folder:{name}", "validation": "", "test": "", "fields": (), "label": "label"},
-            **{"leak_free": False, "max_train_records": 0, "max_megabytes": 256.0, "max_malformed": 0.05, "clean": {}},
+            **{
+                "leak_free": False,
+                "max_train_records": 0,
+                "label_separator": "",
+                "max_megabytes": 256.0,
+                "max_malformed": 0.05,
+                "clean": {},
+            },
             **{"tokenizer": {"path": "", "vocabulary": 150, "split_digits": False}},
             **{"rows": 4, "row_length": 32, "cut": "end", "eval_batch": 8},
         }

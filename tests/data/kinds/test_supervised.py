@@ -29,7 +29,14 @@ def make(tmp_path, monkeypatch):
         write("test", ("x", "y"), 6)
         section = {
             **{"train": "folder:a", "validation": "", "test": "", "fields": (), "label": "label", "leak_free": False},
-            **{"max_train_records": 0, "max_megabytes": 256.0, "max_malformed": 0.0, "clean": {}, "cut": "end"},
+            **{
+                "max_train_records": 0,
+                "label_separator": "",
+                "max_megabytes": 256.0,
+                "max_malformed": 0.0,
+                "clean": {},
+                "cut": "end",
+            },
             **{"tokenizer": {"path": "", "vocabulary": 60, "split_digits": False}},
             **{"rows": 4, "row_length": 32, "eval_batch": 8},
         }
