@@ -4,10 +4,14 @@ python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
 python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
 """
 
+import logging
+
 from absl import flags
 
 from lwt.machine import command_line
 from lwt.runs import config_file
+
+LOG = logging.getLogger(__name__)
 
 
 def main():
@@ -15,7 +19,11 @@ def main():
     from lwt.training import train  # after jax.distributed has begun
 
     values = flags.FLAGS
-    command_line.report(train.run(values.config, values.workdir, stretch=values.stretch_schedule))
+    figures = train.run(values.config, values.workdir, stretch=values.stretch_schedule)
+    LOG.info(
+        "finished %s; next: %s", values.workdir, command_line.as_called(f"python eval.py --workdir={values.workdir}")
+    )
+    command_line.report(figures)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from lwt.layers import linear
 from lwt.machine import devices, hardware
 from lwt.reparam import adapters, compose
 from lwt.runs import adapter_folder, assembly, evaluation, run_config
-from lwt.training import checks, loop, optim, step, teaching
+from lwt.training import checks, header, loop, optim, step, teaching
 
 LOG = logging.getLogger(__name__)
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode", "patience")
@@ -73,7 +73,6 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
 
     # ---- How it is measured, and what it leaves behind.
     evaluator = evaluation.Evaluator(task, model, mesh)
-    LOG.info("data: %s", data.taken())
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums=sums, validation=validation)
     about = {"data": data, "identity": identity, "mesh": mesh}
@@ -95,6 +94,14 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
             config, workdir, trainable=trainable, frozen=frozen, base=(base or {}).keys(), **about
         ),
         profile_steps=tuple(config.profile_steps),
+        header=header.lines(
+            config,
+            data,
+            trainable=trainable,
+            frozen=frozen,
+            validation=len(validation.sources),
+            epoch=batches.measure()["batches"],
+        ),
         **{key: config[key] for key in CADENCES},
     )
 

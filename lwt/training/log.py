@@ -1,10 +1,14 @@
-"""The log of a run: one call writes a line on the console, a row in ``metrics.jsonl``, and TensorBoard's files."""
+"""The log of a run: one call writes a line on the console, a row in ``metrics.jsonl``, and TensorBoard's files.
+
+On a terminal a progress bar follows the steps below the lines.
+"""
 
 import collections
 import json
 import logging
 import math
 import pathlib
+import sys
 import time
 
 import jax
@@ -13,6 +17,8 @@ from lwt import files
 
 LOG = logging.getLogger(__name__)
 ROWS = "metrics.jsonl"
+PADDING = "train/real_share"  # of the mean positions of a batch, so that rows of long batches are above 1
+SHOWN = 5  # figures of an evaluation on the console; metrics.jsonl has all
 RECENT = 20  # rows behind "time left", so that a pause or a busy machine is forgotten
 
 
@@ -25,7 +31,7 @@ class Log:
         self._began = time.monotonic()
         self._recent = collections.deque(maxlen=RECENT)  # (step, seconds); the first row is past the compilation
         self._later = None  # TensorBoard drops what it has from this step on
-        self._rows = self._board = None
+        self._rows = self._board = self._bar = None
 
     def resume(self, step):
         """Continues the files of an earlier start; call it before the first `write`, at the beginning with -1.
@@ -50,10 +56,13 @@ class Log:
         self._began = time.monotonic() - last
         self._later = step + 1
 
-    def write(self, step, values):
+    def write(self, step, values, *, shown=None):
         """Writes the row ``{"step": .., "time": seconds of the run, **values}``.
 
         Values that are not finite become null; texts (a score's signature) are not printed on the console.
+
+        Args:
+            shown: names of the values that the console shows, in this order; None: all.
         """
         if not self._active:
             return
@@ -68,15 +77,30 @@ class Log:
         for name, value in finite.items():
             self._board.add_scalar(name, value, step)
         self._board.flush()
-        self.say(self._line(step, numbers, self._left(step, seconds)))
+        said = numbers if shown is None else {name: numbers[name] for name in shown}
+        self.say(self._line(step, said, self._left(step, seconds)))
 
     def say(self, text):
-        """Prints one line on the console."""
-        if self._active:
+        """Prints one line on the console, above the bar."""
+        if self._active and self._bar is not None:
+            self._bar.write(text)
+        elif self._active:
             print(text, flush=True)
 
+    def advance(self, step):
+        """Moves the bar to `step`, on a terminal. It costs no wait for the device."""
+        if self._bar is None and self._active and sys.stdout.isatty() and sys.stderr.isatty():
+            import tqdm
+
+            self._bar = tqdm.tqdm(total=self._total, initial=step, unit="step", dynamic_ncols=True, leave=False)
+        elif self._bar is not None:
+            self._bar.update(step - self._bar.n)
+
     def close(self):
-        """Closes the files."""
+        """Closes the files, and removes the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
         if self._rows:
             self._rows.close()
             self._board.close()
@@ -97,9 +121,15 @@ class Log:
         return elapsed / done * (self._total - step) if done > 0 else None
 
     def _line(self, step, values, left):
-        parts = [f"{step}/{self._total}", *(_show(name, value) for name, value in values.items())]
+        parts = [f"{step}/{self._total}", *(_show(name, value) for name, value in values.items() if name != PADDING)]
         more = left is not None and step < self._total
         return "  ".join([*parts, f"{clock(left)} left"] if more else parts)
+
+
+def chosen(figures, select):
+    """Names of the figures of an evaluation for the console: `select`, the loss, and some that are not counts."""
+    others = [name for name, value in figures.items() if "/" not in name and isinstance(value, float)]
+    return [name for name in dict.fromkeys([select, "loss", *others]) if name in figures][:SHOWN]
 
 
 def clock(seconds):
@@ -117,6 +147,4 @@ def _show(name, value):
     unit = name.removesuffix("_per_second")
     if unit != name and math.isfinite(value):
         return f"{value:,.0f} {unit}/s" if value >= 100 else f"{value:.3g} {unit}/s"
-    if name == "real_share" and math.isfinite(value):
-        return f"{100 * value:.1f} % real"
     return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.4g}"

@@ -36,6 +36,7 @@ class Run:
         leaves: names of the trainable leaves, sorted.
         identity: fingerprints (tokenizer or classes, base) saved with a checkpoint; they must agree to restore it.
         save_adapter: ``(State) -> None``, writes the adapter alone; or None.
+        header: lines that say on the console what the run is.
     """
 
     workdir: str
@@ -60,6 +61,7 @@ class Run:
     select_mode: str
     patience: int = 0
     profile_steps: tuple = ()
+    header: tuple = ()
 
 
 def train(run):
@@ -85,7 +87,8 @@ def train(run):
         raise errors.ConfigError(f"steps={run.steps}: {run.workdir} holds a run of {start} steps; give as many or more")
     log.resume(start)
     hardware.record(run.workdir)
-    log.say(f"{'resuming after' if start else 'starting at'} step {start} of {run.steps} in {run.workdir}")
+    for line in (*run.header, f"folder  {run.workdir}, {'resumed after' if start else 'from'} step {start}"):
+        log.say(line)
     batches = prefetch.Prefetch(run.batches)
     clock = Clock()
 
@@ -115,7 +118,11 @@ def train(run):
     ):
         for step in range(start + 1, (start if stopping.over else run.steps) + 1):
             profile(step)
-            state = run.step(state, run.frozen, devices.put_rows(next(batches), run.row_sharding))
+            batch = devices.put_rows(next(batches), run.row_sharding)
+            if step == start + 1:
+                log.say("compiling ...")
+            state = run.step(state, run.frozen, batch)
+            log.advance(step)
             if jax.device_count() > 1 and jax.default_backend() == "cpu":
                 jax.block_until_ready(state.step)  # simulated devices deadlock when steps queue up
             report()
@@ -131,7 +138,8 @@ def train(run):
                         refuse_not_finite(run, state, checkpoints=checkpoints)
                         figures = run.evaluate(state)
                         numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
-                        log.write(step, {f"validation/{name}": value for name, value in numbers.items()})
+                        shown = [f"validation/{name}" for name in logs.chosen(numbers, run.select)]
+                        log.write(step, {f"validation/{name}": v for name, v in numbers.items()}, shown=shown)
                         stopping.update(figures)
                     save(step, evaluated=evaluated, wait=last or stopping.over)
             if stopping.over:

@@ -1,6 +1,7 @@
 """One call, three readers: the console, metrics.jsonl and TensorBoard."""
 
 import json
+import sys
 
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
@@ -38,13 +39,38 @@ def test_a_row_a_line_and_an_event(tmp_path, capsys):
     assert second == {"step": 50, "validation/bleu": 33.333333, "validation/sentences": 1200}
     assert capsys.readouterr().out.splitlines() == [
         "starting",
-        "50/100  loss 2.5  12,346 tokens/s  97.5 % real",
+        "50/100  loss 2.5  12,346 tokens/s",
         "50/100  validation/bleu 33.33  validation/sentences 1,200",
     ]
     scalars = {
         e.summary.value[0].tag: (e.step, e.summary.value[0].simple_value) for e in events(tmp_path) if e.summary.value
     }
     assert scalars["train/loss"] == (50, 2.5) and len(scalars) == 5
+
+
+def test_an_evaluation_is_one_line_of_the_chosen_figures(tmp_path, capsys):
+    figures = {"loss": 0.5, "bleu": 31.0, "bleu/long": 30.0, "records": 9, "a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}
+    assert log.chosen(figures, "bleu") == ["bleu", "loss", "a", "b", "c"]
+    written = log.Log(tmp_path, total_steps=9)
+    written.write(3, figures, shown=log.chosen(figures, "bleu")[:2])
+    written.close()
+    assert capsys.readouterr().out == "3/9  bleu 31  loss 0.5\n" and rows(tmp_path)[0]["bleu/long"] == 30.0
+
+
+def test_a_terminal_gets_a_bar_and_a_file_does_not(tmp_path, capsys, monkeypatch):
+    def run():
+        written = log.Log(tmp_path, total_steps=4)
+        for step in (1, 2, 3):
+            written.advance(step)
+        written.say("a line")
+        written.close()
+        return capsys.readouterr()
+
+    assert run() == ("a line\n", "")
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    said, bar = run()
+    assert "a line\n" in said and "/4 [" in bar and "step" in bar
 
 
 def test_time_left_is_measured_from_the_first_row(tmp_path, capsys, monkeypatch):

@@ -1,0 +1,31 @@
+"""What the console shows when a run starts: what is trained, on which data, for how long, and where."""
+
+from lwt import trees
+from lwt.machine import hardware
+
+MADE = ("base/", "adapter/")  # names of the run's own weights; a teacher's are frozen leaves, too
+
+
+def lines(config, data, *, trainable, frozen, validation, epoch):
+    """The lines of a header.
+
+    Args:
+        config: of the run, with its length in steps.
+        data: its data.
+        trainable, frozen: leaves by name, ``base/...`` and ``adapter/...``.
+        validation: number of records of the validation set.
+        epoch: batches of an epoch.
+    """
+    trained, kept = (
+        trees.count({name: leaf for name, leaf in leaves.items() if name.startswith(MADE)})
+        for leaves in (trainable, frozen)
+    )
+    share = f", {trained:,} of them trained ({100 * trained / (trained + kept):.2g} %)" if kept else ", all trained"
+    method = "" if config.reparam.name == "none" else f" with {config.reparam.name}"
+    length = f" x {config.data.row_length} tokens" if config.data.kind != "images" else ""
+    return (
+        f"model   {config.model.name}{method}: {trained + kept:,} parameters{share}",
+        f"data    {data.taken()}; {validation:,} records to evaluate on while training",
+        f"length  {config.steps:,} steps of {config.data.rows} rows{length}, {config.steps / epoch:.3g} epochs",
+        f"device  {hardware.describe()}",
+    )
