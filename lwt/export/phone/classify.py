@@ -42,7 +42,7 @@ RUNTIMES = {"litert": litert, "onnx": onnx}
 TABLES = r"embed/(token|embedding)"
 CALIBRATION = 64  # records that give the ranges of activations
 PRECISION = "float32"  # of all products; phones have no bfloat16
-FIGURES = ("loss", "accuracy", "pearson")  # in the report, if the task has them
+FIGURES = ("loss", "accuracy", "subset_accuracy", "pearson")  # in the report, if the task has them
 
 
 def export(source, path, *, runtime="litert", format="float32", length=None, lengths=(), records=None):
@@ -60,7 +60,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, len
     Returns:
         The report: ``inputs`` and ``bytes`` of the file; ``milliseconds`` per record on one thread, and those of JAX
         (jit, all threads); the largest error of a prediction, relative to the largest prediction; the share of equal
-        classes (``agreement``); and the figures on the test set, of the file and of JAX.
+        answers (``agreement``); and the figures on the test set, of the file and of JAX.
 
     Raises:
         lwt.errors.ConfigError: the runtime is not installed or does not support the model; the task predicts nothing; a
@@ -87,10 +87,15 @@ def export(source, path, *, runtime="litert", format="float32", length=None, len
         "jax_milliseconds": round(seconds["jax"] * 1e3, 2),
         "records": len(references),
         "relative_error": float(f"{np.abs(outputs - predicted).max() / np.abs(predicted).max():.2g}"),
-        **({"agreement": float(np.mean(outputs.argmax(-1) == predicted.argmax(-1)))} if outputs.ndim == 2 else {}),
+        **({"agreement": agreement(source, outputs, wanted=predicted)} if source.labels else {}),
         **{name: scores[name] for name in FIGURES if name in scores},
         **{f"jax_{name}": figures[name] for name in FIGURES if name in figures},
     }
+
+
+def agreement(source, outputs, *, wanted):
+    """The share of equal answers of two arrays of raw outputs."""
+    return float(np.mean([a == b for a, b in zip(source.answers(outputs), source.answers(wanted), strict=True)]))
 
 
 def require(runtime):

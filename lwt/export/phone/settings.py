@@ -7,6 +7,7 @@ import json
 
 import lwt
 from lwt.data import tokenizer
+from lwt.runs import calibration
 
 NAME = "lwt"
 
@@ -21,6 +22,8 @@ def of(source, *, length=None):
 
     - ``lwt``: the version. ``model``, ``task``: their names. ``checkpoint``: steps of the optimizer.
     - ``labels``: the names of the classes, none for a number. ``temperature``: divides the logits before the softmax.
+    - ``separator``: between the labels of a text that may have several; "" if it has one. ``thresholds``: then the
+      probability of each class, from which on it is an answer.
     - ``rows``, ``length``: the sizes of the inputs, None for any; `length` is an argument.
 
     Of texts, also ``clean``, the arguments of `lwt.data.text.Cleaner`, and ``tokenizer``, its file and the SHA-256. Of
@@ -29,14 +32,17 @@ def of(source, *, length=None):
     - ``texts``: the number of texts of a record.
     - ``row``: the ids around the texts, the id of padding, the most ids of a row, and where longer texts lose ids.
     """
-    config = source.config
+    config, fitted = source.config, source.calibration or calibration.NONE
+    separator = source.data.labels.separator if source.labels else ""
     found = {
         "lwt": lwt.__version__,
         "model": config.model.name,
         "task": config.task.name,
         "checkpoint": source.step,
         "labels": [*source.labels],
-        "temperature": source.calibration.temperature if source.calibration else 1.0,
+        "temperature": fitted.temperature,
+        "separator": separator,
+        "thresholds": [*(fitted.thresholds or [0.5] * len(source.labels))] if separator else [],
         "rows": None if length is None else 1,
         "length": length,
     }

@@ -36,15 +36,24 @@ class Model:
         self._rows = rows.Rows(self.settings, folder)
         self.labels = self.settings["labels"]
 
-    def predict(self, texts, *, threshold=0.0):
-        """A label for each text, None where its probability is below `threshold`; or a number, as text."""
+    def predict(self, texts, *, threshold=None):
+        """The label of each text, None where its probability is below `threshold`; or a number, as text.
+
+        If a text may have several labels, those of a probability from `threshold` on (None: the run's own thresholds).
+        """
         if not self.labels:
             return [f"{number:.4g}" for number in self.outputs(texts)]
-        return [self.labels[row.argmax()] if row.max() >= threshold else None for row in self.predict_proba(texts)]
+        shares, separator = self.predict_proba(texts), self.settings["separator"]
+        if not separator:
+            return [self.labels[row.argmax()] if row.max() >= (threshold or 0) else None for row in shares]
+        chosen = shares >= (self.settings["thresholds"] if threshold is None else threshold)
+        return [separator.join(np.array(self.labels, object)[row]) for row in chosen]
 
     def predict_proba(self, texts):
-        """The probabilities of the `labels`, one row for each text."""
+        """The probabilities of the `labels`, one row for each text; they sum to 1 unless it may have several labels."""
         logits = self.outputs(texts).astype(np.float64) / self.settings["temperature"]
+        if self.settings["separator"]:
+            return np.exp(-np.logaddexp(0, -logits)).astype(np.float32)
         shares = np.exp(logits - logits.max(-1, keepdims=True))
         return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
 
@@ -61,8 +70,8 @@ def main():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", metavar="FILE", help="a text file, or - for standard input")
-    parser.add_argument("--scores", action="store_true", help="print a tab and the answer's probability, too")
-    parser.add_argument("--threshold", type=float, default=0.0, help="give no answer whose probability is lower")
+    parser.add_argument("--scores", action="store_true", help="print a tab and the highest probability, too")
+    parser.add_argument("--threshold", type=float, help="give no answer whose probability is lower")
     flags = parser.parse_args()
     content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
     texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 RUNS = {
     "classes": dict(name="embbert", width=16, reduced=4, layers=2, kernel_size=3),
     "pairs": dict(name="bert", width=16, hidden=16, layers=1, heads=2, attention="linear"),
+    "several": dict(name="embedder", width=8, reduced=4),
     "numbers": dict(name="mamba", width=8, layers=1),
     "fixed": dict(name="bert", width=16, hidden=16, layers=1, heads=2, attention="folded"),
 }
@@ -44,7 +45,7 @@ def runs(tmp_path_factory, untrained):
         (base / f"{name}-texts").mkdir()
         rows = [
             {"text": f"{words[i % 10]} {words[i % 7]}", "second": words[i % 9], "label": f"class {i % 3}"}
-            | ({"label": i / 7} if name == "numbers" else {})
+            | ({"label": i / 7} if name == "numbers" else {"label": "a|b c|"[: i % 6]} if name == "several" else {})
             for i in range(60)
         ]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -54,7 +55,8 @@ def runs(tmp_path_factory, untrained):
         config.data.fields = ("text", "second") if name == "pairs" else ("text",)
         with config.unlocked():
             config.model = {"head": "classify", "max_length": 24, **model}
-            config.task = {"name": "regress" if name == "numbers" else "classify"}
+            config.task = {"name": {"numbers": "regress", "several": "multilabel"}.get(name, "classify")}
+            config.data.label_separator = "|" if name == "several" else ""
             config.precision = "float32"
         made[name] = untrained(config, base / name)
     return made
@@ -103,7 +105,7 @@ def test_a_python_without_lwt_gives_the_answers_of_lwt(written, bare, name):
 def test_sizes_stay_open_where_the_model_can(written):
     settings = {name: json.loads((place / "settings.json").read_text()) for name, (_, place, _) in written.items()}
     assert {name: (x["rows"], x["length"]) for name, x in settings.items()} == {
-        **dict.fromkeys(("classes", "pairs", "numbers"), (None, None)),
+        **dict.fromkeys(("classes", "pairs", "several", "numbers"), (None, None)),
         "fixed": (1, 24),
     }
     assert settings["pairs"]["texts"] == 2 and settings["numbers"]["labels"] == []
@@ -136,6 +138,19 @@ def test_temperature_and_threshold(runs, tmp_path, monkeypatch):
     middle = float(np.median(shares.max(1)))
     known = model.predict(TEXTS, threshold=middle)
     assert [answer is None for answer in known] == [row.max() < middle for row in shares] and None in known
+
+
+def test_thresholds_of_several_labels(runs, tmp_path, monkeypatch):
+    run = runs["several"]
+    bounds = tuple(np.quantile(run.predict_proba(TEXTS), 0.45, axis=0).tolist())  # between two texts
+    monkeypatch.setattr(run, "calibration", calibration.Calibration(thresholds=bounds))
+    folder.write(run, tmp_path / "folder", records=4)
+    model = predict.load(tmp_path / "folder")
+    texts = TEXTS[:4]
+    assert model.predict(texts) == run.predict(texts) and len({*model.predict(texts)}) > 1
+    shares = model.predict_proba(texts)
+    wanted = ["|".join(name for name, share in zip(model.labels, row) if share >= 0.4) for row in shares]
+    assert model.predict(texts, threshold=0.4) == wanted
 
 
 def test_the_command_line(written):
