@@ -9,8 +9,9 @@ data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parque
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
 task    classify; regress for labels that are numbers
-method  full; an adapter on every linear layer of the encoder: lora, lora_plus, rslora, dora, pissa, olora, singlora;
-        bitfit (biases); head (nothing but the head). All of them train the head
+method  full; an adapter on every linear layer of the encoder: lora, lora_plus, lora_fa, rslora, pissa, olora, singlora,
+        dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares them); bitfit (biases);
+        layer_norm; head (nothing but the head). All of them train the head
 teacher a run of the same labels to learn from as well, or several, A+B
 
 The defaults of rate and epochs are for small models, as in the "tuned" recipe of `configs/embbert_finetune.py`.
@@ -18,8 +19,10 @@ The defaults of rate and epochs are for small models, as in the "tuned" recipe o
 
 from configs import common, embbert_finetune, lora_ranks
 
-METHODS = ("full", "lora", "lora_plus", "rslora", "dora", "pissa", "olora", "singlora", "bitfit", "head")
-TRAINABLE = {"full": (".*",), "bitfit": (".*/bias", "base/head/.*"), "head": ("base/head/.*",)}  # others: the adapter
+HEAD = ("base/head/.*",)
+TRAINABLE = {name: (*weights, *HEAD) for name, weights in lora_ranks.TRAINABLE.items()}  # others: the adapter
+TRAINABLE |= {"full": (".*",), "head": HEAD}
+METHODS = tuple(dict.fromkeys(("full", *lora_ranks.adapters(1), *TRAINABLE)))
 TUNED = embbert_finetune.RECIPES["tuned"]
 RATES = {"full": TUNED["rate"], "lora_plus": 1e-3, "head": 1e-2}
 ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
@@ -53,7 +56,7 @@ def get_config(arg=""):
     config.model.word_dropout = word_dropout
     if args["teacher"]:
         config.task = common.distilled(config.task, args["teacher"], cache=not word_dropout)
-    config.optimizer.trainable = TRAINABLE.get(method, ("adapter/.*", "base/head/.*"))
+    config.optimizer.trainable = TRAINABLE.get(method, ("adapter/.*", *HEAD))
     if method not in TRAINABLE:
         config.reparam = lora_ranks.reparam(method, args["rank"], "one")
         config.reparam["targets"] = embbert_finetune.LINEAR

@@ -6,7 +6,9 @@
 The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
-method   lora, lora_plus, singlora, dora, rslora, pissa, olora; full and bitfit as references
+method   an adapter: lora, lora_plus, lora_fa, rslora, pissa, olora, singlora, dora, hira, miss, shira, oft, lokr, vera,
+         c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and layer_norm train biases, or the layer
+         norms; full trains all weights
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
 The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
@@ -20,9 +22,10 @@ RANKS = (4, 8, 16, 32)
 # divided by the rank. 0.08 comes from four short runs of LoRA (rank 8: 4e-3 39 %, 1.2e-2 94 % of the validation set;
 # rank 16: 4e-3 96 %, 1.2e-2 17 % after three quarters of the steps). LoRA+ learned nothing at rank 4 with 0.024 / r,
 # and 79 % at rank 8 with 0.008 / r, with B at 16 times that. The other rates are guesses.
-RATES = {"full": 5e-4, "bitfit": 5e-3}
+RATES = {"full": 5e-4, "bitfit": 5e-3, "layer_norm": 5e-3}
 RATES_OVER_RANK = {"lora_plus": 0.008}
 DATA = "generated:arithmetic"
+TRAINABLE = {"full": (".*",), "bitfit": (".*/bias",), "layer_norm": (r"(.*[/_])?norm/.*",)}  # methods without leaves
 
 
 def get_config(arg=""):
@@ -44,7 +47,7 @@ def get_config(arg=""):
     config.task = dict(name="translate", metrics=("exact_match",), chunk=64)
     config.precision = "bfloat16"
     config.reparam = reparam(method, rank, args["scaling"])
-    config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}.get(method, ("adapter/.*",))
+    config.optimizer.trainable = TRAINABLE.get(method, ("adapter/.*",))
     if method == "lora_plus":
         config.optimizer.lora_plus = 16.0
     rate = RATES.get(method) or RATES_OVER_RANK.get(method, 0.08) / rank
@@ -62,20 +65,35 @@ def get_config(arg=""):
 
 def reparam(method, rank, scaling):
     """The section ``reparam`` of a method."""
-    if method in ("full", "bitfit"):
+    if method in TRAINABLE:
         return dict(name="none")
-    if method == "singlora":
-        return dict(name="singlora", rank=rank, alpha=float(rank), ramp=200)
-    if method == "dora":
-        return dict(name="dora", rank=rank, alpha=float(rank))
-    starts = {"pissa": "pissa", "olora": "olora"}
-    if method == "rslora":
-        scaling = "rslora"
-    if method in ("lora", "lora_plus", "rslora", "pissa", "olora"):
-        alpha = 1.0 if scaling == "alpha/r" else 16.0
-        return dict(name="lora", rank=rank, alpha=alpha, scaling=scaling, start=starts.get(method, "lora"))
-    raise ValueError(
-        f"method={method!r}: choose from lora, lora_plus, rslora, pissa, olora, singlora, dora, full, bitfit"
+    found = adapters(rank, scaling)
+    if method not in found:
+        raise ValueError(f"method={method!r}: choose from {', '.join([*found, *TRAINABLE])}")
+    return found[method]
+
+
+def adapters(rank, scaling="one"):
+    """``{method: its section reparam}``; if the rank decides how many weights are trained, as many as LoRA or half."""
+    lora = dict(name="lora", rank=rank, alpha=1.0 if scaling == "alpha/r" else 16.0, scaling=scaling, start="lora")
+    return dict(
+        lora=lora,
+        lora_plus=lora,
+        lora_fa=dict(lora, frozen_a=True),
+        rslora=dict(lora, alpha=16.0, scaling="rslora"),
+        pissa=dict(lora, start="pissa"),
+        olora=dict(lora, start="olora"),
+        singlora=dict(name="singlora", rank=rank, alpha=float(rank), ramp=200),
+        dora=dict(name="dora", rank=rank, alpha=float(rank)),
+        hira=dict(name="hira", rank=rank),
+        miss=dict(name="miss", rank=rank),
+        shira=dict(name="shira", rank=rank),
+        oft=dict(name="oft", block_size=4 * rank),
+        lokr=dict(name="lokr", rank=rank, alpha=float(rank)),
+        vera=dict(name="vera", rank=16 * rank),
+        c3a=dict(name="c3a"),
+        ia3=dict(name="ia3"),
+        unilora=dict(name="unilora", rank=rank, length=32 * rank),
     )
 
 

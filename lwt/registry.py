@@ -35,7 +35,7 @@ class Registry:
         """The class (or module) in the file `name`; `key` is the config key that errors blame."""
         part = self._part(name) if name in self._files() else None
         if part is None:
-            raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, self.names())}")
+            raise errors.ConfigError(f"{key}={name!r}: {errors.suggest(name, self.names(), limit=99)}")
         return part
 
     def resolve(self, section, *, key, taken=()):

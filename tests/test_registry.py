@@ -16,7 +16,8 @@ CHOICES = {
     "MODELS": "bert cnn embbert embedder lh_vit mamba seq2seq vit",
     "TASKS": "classify classify_images distill masked_lm multilabel ordinal regress translate",
     "ATTENTIONS": "approximate efficient folded kv_projection linear linformer local nystrom softmax sparse",
-    "REPARAMS": "compose dora lora none prune quantize singlora svd vertical",
+    "REPARAMS": "c3a compose dora hira ia3 lokr lora miss none oft prune quantize shira singlora svd unilora vera "
+    "vertical",
     "DATA_KINDS": "images labelled masked pairs",
     "SOURCES": "folder generated tfds",
 }

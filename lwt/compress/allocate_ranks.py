@@ -28,7 +28,7 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 from lwt.runs import experiment
 from lwt.training import new_run
 

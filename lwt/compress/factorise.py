@@ -30,7 +30,8 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear, listen
 from lwt.machine import command_line
-from lwt.reparam import svd, targets
+from lwt.reparam import svd
+from lwt.reparam.parts import targets
 from lwt.training import new_run
 
 DAMPING = 1e-6  # least eigenvalue, relative to the mean of XᵀX's diagonal: constant inputs leave XᵀX singular

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 KERNELS = r".*(kernel|embedding|embed/\w+)"
 UNCHANGED = 1e-5  # an update this small beside its weight is the rounding of a merge

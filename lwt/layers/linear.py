@@ -132,9 +132,9 @@ class Factors(Node):
 
 @flax.struct.dataclass
 class ColumnScaled(Node):
-    """``W · m``: every output column of `base` `[in out]` times its own factor in `scale` `[out]` (DoRA)."""
+    """``W · m``: every output column of `base` `[in out]` times its own factor in `scale` `[out]` (DoRA, IA3)."""
 
-    base: LowRank
+    base: jax.Array
     scale: jax.Array
 
     @property
@@ -150,6 +150,27 @@ class ColumnScaled(Node):
 
     def dense(self):
         return dense(self.base) * self.scale[None]
+
+
+@flax.struct.dataclass
+class RowScaled(Node):
+    """``m · W``: every input row of `base` `[in out]` times its own factor in `scale` `[in]` (IA3)."""
+
+    base: jax.Array
+    scale: jax.Array
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    def matmul(self, x, dtype):
+        return _multiply(x * self.scale[None], self.base, dtype)
+
+    def take(self, ids):
+        return take(self.base, ids) * self.scale[ids][..., None]
+
+    def dense(self):
+        return dense(self.base) * self.scale[:, None]
 
 
 def is_node(w):

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from lwt.layers import linear
-from lwt.reparam import lora, targets
+from lwt.reparam import lora
+from lwt.reparam.parts import targets
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from lwt import errors
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 STARTS = ("lora", "pissa", "olora")
 
@@ -27,6 +27,9 @@ class LoRA:
     2r. Step 0 is the identity (to float32 rounding), and training moves as in the papers. Deviation: dropout acts on
     the constant part too, so step 0 is the identity in training as well.
 
+    With ``frozen_a`` (LoRA-FA, Zhang et al. 2023, arXiv 2308.03303) `a` stays as it starts: half of the weights are
+    trained, and the inputs of `a` need not be kept for the backward pass.
+
     Attributes:
         rank: r.
         alpha: α, above 0.
@@ -37,6 +40,7 @@ class LoRA:
         rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
         start: "lora", "pissa" or "olora".
+        frozen_a: whether `a` is a constant.
     """
 
     rank: int = 16
@@ -47,6 +51,7 @@ class LoRA:
     rank_pattern: tuple = ()
     alpha_pattern: tuple = ()
     start: str = "lora"
+    frozen_a: bool = False
 
     identity_at_start = True
 
@@ -72,6 +77,7 @@ class LoRA:
         weights = dict(base)
         for i, name in enumerate(targets.select(base, self.targets)):
             a, b = adapter[f"{name}/a"], adapter[f"{name}/b"]
+            a = jax.lax.stop_gradient(a) if self.frozen_a else a
             if self.start != "lora":
                 a = jnp.concatenate([a, jax.lax.stop_gradient(adapter[f"{name}/a0"])], axis=1)
                 b = jnp.concatenate([b, -jax.lax.stop_gradient(adapter[f"{name}/b0"])], axis=0)
@@ -82,7 +88,8 @@ class LoRA:
 
     def labels(self, adapter):
         """``{leaf: label}``; the optimizer trains all but those labelled "constant"."""
-        return {leaf: targets.label(leaf) for leaf in adapter}
+        labels = {leaf: targets.label(leaf) for leaf in adapter}
+        return {n: "constant" if self.frozen_a and n.endswith("/a") else kind for n, kind in labels.items()}
 
     def rank_of(self, name):
         """The rank at the target `name`."""
@@ -97,6 +104,10 @@ class LoRA:
         """The starting `a` `[in r]` and `b` `[r out]` of the target `name` of value `w`."""
         (n_in, n_out), rank = w.shape, self.rank_of(name)
         targets.check_size(rank, name, shape=w.shape)
+        if self.frozen_a and self.start == "lora" and targets.is_embedding(name):
+            raise errors.ConfigError(
+                f"reparam.frozen_a: {name!r} is a table, whose a starts at zero and would stay there"
+            )
         if self.start == "lora":
             if targets.is_embedding(name):
                 return jnp.zeros((n_in, rank)), jax.random.normal(key, (rank, n_out))

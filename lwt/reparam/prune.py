@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from lwt import errors
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 MASKS = ("magnitude", "zeros")
 SCOPES = ("layer", "global")

@@ -4,7 +4,7 @@ import dataclasses
 
 from lwt import errors
 from lwt.layers import linear, quantized_weight
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 ACTIVATIONS = ("", "dynamic", "static")
 

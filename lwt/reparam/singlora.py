@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and decoders, without tables and heads
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from lwt import errors
 from lwt.layers import linear
-from lwt.reparam import targets
+from lwt.reparam.parts import targets
 
 MODES = ("recursive", "base", "lors")
 STARTS = ("kaiming", "zero", "svd")

@@ -1,13 +1,16 @@
 """Smoke runs of the configs of translators: trained from scratch, adapted, and made lighter."""
 
+import functools
 import re
 
+import jax
 import numpy as np
 import pytest
 
 from configs import lightweight
 from lwt import trees
-from lwt.runs import checkpoint, experiment
+from lwt.reparam import compose
+from lwt.runs import assembly, checkpoint, config_file, experiment
 from lwt.training import build, loop
 from tests.configs import smoke
 
@@ -90,6 +93,20 @@ def test_other_methods_train_their_leaves_alone(method, translator, weights, tmp
     }
     attentions, adapted = 12, [name for name in moved if name.startswith("adapter/") and moved[name]]
     assert len(adapted) == 3 * attentions * {"singlora": 1, "dora": 3, "full": 0, "bitfit": 0}.get(method, 2)
+
+
+TRAINED = {  # weights that a method of rank 4 trains on the study's translator, of width 128
+    **{"lora": 36_864, "lora_fa": 18_432, "hira": 36_864, "miss": 18_432, "shira": 36_864, "oft": 34_560},
+    **{"lokr": 6_912, "vera": 6_912, "c3a": 4_608, "ia3": 7_168, "unilora": 128, "layer_norm": 5_120},
+}
+
+
+@pytest.mark.parametrize("method", TRAINED)
+def test_numbers_of_trained_weights(method):
+    config = config_file.load(f"{smoke.ROOT}/configs/lora_ranks.py:method={method},rank=4")
+    model = assembly.make_model(config, 4096)
+    make = functools.partial(assembly.initial_params, config, model, reparam=compose.build(config.reparam))
+    assert trees.count(jax.eval_shape(make)[0]) == TRAINED[method]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam import lora, singlora
 from tests.reparam import sizes
@@ -82,3 +83,16 @@ def test_a_frozen_weight_gets_no_gradient_product(reparam, dtype):
 
     assert products(1) & {"40x48", "48x40"} == {"40x48", "48x40"}
     assert products(0) and not products(0) & {"40x48", "48x40"}
+
+
+def test_a_frozen_a_trains_half(base, moved):
+    reparam = lora.LoRA(rank=3, frozen_a=True)
+    adapter = reparam.init(jax.random.key(0), base)
+    labels = reparam.labels(adapter)
+    assert {labels[name] for name in adapter if name.endswith("/a")} == {"constant"}
+    assert {labels[name] for name in adapter if name.endswith("/b")} == {"b"}
+    distilbert = sizes.shapes([f"layer_{i}/self_attention" for i in range(6)], 768)
+    half, whole = (sizes.trained(lora.LoRA(rank=8, frozen_a=frozen), distilbert) for frozen in (True, False))
+    assert 2 * half == whole
+    with pytest.raises(errors.ConfigError, match="frozen_a: .embed/embedding. is a table"):
+        lora.LoRA(rank=2, frozen_a=True, targets="embed/.*").init(jax.random.key(0), base)

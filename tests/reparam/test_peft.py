@@ -1,5 +1,7 @@
 """Logits, gradients and starts equal to those of Hugging Face PEFT on the same small network."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -150,3 +152,113 @@ def test_starts(start, network):
         without = {**adapter, f"{name}/b": jnp.zeros_like(adapter[f"{name}/b"])}
         residual = linear.dense(reparam.expand(base, without, 0)[name])
         np.testing.assert_allclose(residual, left_over, atol=TOLERANCE * np.abs(base[name]).max())
+
+
+def _swapped(x):
+    return x.T
+
+
+def _same(x):
+    return x
+
+
+def _blocks(x):
+    return x.swapaxes(0, 1)
+
+
+def _of_c3a(model, reparam, shapes):
+    """Lets PEFT multiply with the weights that it merges: its own gradient of a layer's input is wrong."""
+    del reparam
+    for name in shapes:
+        layer = model.model.get_submodule(name.split("/")[0])
+
+        def forward(x, layer=layer):
+            w = layer.base_layer.weight + layer.get_delta_weight("default")
+            return torch.nn.functional.linear(x, w, layer.base_layer.bias)
+
+        layer.forward = forward
+
+
+def _of_vera(model, reparam, shapes):
+    """Gives PEFT our random matrices."""
+    a, b = reparam.basis(max(n for n, _ in shapes.values()), max(n for _, n in shapes.values()))
+    model.vera_A["default"].copy_(torch.tensor(a.T.copy()))
+    model.vera_B["default"].copy_(torch.tensor(b.T.copy()))
+
+
+def _of_shira(model, reparam, shapes):
+    """Gives PEFT our places."""
+    for name, (n_in, n_out) in shapes.items():
+        layer = model.model.get_submodule(name.split("/")[0])
+        places = reparam.places(name, (n_in, n_out), count=layer.shira_weight["default"].numel())
+        rows, columns = np.divmod(places, n_out)
+        layer.shira_indices["default"] = torch.tensor(np.stack([columns, rows]))
+
+
+def _of_unilora(model, reparam, shapes):
+    """Gives PEFT our places."""
+    for name, places in reparam.places(shapes).items():
+        layer = model.model.get_submodule(name.split("/")[0])
+        for side, (index, scale) in zip("AB", places, strict=True):
+            getattr(layer, f"unilora_indices_{side}")["default"] = torch.tensor(index.T.copy())
+            getattr(layer, f"unilora_scales_{side}")["default"] = torch.tensor(scale.T.copy())
+
+
+WHERE = ["query", "key", "up"]
+LOKR = {x: (f"lokr_{y}", _swapped) for x, y in {"w1": "w1", "w2": "w2.", "a": "w2_b", "b": "w2_a"}.items()}
+OFT = {"rotation": ("oft_R", _same)}
+METHODS = {  # section, PEFT's config, {leaf: (part of a name in PEFT, how its array becomes ours)}, what PEFT gets
+    "ia3": ({"feedforward": "up/kernel"}, ("IA3", {"feedforward_modules": ["up"]}), {"scale": ("ia3_l", np.ravel)}),
+    "vera": ({"rank": 6}, ("Vera", {"r": 6}), {x: (x, _same) for x in ("lambda_d", "lambda_b")}, _of_vera),
+    "lokr": ({"rank": 2, "alpha": 3.0}, ("LoKr", {"r": 2, "alpha": 3}), LOKR),
+    "lokr, low rank": ({"rank": 1, "factor": 2}, ("LoKr", {"r": 1, "alpha": 8, "decompose_factor": 2}), LOKR),
+    "hira": ({"rank": 4}, ("Hira", {"r": 4}), {"a": ("hira_A", _swapped), "b": ("hira_B", _swapped)}),
+    "miss": ({"rank": 5}, ("Miss", {"r": 5}), {"b": ("miss_block", _same)}),  # which does not divide the inputs
+    "oft": ({"block_size": 8}, ("OFT", {"oft_block_size": 8, "use_cayley_neumann": False}), OFT),
+    "oft, series": ({"block_size": 4, "neumann": 5}, ("OFT", {"oft_block_size": 4}), OFT),
+    "shira": ({"rank": 2}, ("Shira", {"r": 2}), {"entries": ("shira_weight", _same)}, _of_shira),
+    "c3a": ({"block_size": 8}, ("C3A", {"block_size": 8}), {"circulant": ("c3a_kernel", _blocks)}, _of_c3a),
+    "unilora": (
+        {"rank": 3, "length": 40, "centred": False},
+        ("UniLora", {"r": 3, "theta_d_length": 40}),
+        {"theta": ("unilora_theta_d", _same)},
+        _of_unilora,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", METHODS)
+def test_other_methods(case, network):
+    section, (kind, options), table, *share = METHODS[case]
+    base, reparam = base_of(network), compose.build({"name": case.split(",")[0], "targets": TARGETS, **section})
+    wrapped = peft.get_peft_model(network, getattr(peft, f"{kind}Config")(target_modules=WHERE, **options))
+    if share:
+        names = [name for name in sorted(base) if re.fullmatch(TARGETS, name)]
+        share[0](wrapped.base_model, reparam, {name: base[name].shape for name in names})
+    parameters = {}
+    for name, parameter in wrapped.named_parameters():
+        if parameter.requires_grad:
+            ours = next(ours for ours, (theirs, _) in table.items() if theirs in f"{name}.")
+            layer = name.removeprefix("base_model.model.").split(".")[0]
+            parameters[ours if ours == "theta" else f"{NAMES[layer]}/{ours}"] = parameter
+    start = reparam.init(jax.random.key(0), base)
+    generator = np.random.default_rng(0)
+    with torch.no_grad():
+        for parameter in parameters.values():
+            parameter += torch.tensor(0.3 * generator.standard_normal(parameter.shape), dtype=torch.float32)
+
+    def ours_of(leaf, array):
+        return jnp.asarray(table[leaf.rpartition("/")[2]][1](array))
+
+    adapter = {leaf: ours_of(leaf, parameter.detach().numpy()) for leaf, parameter in parameters.items()}
+    assert {leaf: x.shape for leaf, x in adapter.items()} == {leaf: x.shape for leaf, x in start.items()}
+    expected = wrapped(torch.tensor(IDS))
+    (expected**2).sum().backward()
+
+    def loss(adapter):
+        return (logits(reparam.expand(base, adapter, 0), IDS) ** 2).sum()
+
+    close(logits(reparam.expand(base, adapter, 0), IDS), expected.detach().numpy())
+    assert np.abs(np.asarray(logits(base, IDS)) - expected.detach().numpy()).max() > 0.01
+    for leaf, gradient in jax.grad(loss)(adapter).items():
+        close(gradient, ours_of(leaf, parameters[leaf].grad.numpy()))

@@ -22,7 +22,8 @@ from lwt.data import labels
 from lwt.export import folders
 from lwt.export.torch import configs, layouts, names, peft_configs
 from lwt.machine import command_line
-from lwt.reparam import adapters, targets
+from lwt.reparam import adapters
+from lwt.reparam.parts import targets
 from lwt.runs import experiment
 from lwt.training import new_run
 

@@ -4,7 +4,8 @@ import re
 
 from lwt import errors
 from lwt.export.torch import configs
-from lwt.reparam import dora, targets
+from lwt.reparam import dora
+from lwt.reparam.parts import targets
 
 METHODS = ("lora", "dora")
 FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # the choices that lwt supports

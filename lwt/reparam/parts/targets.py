@@ -15,17 +15,22 @@ import numpy as np
 from lwt import errors, trees
 
 ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implementing Transformers", section 4.2
-LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant", "magnitude": "vector"}
+LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant"}  # by the last part of a leaf's name
+LABELS |= dict.fromkeys(("magnitude", "scale", "lambda_d", "lambda_b"), "vector")
+LABELS |= dict.fromkeys(("w1", "w2", "rotation", "entries", "circulant"), "update")
 SCALINGS = ("alpha/r", "rslora", "one")
 _COUNT = {"what": "an integer of 1 or more", "least": 1, "integer": True}
 _POSITIVE = {"what": "a number above 0", "least": math.ulp(0.0)}
 _SHARE = {"what": "a share in [0, 1)", "below": 1}
+_WHOLE = {"what": "an integer of 0 or more", "integer": True}
 _STEPS = {"what": "a number of steps, 0 or more", "integer": True}
 RANGES = {  # of the fields of methods, as `check_number` takes them
     **{"rank": _COUNT, "chunks": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
     **{"begin": _STEPS, "end": _STEPS, "every": _STEPS, "ramp": _STEPS},
     **{"sparsity": _SHARE, "initial": _SHARE, "outliers": _SHARE},
     "dropout": {"what": "a dropout rate in [0, 1)", "below": 1},
+    **{"length": _COUNT, "bound": _POSITIVE, "seed": _WHOLE, "neumann": _WHOLE, "block_size": _WHOLE},
+    "factor": {"what": "a whole number of 1 or more, or -1", "least": -1, "integer": True},
     "block": {"what": "a number of weights, or 0: row-wise", "integer": True},
     "threshold": {"what": "a number, 0 or more"},
 }
@@ -90,6 +95,13 @@ def select(base, patterns, *, key="reparam.targets"):
     return matrices
 
 
+def matches(name, patterns):
+    """Whether `matching` finds the one weight `name`."""
+    if isinstance(patterns, str):
+        return re.fullmatch(patterns, name) is not None
+    return in_module(name.rpartition("/")[0], patterns) or any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
 def is_embedding(name):
     """Whether `name` is an embedding table: ``...embedding``, or a leaf directly below ``embed``."""
     return re.fullmatch(r"(.*/)?(\w*embedding|embed/\w+)", name) is not None
@@ -105,7 +117,7 @@ def check_size(rank, name, *, shape):
 
 
 def label(leaf):
-    """The label of an adapter's leaf ``NAME/a``, ``NAME/b``, ``NAME/a0``, ``NAME/b0`` or ``NAME/magnitude``."""
+    """The label of an adapter's leaf, such as ``NAME/a``, ``NAME/a0`` or ``NAME/magnitude``; see `LABELS`."""
     name, kind = leaf.rsplit("/", 1)
     return f"embedding_{kind}" if is_embedding(name) and kind in ("a", "b") else LABELS[kind]
 
@@ -158,8 +170,8 @@ def check(reparam, **choices):
     """Checks the fields of a method from a config; lists become tuples, so that the dataclass can be hashed.
 
     Args:
-        reparam: a frozen dataclass. Fields named as in `RANGES` have to be in range; ``targets`` and ``fused`` are
-            patterns; ``rank_pattern`` and ``alpha_pattern`` are rules ``((regex, value), ...)``.
+        reparam: a frozen dataclass. Fields named as in `RANGES` have to be in range; ``targets``, ``fused`` and
+            ``feedforward`` are patterns; ``rank_pattern`` and ``alpha_pattern`` are rules ``((regex, value), ...)``.
         choices: field -> the values it can have.
 
     Raises:
@@ -171,7 +183,7 @@ def check(reparam, **choices):
             check_choice(value, choices[name], key=key)
         elif name in RANGES:
             check_number(value, key, **RANGES[name])
-        elif name in ("targets", "fused"):
+        elif name in ("targets", "fused", "feedforward"):
             object.__setattr__(reparam, name, checked_patterns(value, key))
         elif name in ("rank_pattern", "alpha_pattern"):
             object.__setattr__(reparam, name, _checked_rules(value, RANGES[name.removesuffix("_pattern")], key))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.reparam import compose, lora, targets
+from lwt.reparam import compose, lora
+from lwt.reparam.parts import targets
 
 LAYER = "encoder/layer_0/"
 QUERIES = [f"encoder/layer_{i}/self_attention/query/kernel" for i in (0, 1)]
