@@ -33,6 +33,7 @@ RUNTIME = [
     "numpy>=2.0,<3",
     "scipy>=1.14,<2",  # monotone cubics; jax needs it too
     "sentencepiece~=0.2.3",
+    "tokenizers>=0.22,<0.24",  # of models of Hugging Face
     "sacrebleu~=2.6.0",  # its version is part of a BLEU score's signature
     "safetensors>=0.8,<0.9",
     "filelock>=3.20,<5",
@@ -114,6 +115,7 @@ setuptools.setup(
         "notebooks": NOTEBOOKS,
         "demo": DEMO,
         "docs": DOCS,
+        "hf": ["huggingface_hub>=1.0,<3"],  # to download the models that hf:NAME names
         "cuda": [f"jax[cuda12]{JAX}"],
         "tpu": [f"jax[tpu]{JAX}"],
     },

@@ -11,6 +11,7 @@ import pathlib
 
 import ml_collections
 
+FOLDERS = {}  # name of a run -> its folder, where they differ: of models such as hf:NAME
 LASTING = ("svd",)  # reparametrizations that later runs keep: they store less than the weights they form
 
 
@@ -191,7 +192,7 @@ def kept_by(workdir, argument="base"):
     Raises:
         ValueError: the run does not exist; the message names the argument.
     """
-    path = pathlib.Path(workdir, "config.json")
+    path = pathlib.Path(FOLDERS.get(str(workdir), workdir), "config.json")
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:

@@ -2,9 +2,11 @@
 
     python train.py --config=configs/finetune.py:data=folder:snips --workdir=runs/snips
     python train.py --config=configs/finetune.py:base=runs/embbert,data=folder:snips,method=lora --workdir=runs/lora
+    python train.py --config=configs/finetune.py:base=hf:models/minilm,data=folder:snips,method=lora --workdir=runs/m
     python train.py --config=configs/finetune.py:data=folder:glue_mrpc,text=sentence1,pair=sentence2 --workdir=runs/mrpc
 
-base    a run or a bundle: its model, tokenizer and cleaning of text. The head is made anew for the labels of the data
+base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md): hf:FOLDER, or hf:NAME of the Hub. It
+        gives model, tokenizer and cleaning of text; the head is made anew for the labels of the data
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
@@ -14,7 +16,8 @@ method  full; an adapter on every linear layer of the encoder: lora, lora_plus, 
         layer_norm; head (nothing but the head). All of them train the head
 teacher a run of the same labels to learn from as well, or several, A+B
 
-The defaults of rate and epochs are for small models, as in the "tuned" recipe of `configs/embbert_finetune.py`.
+The defaults of rate, epochs and word_dropout for lwt's own small models are those of the "tuned" recipe of
+`configs/embbert_finetune.py`. Models like BERT, which have a norm behind their embeddings, get others: see `BERT_RATE`.
 """
 
 from configs import common, embbert_finetune, lora_ranks
@@ -26,12 +29,16 @@ METHODS = tuple(dict.fromkeys(("full", *lora_ranks.adapters(1), *TRAINABLE)))
 TUNED = embbert_finetune.RECIPES["tuned"]
 RATES = {"full": TUNED["rate"], "lora_plus": 1e-3, "head": 1e-2}
 ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
+# Models like BERT: 0.04 over their width for all weights (5e-5 for BERT-Base), ten times that for an adapter.
+BERT_RATE = 0.04
+BERT_RATES = {"full": 1.0, "lora_plus": 2.5, "head": 100.0}
+BERT_EPOCHS = {"full": 3.0}  # others: 5
 
 
 def get_config(arg=""):
     """Arguments: see above; rank of the adapter, rate and epochs (0: the method's own), rows of a batch, length (the
     most tokens of a text; 0: as the base), pool (the head's input; empty: the base's, or "rms"), word_dropout (share of
-    tokens masked in training; -1: 0.2), seed, smoke."""
+    tokens masked in training; -1: 0.2, for models like BERT 0), seed, smoke."""
     args = common.parse(
         arg,
         dict(
@@ -47,12 +54,13 @@ def get_config(arg=""):
         raise ValueError(f"pair={args['pair']}: give text, the field of the first text, as well")
     config = common.base()
     config.seed = args["seed"]
-    start_from(config, args)
+    like_bert = start_from(config, args)
     config.data.kind, config.data.train, config.data.label = "labelled", args["data"], args["label"]
     config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
     config.data.rows, config.data.eval_batch = args["rows"], 64
     config.task = dict(name=args["task"])
-    word_dropout = TUNED["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]
+    usual = 0.0 if like_bert else TUNED["word_dropout"]
+    word_dropout = usual if args["word_dropout"] == -1 else args["word_dropout"]
     config.model.word_dropout = word_dropout
     if args["teacher"]:
         config.task = common.distilled(config.task, args["teacher"], cache=not word_dropout)
@@ -62,11 +70,16 @@ def get_config(arg=""):
         config.reparam["targets"] = embbert_finetune.LINEAR
     if method == "lora_plus":
         config.optimizer.lora_plus = 16.0
-    config.optimizer.learning_rate = args["rate"] or RATES.get(method, ADAPTER_RATE)
+    rate = RATES.get(method, ADAPTER_RATE)
+    epochs = TUNED["epochs"]
+    if like_bert:
+        rate = BERT_RATE / config.model.width * BERT_RATES.get(method, 10.0)
+        epochs, config.optimizer.clip_norm = BERT_EPOCHS.get(method, 5.0), 1.0
+    config.optimizer.learning_rate = args["rate"] or rate
     config.optimizer.schedule = TUNED["schedule"]
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01
-    config.epochs = args["epochs"] or TUNED["epochs"]
+    config.epochs = args["epochs"] or epochs
     config.log_every, config.eval_every, config.save_every = 100, 0, 0
     config.select, config.select_mode = ("spearman" if args["task"] == "regress" else "mcc"), "max"
     if args["smoke"]:
@@ -76,16 +89,19 @@ def get_config(arg=""):
 
 
 def start_from(config, args):
-    """Takes model, tokenizer and cleaning from the base, and makes the head anew."""
+    """Takes model, tokenizer and cleaning from the base, and makes the head anew; returns whether it is like BERT."""
     kept = common.kept_by(args["base"])
     if kept["data"]["kind"] not in ("labelled", "masked"):
         raise ValueError(f"base={args['base']} is no text encoder: its data.kind is {kept['data']['kind']!r}")
     config.init_from, config.init_skip = args["base"], ("head/.*",)
     config.model = dict(kept["model"], head="classify")
-    pool = args["pool"] or kept["model"].get("pool", "" if kept["model"].get("pooler") else TUNED["pool"])
-    if pool:
-        config.model.pool = pool
+    pooler = kept["model"].get("pooler", False)
+    config.model.pool = args["pool"] or kept["model"].get("pool", "first" if pooler else TUNED["pool"])
+    if "pooler" in config.model and pooler != (config.model.pool == "first"):  # it reads position 0
+        config.model.pooler = not pooler
+        config.init_skip = ("head/.*", "pooler/.*")
     for key in ("clean", "tokenizer"):
         config.data[key].update(kept["data"][key])
     config.data.tokenizer.path = ""
     config.data.row_length = args["length"] or kept["data"]["row_length"]
+    return kept["model"].get("embedding_norm", False)

@@ -105,20 +105,31 @@ def read(path):
     return _compared(path, pathlib.Path(path).read_bytes)
 
 
-def read_json(path):
-    """The object (a dict) of a JSON file, after its checksum was compared.
+def read_json(path, *, kind=dict):
+    """The object (a dict) of a JSON file, or with `kind` its list, after its checksum was compared.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not JSON, holds no object, or is damaged (see `read`).
+        ValueError: it is not JSON, holds something else, or is damaged (see `read`).
     """
     try:
         value = json.loads(read(path))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"it holds {value!r:.40} instead of an object, in braces")
+    if not isinstance(value, kind):
+        wanted = "an object, in braces" if kind is dict else "a list, in brackets"
+        raise ValueError(f"it holds {value!r:.40} instead of {wanted}")
     return value
+
+
+def load_json(path, *, kind=dict):
+    """What `read_json` returns; raises `lwt.errors.CheckpointError` if the file cannot be read or is damaged."""
+    try:
+        return read_json(path, kind=kind)
+    except OSError as error:
+        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise errors.CheckpointError(f"{path} is damaged: {error}") from error
 
 
 def verify(path):

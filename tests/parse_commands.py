@@ -77,7 +77,7 @@ def patch(named, *, strict, base):
 
     from configs import common
     from lwt.machine import command_line, memory
-    from lwt.runs import config_file
+    from lwt.runs import config_file, hub
 
     def stop(has=lambda name: name in flags.FLAGS):
         unknown = [name for name in named if name != "help" and not has(name)]
@@ -111,6 +111,7 @@ def patch(named, *, strict, base):
     argparse.ArgumentParser.parse_args = parse_args
     memory.tune_allocator = lambda: None  # it would start the process anew
     command_line.show_log, common.kept_by = stop, kept_by
+    hub.folder = str  # of a model hf:NAME, which is not here either
     flags.mark_flags_as_required = lambda names: mark([name for name in names if strict and name not in named])
     if not strict:
         argparse._ActionsContainer.add_argument = add_argument

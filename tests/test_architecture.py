@@ -25,6 +25,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
             "layers attention reparam data metrics machine",
             "models",
             "tasks",
+            "huggingface",
             "runs",
             "training",
             "compress",

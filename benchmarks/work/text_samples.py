@@ -62,7 +62,8 @@ def _examples(section, data, folder):
         corpus.tokenize(source, tokens, cleaner=cleaner, folders=(folder,)),
         max_length=LENGTH,
         masking=masked_examples.Masking.of(section.masking),
-        pieces=range(tokens.first, tokens.pieces),
+        frame=tokens.frame,
+        pieces=tokens.pieces,
         join=JOIN,
     )
 

@@ -80,6 +80,30 @@ class Cleaner:
         return " ".join(text.split())
 
 
+@dataclasses.dataclass(frozen=True)
+class AsIs:
+    """Leaves every text as it is: the cleaner of a tokenizer that normalises texts itself."""
+
+    @classmethod
+    def of(cls, section, *, where):
+        """One for ``config.data.clean``, in which every step must be off; `where` is the tokenizer's file.
+
+        Raises:
+            lwt.errors.ConfigError: a step is on; the message names it.
+        """
+        for key, value in dict(section).items():
+            if value:
+                off = False if isinstance(value, bool) else ""
+                raise errors.ConfigError(
+                    f"data.clean.{key}={value!r} must be {off!r}: {where} says how texts are normalised"
+                )
+        return cls()
+
+    def clean(self, text):
+        """The text."""
+        return text
+
+
 def _without_tags(text):
     """`text` with a space in place of each tag, and of each comment, script and style sheet that ends."""
     parts, begin, at, endless = [], 0, 0, set()

@@ -5,19 +5,20 @@ Sequence to sequence, one vocabulary for both languages: pad 0, unknown 1, begin
 """
 
 import io
-import os
 import pathlib
 
 import numpy as np
 import sentencepiece
 
 from lwt import errors, files
+from lwt.data import frame
 
 FILE = "tokenizer.model"  # of a workdir
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 CLS, MASK, SEP = 2, 3, 4
 SEQ2SEQ = ("<pad>", "<unk>", "<s>", "</s>")
 ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[MASK]", "[SEP]")
+FRAME = frame.Frame((CLS,), (SEP,), (SEP,), pad=PAD, mask=MASK, specials=tuple(range(len(ENCODER))))
 ENCODER_OPTIONS = {
     **{"pad_piece": "[PAD]", "unk_piece": "[UNK]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "eos_id": SEP},
     "control_symbols": ["[MASK]"],  # takes the number that is free, 3
@@ -82,29 +83,6 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
     return Tokenizer(path, specials=specials)
 
 
-def copy(given, path, *, specials=SEQ2SEQ):
-    """Copies the tokenizer `given` to `path`; raises what `Tokenizer` raises if it is missing or damaged."""
-    Tokenizer(given, specials=specials)
-    files.copy(given, path)
-
-
-def of_run(path, base="", *, specials=SEQ2SEQ):
-    """The `Tokenizer` at `path` of a run, which must be the one at `base`, of the run it starts from.
-
-    A missing base is not compared, since it may have moved.
-
-    Raises:
-        lwt.errors.DataError: no tokenizer, a damaged one, or another one than the base has.
-    """
-    own = Tokenizer(path, specials=specials)
-    if os.path.exists(base) and Tokenizer(base, specials=specials).fingerprint != own.fingerprint:
-        raise errors.DataError(
-            f"{path} is not the tokenizer of {os.path.dirname(base)}, whose weights fit no other tokenizer; "
-            "remove it (and data.tokenizer.path) to use that of init_from"
-        )
-    return own
-
-
 class Tokenizer:
     """A trained model: ``encode(texts) -> ids``, ``decode(ids) -> texts``.
 
@@ -113,11 +91,14 @@ class Tokenizer:
         first: the first id that is not special.
         vocabulary: rows of the model's table: `pieces`, for `SEQ2SEQ` padded to a multiple of 64.
         dtype: the smallest integer type that holds all ids, uint16 or int32.
+        frame: the `frame.Frame` of a row; None for `SEQ2SEQ`.
         fingerprint: SHA-256 of the file.
 
     Raises:
         lwt.errors.DataError: the file is missing or damaged, or its special ids have other numbers.
     """
+
+    cleans = False  # whether it normalises texts itself, so that no `text.Cleaner` may
 
     def __init__(self, path, *, specials=SEQ2SEQ):
         try:
@@ -138,10 +119,11 @@ class Tokenizer:
         found = pieces[: len(specials)]
         if specials == ENCODER and found != ENCODER:
             raise errors.DataError(f"tokenizer {path}: ids 0 to 4 must be {', '.join(ENCODER)}; they are {found}")
-        self.path = pathlib.Path(path)
+        self.path, self._specials = pathlib.Path(path), specials
         self.pieces, self.first = p.get_piece_size(), len(specials)
         self.dtype = np.dtype(np.uint16 if self.pieces <= 1 << 16 else np.int32)
         self.vocabulary = self.pieces if specials == ENCODER else -(-self.pieces // 64) * 64
+        self.frame = FRAME if specials == ENCODER else None
         self.fingerprint = files.sha256(model)
 
     def encode(self, texts):
@@ -153,3 +135,7 @@ class Tokenizer:
         rows = [np.asarray(row, dtype=np.int64).tolist() for row in rows]
         rows = [[i for i in row if self.first <= i < self.pieces or i == UNK] for row in rows]
         return self._processor.decode(rows) if rows else []
+
+    def piece(self, number):
+        """The text of one id, as a table shows it."""
+        return self._specials[number] if number < self.first else self.decode([[number]])[0]

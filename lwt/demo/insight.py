@@ -107,7 +107,7 @@ class Reader:
         ids, segments = listen.side(name, batch)
         ids = "targets" if ids == "inputs" and part == "query" else ids
         real = batch[ids][0][batch[segments][0] > 0]
-        return tuple(ffn_memories.piece(self._tokenizer, int(i)) for i in real)
+        return tuple(self._tokenizer.piece(int(i)) for i in real)
 
     def _memories(self, values, table, name, coefficients, batch):
         """The keys of a layer with the largest coefficients `[t f]`; its `values` are `[f d]`, the `table` `[v d]`."""
@@ -126,12 +126,12 @@ class Reader:
 
     def _context(self, ids, place, *, ahead):
         before, after = self._tokenizer.decode([ids[:place], ids[place + 1 :] if ahead else []])
-        return before, ffn_memories.piece(self._tokenizer, ids[place]), after
+        return before, self._tokenizer.piece(ids[place]), after
 
     def _words(self, values, table):
         """The likeliest tokens of each value, and how much likelier than by chance: a list per value."""
         tokens, shares, _ = ffn_memories.value_tokens(values, table, answers=np.zeros(len(values), int), count=WORDS)
-        name_of = functools.partial(ffn_memories.piece, self._tokenizer)
+        name_of = self._tokenizer.piece
         times = shares * len(table)
         return [[(name_of(int(i)), float(x)) for i, x in zip(*row, strict=True)] for row in zip(tokens, times)]
 

@@ -147,7 +147,7 @@ def _figures(source, integers=None):
     if source.config.model.get("head") == "none":  # they are those of the head
         return rows
     for path in sorted(pathlib.Path(source.workdir, "eval").glob("*.json")):
-        figures = folders.read_json(path)
+        figures = files.load_json(path)
         if figures.get("checkpoint") == source.step and figures.pop("weights", None) in same:
             rows.append(figures)
     return rows

@@ -1,13 +1,10 @@
-"""Exported folders and the files in them: JSON, and arrays in the safetensors format."""
+"""Exported folders, and the arrays in them in the safetensors format."""
 
 import contextlib
 import os
 import pathlib
 
-import jax.numpy as jnp
 import numpy as np
-import safetensors
-import safetensors.flax
 import safetensors.numpy
 
 from lwt import errors, files
@@ -58,37 +55,3 @@ def write_arrays(path, arrays):
     """Writes ``{name: numpy or jax array}`` to a `pathlib.Path`."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     path.write_bytes(safetensors.numpy.save(arrays, metadata=FORMAT))
-
-
-def read_arrays(path):
-    """The arrays of a .safetensors file by name, converted to float32."""
-    try:
-        return as_weights(safetensors.flax.load_file(path), path)
-    except OSError as error:
-        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, safetensors.SafetensorError) as error:
-        raise errors.CheckpointError(f"{path} is damaged: {error}") from error
-
-
-def as_weights(arrays, path):
-    """The arrays of the file `path` as float32.
-
-    Raises:
-        lwt.errors.CheckpointError: one holds integers, as files of quantized models do, or a number that is not finite.
-    """
-    for name, array in arrays.items():
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise errors.CheckpointError(f"{path}: {name} is of type {array.dtype}; lwt reads weights that are floats")
-        if not np.isfinite(np.asarray(array, np.float32)).all():
-            raise errors.CheckpointError(f"{path}: {name} is not finite")
-    return {name: np.asarray(array, np.float32) for name, array in arrays.items()}
-
-
-def read_json(path):
-    """The object (a dict) of a JSON file."""
-    try:
-        return files.read_json(path)
-    except OSError as error:
-        raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise errors.CheckpointError(f"{path} is damaged: {error}") from error

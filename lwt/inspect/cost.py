@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from absl import flags
 
 from lwt import errors, trees
-from lwt.data import tokenizer
+from lwt.data import tokenizer, tokenizer_files
 from lwt.data.batches import masked_examples, pair_examples
 from lwt.inspect import flops
 from lwt.machine import command_line
@@ -135,9 +135,9 @@ def vocabulary_of(config):
     if config.data.kind == "images":
         return 0
     section, of_pairs = config.data.tokenizer, config.data.kind == "pairs"
-    path = section.path or os.path.join(config.init_from, tokenizer.FILE)
+    path = section.path or tokenizer_files.path_in(config.init_from)
     if (section.path or config.init_from) and os.path.exists(path):
-        return tokenizer.Tokenizer(path, specials=tokenizer.SEQ2SEQ if of_pairs else tokenizer.ENCODER).vocabulary
+        return tokenizer_files.load(path, specials=tokenizer.SEQ2SEQ if of_pairs else tokenizer.ENCODER).vocabulary
     return -(-section.vocabulary // 64) * 64 if of_pairs else section.vocabulary
 
 

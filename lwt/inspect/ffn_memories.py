@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors, trees
-from lwt.data import tokenizer as tokenizers
 from lwt.inspect import memory_triggers
 from lwt.layers import linear, listen
 from lwt.runs import assembly
@@ -151,9 +150,3 @@ def study(experiment, *, data="", limit=0, top=50, shown=40, sampled=32):
         wanted[name] = np.sort(surest[:shown]), SHOWN
     texts = memory_triggers.contexts(triggers, again(), wanted=wanted)
     return found, texts, {"data": used.name, "records": len(used.sources), "table": through, "top": top}
-
-
-def piece(tokenizer, number):
-    """A token as text; special tokens by name."""
-    specials = tokenizers.ENCODER if tokenizer.first == len(tokenizers.ENCODER) else tokenizers.SEQ2SEQ
-    return specials[number] if number < len(specials) else tokenizer.decode([[number]])[0]

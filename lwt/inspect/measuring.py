@@ -17,8 +17,7 @@ import statistics
 import jax
 
 import lwt
-from lwt import errors, trees
-from lwt.export import folders
+from lwt import errors, files, trees
 from lwt.machine import latency
 from lwt.reparam import compose
 from lwt.report import study
@@ -100,7 +99,7 @@ def check_finished(folder):
 def made_by(folder):
     """How a run was made, such as ``seq2seq, structured, fine-tuned, lora``."""
     config, path = run_config.read(folder), os.path.join(folder, new_run.ORIGIN)
-    origin = folders.read_json(path) if os.path.exists(path) else {}
+    origin = files.load_json(path) if os.path.exists(path) else {}
     parent = origin.get("run", config.init_from)
     methods = [origin.get("method", "derived")] if origin else _names(config.reparam)
     if config.task.name == "distill":
@@ -141,7 +140,7 @@ def kept(experiment, file=""):
     if hasattr(experiment.task, "decoding"):
         made["decoding"] = experiment.task.decoding()
     for path in sorted(glob.glob(os.path.join(glob.escape(experiment.workdir), "eval", "*.json"))):
-        found = folders.read_json(path)
+        found = files.load_json(path)
         same = all(found.get(key) == value for key, value in made.items())
         fresh = not file or os.path.getmtime(path) >= os.path.getmtime(file)
         if same and fresh and found.get("weights", "") == os.path.basename(file):

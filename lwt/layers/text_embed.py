@@ -41,7 +41,7 @@ class TextEmbed(nn.Module):
         width: d.
         reduced: r, the paper's r_d; 0: full width.
         segments: rows of the segment table. 3: padding, first and second text, as in the paper's code. 2: first and
-            second, as in its formulas and BERT.
+            second, as in its formulas and BERT. 1: one for all, as in RoBERTa. 0: no table, as in DistilBERT.
         std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
         position_std: that of positions and segments; None for the same.
         use_bias: whether the expanders have biases; the paper's have none.
@@ -60,9 +60,9 @@ class TextEmbed(nn.Module):
     @nn.compact
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b t d"]:
         t, narrow = ids.shape[1], self.reduced or self.width
-        if self.segments not in (2, 3):
+        if self.segments not in range(4):
             raise errors.ConfigError(
-                f"model.segments={self.segments} must be 2 (first, second) or 3 (padding, first, second)"
+                f"model.segments={self.segments} must be 0, 1, 2 (first, second) or 3 (padding, first, second)"
             )
         if t > self.max_length:
             raise errors.ConfigError(f"a row of {t} tokens is longer than model.max_length={self.max_length}")
@@ -70,7 +70,7 @@ class TextEmbed(nn.Module):
         places = nn.initializers.normal(self.std if self.position_std is None else self.position_std)
         token = linear.weight(self, "token", init=table, shape=(self.vocabulary, narrow))
         position = self.param("position", places, (self.max_length, narrow))
-        segment = self.param("segment", places, (self.segments, self.width))
+        segment = self.param("segment", places, (self.segments, self.width)) if self.segments else None
 
         def expand(name, rows):
             if not self.reduced:
@@ -79,18 +79,25 @@ class TextEmbed(nn.Module):
 
         tokens = expand("token", linear.take(token, ids))
         positions = expand("position", linear.take(position, jax.lax.iota(jnp.int32, t)))
-        return tokens + positions[None] + _segment_rows(segment, segments)
+        found = tokens + positions[None]
+        return found if segment is None else found + _segment_rows(segment, segments)
 
 
-def of(model, *, reduced=0, **more):
-    """The embedding of a text model, from the model's fields; see `TextEmbed`."""
-    keys = ("vocabulary", "max_length", "width", "segments", "dtype")
-    fields = {key: getattr(model, key) for key in keys}
+def of(model, *, reduced=0, width=0, **more):
+    """The embedding of a text model, from the model's fields; see `TextEmbed`.
+
+    Args:
+        width: of the embedding; 0: that of the model.
+    """
+    keys = ("vocabulary", "max_length", "segments", "dtype")
+    fields = {key: getattr(model, key) for key in keys} | {"width": width or model.width}
     return TextEmbed(**fields, reduced=reduced, std=model.embedding_std, **more)
 
 
 def _segment_rows(table, segments):
-    """Looks up rows of a table of two or three by a product, whose gradient avoids a scatter into so few rows."""
+    """Looks up rows of a table of up to three by a product, whose gradient avoids a scatter into so few rows."""
     count = table.shape[0]
+    if count == 1:
+        return table[0]
     rows = segments if count == 3 else jnp.maximum(segments - 1, 0)
     return linear.linear(jax.nn.one_hot(rows, count), table)

@@ -7,8 +7,8 @@ from jaxtyping import Array, Float
 from lwt.layers import dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
-POOLS = ("first", "rms", "pair")
-MASK, SPECIALS = 3, 5  # the id of [MASK] and the number of special ids, in every tokenizer of an encoder
+POOLS = ("first", "rms", "mean", "pair")
+MASK, SPECIALS = 3, tuple(range(5))  # the ids of [MASK] and of all special tokens, in lwt's own tokenizers
 
 
 class Output(nn.Module):
@@ -65,12 +65,14 @@ class TextModel(nn.Module):
         width: d.
         head: "none", "pretrain" or "classify"; see `Heads`.
         outputs: outputs of the classifier: the number of classes, or 1 for regression.
-        pool: input of the classifier: "first", the state at position 0; "rms", the root mean square over the positions
-            without padding; or "pair", four times as wide: u and v, the root mean squares of the first and the second
-            text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
+        pool: input of the classifier: "first", the state at position 0; "mean" or "rms", the mean or the root mean
+            square over the positions without padding; or "pair", four times as wide: u and v, the root mean squares of
+            the first and the second text, with |u - v| and u * v (Conneau et al. 2017, arXiv 1705.02364, section 3.1).
         head_dropout: rate on the classifier's input.
         word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
             them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
+        normalize: whether `text_vectors` have length 1.
+        mask, specials: the tokenizer's id of [MASK], and the ids that word dropout keeps.
     """
 
     vocabulary: int
@@ -81,6 +83,9 @@ class TextModel(nn.Module):
     pool: str = "first"
     head_dropout: float = 0.0
     word_dropout: float = 0.0
+    normalize: bool = False
+    mask: int | None = MASK
+    specials: tuple[int, ...] = SPECIALS
     dtype: str = "float32"
 
     @property
@@ -97,6 +102,8 @@ class TextModel(nn.Module):
         validate.require_choices(self, head=HEADS, pool=POOLS)
         validate.require_positive(self, "vocabulary", "max_length", "width", "outputs")
         validate.require_rates(self, "head_dropout", "word_dropout")
+        if self.word_dropout and self.mask is None:
+            raise validate.refuse(self, "word_dropout", must="0: the tokenizer has no token for masked words")
         if self.pool == "pair" and self.head == "pretrain":
             raise validate.refuse(self, "pool", must="'first' or 'rms' with model.head='pretrain'")
         sizes = (self.width, self.features, self.vocabulary, self.outputs)
@@ -107,10 +114,22 @@ class TextModel(nn.Module):
         """Pools hidden states to the classifier's input, see `pool`; without a batch, takes the state at position 0."""
         if self.pool == "first" or batch is None:
             return hidden[:, 0]
-        if self.pool == "rms":
-            return _root_mean_square(hidden, batch["segments"] > 0)
+        if self.pool in ("mean", "rms"):
+            pool = _mean if self.pool == "mean" else _root_mean_square
+            return pool(hidden, batch["segments"] > 0)
         u, v = (_root_mean_square(hidden, batch["segments"] == text) for text in (1, 2))
         return jnp.concatenate([u, v, jnp.abs(u - v), u * v], axis=-1)
+
+    def text_vectors(self, batch, *, normalize=None):
+        """The pooled states `[b f]` as they are, without a pooler: what describes a text as a vector.
+
+        Args:
+            normalize: whether the vectors get length 1; None: as the model says.
+        """
+        found = TextModel.pooled(self, self.hidden_states(batch), batch)
+        if self.normalize if normalize is None else normalize:
+            return found / jnp.maximum(jnp.linalg.norm(found, axis=-1, keepdims=True), 1e-12)
+        return found
 
     def hidden_states(self, batch, *, train=False):
         """The last states `[b t d]`; those of padding (segment 0) are finite but meaningless."""
@@ -139,8 +158,9 @@ class TextModel(nn.Module):
         if not train or dropout.kept_of_256(self.word_dropout) == 256:
             return batch
         ids = batch["ids"]
-        keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, shape=ids.shape) | (ids < SPECIALS)
-        return {**batch, "ids": jnp.where(keep, ids, MASK)}
+        special = (ids[..., None] == jnp.asarray(self.specials)).any(-1)
+        keep = dropout.keep_mask(self.make_rng("dropout"), self.word_dropout, shape=ids.shape) | special
+        return {**batch, "ids": jnp.where(keep, ids, self.mask)}
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]` ("classify"), hidden states `[b t d]` ("none"), or both outputs of "pretrain":
@@ -153,6 +173,12 @@ class TextModel(nn.Module):
         if self.head == "pretrain":
             return self.head_layers.masked_lm(hidden), self.next_sentence(hidden, batch)
         return hidden
+
+
+def _mean(hidden, chosen):
+    """The mean `[b d]` over the `chosen` positions `[b t]`; 0 for a row without any."""
+    chosen = chosen[..., None]
+    return jnp.where(chosen, hidden, 0).sum(1) / jnp.maximum(chosen.sum(1), 1)
 
 
 def _root_mean_square(hidden, chosen):

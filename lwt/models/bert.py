@@ -10,7 +10,8 @@ Source: "EmbBERT-Q", sections 4.1 and 6 and appendix B; Devlin et al. 2019. Weig
                   embedding_norm=True, pooler=True, v=30522                                       4,385,920
 
 The EA settings are ``attention="efficient", activation="silu", norm="rms", norm_place="inline", dropout=0.0``.
-BERT-Tiny is the published one; the paper's Table 2 prints v=32768 and α=2 for it.
+BERT-Tiny is the published one; the paper's Table 2 prints v=32768 and α=2 for it. `lwt/huggingface/encoders.py` has the
+settings of DistilBERT, RoBERTa, ELECTRA and ALBERT.
 
 Known deviations: attention masks padding, unlike the code of BERT(2MB) and BERT+NE; the feed-forward network has no
 inner dropout, unlike PyTorch's encoder layer.
@@ -29,6 +30,7 @@ from lwt.layers import dropout, linear, mlp, norm, sublayers, text_embed, text_h
 
 EMBEDDINGS = ("full", "nano")
 PLACES = ("post", "inline")
+POOLERS = {"tanh": jnp.tanh, **mlp.ACTIVATIONS}
 
 
 class Block(nn.Module):
@@ -73,7 +75,9 @@ class Bert(text_head.TextModel):
     Attributes:
         heads: h; hidden: width f of the feed-forward network, α·d in the paper; layers: N.
         embedding: "full" or "nano"; reduced: the nano tables' width r_d.
-        segments: 3 rows in the paper's code (padding, first, second), 2 in BERT.
+        embedding_width: width of the tables and of their norm, which a linear layer follows, as in ELECTRA and ALBERT;
+            0: the tables have the model's width.
+        segments: 3 rows in the paper's code (padding, first, second), 2 in BERT, 1 in RoBERTa, 0 in DistilBERT.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         activation: "relu", "silu" or "gelu" (exact).
         norm, norm_epsilon, norm_place: see `Block`.
@@ -81,7 +85,10 @@ class Bert(text_head.TextModel):
         attention_dropout: rate on the attention weights.
         embedding_norm: whether a norm (with dropout) follows the embeddings, as in BERT.
         embedding_std: standard deviation of the initial tables.
-        pooler: whether ``tanh(W x + b)`` of position 0 precedes the heads, as in BERT; it is part of the body.
+        shared: whether all layers are one block, as in ALBERT.
+        pooler: whether ``activation(W x + b)`` of position 0 precedes the heads, as in BERT; it is part of the body.
+            With a `pool` other than "first", its weights are kept and not used.
+        pooler_activation: "tanh", or one of the other activations.
         sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
     """
 
@@ -101,16 +108,22 @@ class Bert(text_head.TextModel):
     attention_dropout: float = 0.1
     embedding_norm: bool = False
     embedding_std: float = 1.0
+    embedding_width: int = 0
+    shared: bool = False
     pooler: bool = False
+    pooler_activation: str = "tanh"
     sizes: collections.abc.Mapping | None = None
 
     def setup(self):
         super().setup()
         self._check()
-        self.embed = text_embed.of(self, reduced=self.reduced if self.embedding == "nano" else 0)
+        reduced = self.reduced if self.embedding == "nano" else 0
+        self.embed = text_embed.of(self, reduced=reduced, width=self.embedding_width)
         if self.embedding_norm:
             self.embed_norm = norm.make(self.norm, epsilon=self.norm_epsilon)
             self.embed_drop = dropout.Dropout(self.dropout)
+        if self.embedding_width:
+            self.embed_project = linear.Linear(self.width, dtype=self.dtype)
         parts = self.sublayers()
         keys = ("norm", "norm_epsilon", "norm_place", "dropout")
         block = functools.partial(Block, **{key: getattr(self, key) for key in keys})
@@ -119,15 +132,20 @@ class Bert(text_head.TextModel):
                 parts[f"block_{i}/self_attention"].make(dropout=self.attention_dropout, dtype=self.dtype),
                 parts[f"block_{i}/mlp"].make(activation=mlp.ACTIVATIONS[self.activation], dtype=self.dtype),
             )
-            for i in range(self.layers)
+            for i in range(self.blocks)
         ]
         if self.pooler:
             self.pool_layer = linear.Linear(self.width, dtype=self.dtype, name="pooler")
 
+    @property
+    def blocks(self):
+        """The number of blocks with weights of their own."""
+        return 1 if self.shared else self.layers
+
     @nn.nowrap
     def sublayers(self):
         """The modules that `sizes` may name: ``{module: sublayers.Sublayer}``."""
-        blocks = [f"block_{i}" for i in range(self.layers)]
+        blocks = [f"block_{i}" for i in range(self.blocks)]
         attentions = {f"{block}/self_attention": self.attention for block in blocks}
         return sublayers.of(self, attentions, networks=[f"{block}/mlp" for block in blocks])
 
@@ -135,23 +153,29 @@ class Bert(text_head.TextModel):
         validate.require_positive(self, "heads", "hidden", "layers", "reduced")
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_scales(self, "norm_epsilon", "embedding_std")
-        validate.require_choices(self, embedding=EMBEDDINGS, activation=mlp.ACTIVATIONS, norm_place=PLACES)
+        choices = dict(embedding=EMBEDDINGS, activation=mlp.ACTIVATIONS, norm_place=PLACES, pooler_activation=POOLERS)
+        validate.require_choices(self, **choices)
         validate.require_multiple(self, "width", of="heads")
-        if self.pooler and self.pool != "first":
-            raise validate.refuse(self, "pool", must="'first' with model.pooler, which reads position 0")
+        if self.embedding_width < 0 or (self.embedding_width and self.embedding == "nano"):
+            raise validate.refuse(
+                self, "embedding_width", must="0 (the model's width) or, with model.embedding='full', more"
+            )
 
     def encode(self, batch, *, train, first=False):
         """The last block's states; with `first`, that of position 0 `[b 1 d]`, from a single query."""
         x = self.embed(batch["ids"], batch["segments"])
         if self.embedding_norm:
             x = self.embed_drop(self.embed_norm(x), train=train)
+        if self.embedding_width:
+            x = self.embed_project(x)
         mask = masks.Mask(batch["segments"])
-        for i, block in enumerate(self.block):
+        for i in range(self.layers):
+            block = self.block[0 if self.shared else i]
             x = block(x, mask, train=train, first=first and i == self.layers - 1)
-        if self.is_initializing():
-            self.pooled(x)  # a pooler's weights are part of the body, whatever the head reads
+        if self.is_initializing() and self.pooler:
+            self.pool_layer(x[:, 0])  # a pooler's weights are part of the body, whatever the head reads
         return x
 
     def pooled(self, hidden, batch=None):
         x = super().pooled(hidden, batch)
-        return jnp.tanh(self.pool_layer(x)) if self.pooler else x
+        return POOLERS[self.pooler_activation](self.pool_layer(x)) if self.pooler and self.pool == "first" else x

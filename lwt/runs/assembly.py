@@ -31,15 +31,26 @@ def make_data(config, workdir, *, make=True, base=""):
     return kind(config.data, workdir, base=base, seed=config.seed, make=make)
 
 
-def make_model(config, vocabulary, *, outputs=0):
-    """The linen module of ``config.model``, with `vocabulary` tokens and `outputs` classes (0: the model's default)."""
+def make_model(config, vocabulary, *, outputs=0, frame=None):
+    """The linen module of ``config.model``.
+
+    Args:
+        vocabulary: the number of ids. A table with more rows, as published ones may have, is in the config.
+        outputs: classes; 0: the model's default.
+        frame: the `lwt.data.frame.Frame` of the tokenizer; None for lwt's own tokenizers, and without one.
+    """
     section, more = config.model.to_dict(), {"outputs": outputs} if outputs else {}
+    rows = section.pop("vocabulary", vocabulary)
+    if not isinstance(rows, int) or rows < vocabulary:
+        raise errors.ConfigError(f"model.vocabulary={rows!r} must be at least {vocabulary}, the ids of the tokenizer")
+    if frame is not None:
+        more |= {"mask": frame.mask, "specials": frame.specials}
     own = registry.fields(registry.MODELS.find(section["name"], key="model.name"))
     for key in ATTENTIONS & section.keys():
         taken = ATTENTION_GIVEN | ({"use_bias"} & own.keys())  # which some models give too
         section[key] = registry.ATTENTIONS.partial(section[key], key=f"model.{key}", taken=taken)
     more["packed"] = config.data.packed
-    return registry.MODELS.make(section, key="model", vocabulary=vocabulary, dtype=config.precision, **more)
+    return registry.MODELS.make(section, key="model", vocabulary=rows, dtype=config.precision, **more)
 
 
 def attention_names(section):

@@ -6,7 +6,7 @@ import pathlib
 
 from lwt import errors
 from lwt.reparam import adapters
-from lwt.runs import bundle
+from lwt.runs import bundle, hub
 
 LOG = logging.getLogger(__name__)
 
@@ -23,10 +23,10 @@ def candidates(recorded, workdir):
     were moved together still share the end of their paths: at least, they lie beside each other.
 
     Args:
-        recorded: ``config.init_from``.
+        recorded: ``config.init_from``; also a model ``hf:...``, see `hub.folder`.
         workdir: the run that started from it.
     """
-    own, recorded = os.path.abspath(workdir), pathlib.Path(recorded)
+    own, recorded = os.path.abspath(workdir), pathlib.Path(hub.folder(recorded))
     above = [*pathlib.Path(own).parents, *pathlib.Path(os.path.realpath(own)).parents]
     names = recorded.parts[recorded.is_absolute() :]
     ends = (pathlib.Path(*names[i:]) for i in range(len(names)))

@@ -3,7 +3,7 @@
     bundle.json          precision, step, and the sha256 of the other files
     model.safetensors    the weights, merged
     config.json          of the run
-    tokenizer.model, labels.json, splits.json    as in a workdir, where the data have them
+    tokenizer.model or tokenizer.json, labels.json, splits.json    as in a workdir, where the data have them
     calibration.json     the temperature of its probabilities, if one was fitted
     metrics.json         figures, and what they were measured on
     README.md            a model card, to be completed by hand: the only file without a checksum
@@ -19,7 +19,7 @@ import safetensors
 import safetensors.flax
 
 from lwt import errors, files
-from lwt.data import tokenizer
+from lwt.data import tokenizer_files
 
 INFO, WEIGHTS, METRICS, CARD = "bundle.json", "model.safetensors", "metrics.json", "README.md"
 CONFIG = "config.json"  # of runs, too
@@ -55,7 +55,7 @@ def read_info(folder):
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
     if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it must be {KIND!r}")
-    for name in {CONFIG, WEIGHTS, *({tokenizer.FILE} & set(os.listdir(folder)))} - sums.keys():
+    for name in {CONFIG, WEIGHTS, *({*tokenizer_files.NAMES} & set(os.listdir(folder)))} - sums.keys():
         raise errors.CheckpointError(f"{folder / INFO} does not list {name}, which is part of every bundle that has it")
     for name, digest in sums.items():
         path = folder / name

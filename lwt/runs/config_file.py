@@ -1,20 +1,16 @@
-"""Config files opened by path or name, as the flag ``--config`` opens them: nothing in lwt imports configs/.
+"""Config files opened by path or name, as the flag ``--config`` opens them; see `config_folder`.
 
-The configs of lwt lie in `folder()`: the checkout's ``configs/``, or a part of the installed package. ``quickstart``
-and ``configs/quickstart.py`` name the file there, unless the current folder has its own ``configs/quickstart.py``.
+An argument such as ``base=hf:NAME`` names a model of Hugging Face, which is imported before the config asks for it.
 """
 
-import importlib
 import importlib.util
-import pathlib
-import sys
-import types
 
 from absl import flags
 from ml_collections import config_flags
 
 from lwt import errors
-from lwt.machine import command_line
+from lwt.machine import command_line, config_folder
+from lwt.runs import hub
 
 
 def define(help="A file of configs/ or its name, with arguments: FILE.py:key=value,..."):
@@ -26,61 +22,17 @@ def define(help="A file of configs/ or its name, with arguments: FILE.py:key=val
 
     def parse_where_it_lies(spec):
         file, *arguments = spec.split(":", 1)
-        return parse(":".join([str(_importable(find(file))), *arguments]))
+        bring(*arguments)
+        return parse(":".join([str(config_folder.importable(config_folder.find(file))), *arguments]))
 
     parser.parse = parse_where_it_lies
     return holder
 
 
-def folder():
-    """The folder of lwt's configs: that of the checkout, or the one inside the installed package."""
-    package = pathlib.Path(__file__).parents[1]
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parent / "configs"
-
-
-def defaults():
-    """The config with every key and its default, ``base()`` of ``configs/common.py``, not locked."""
-    return common().base()
-
-
-def common():
-    """The module ``configs.common``, the same one that configs import."""
-    _importable(folder() / "common.py")
-    return importlib.import_module("configs.common")
-
-
-def find(path):
-    """The config file at `path`; if there is none, ``NAME`` and ``configs/NAME.py`` name one in `folder()`.
-
-    Raises:
-        lwt.errors.ConfigError: there is no such file.
-    """
-    path = pathlib.Path(path)
-    inside = pathlib.Path("configs", f"{path.stem}.py")
-    ours = path in (inside, pathlib.Path(path.stem))
-    for file in (path, inside, folder() / inside.name) if ours else (path,):
-        if file.is_file():
-            return file
-    known = {str(file) for file in path.parent.glob("*.py")}
-    if path.parent == pathlib.Path():
-        known.update(names())
-    if path.parent == inside.parent:
-        known.update(f"configs/{name}.py" for name in names())
-    raise errors.ConfigError(f"config file {path} is not there; {errors.suggest(path, known)}")
-
-
-def names():
-    """The names of lwt's configs, such as ``quickstart``, sorted."""
-    return sorted(file.stem for file in folder().glob("*.py") if file.stem not in ("__init__", "common"))
-
-
-def _importable(file):
-    """Lets a config `file` import others as ``from configs import common``: of its own ``configs/``, or of lwt's."""
-    package = sys.modules.setdefault("configs", types.ModuleType("configs"))
-    own = [file.resolve().parent] if file.resolve().parent.name == "configs" else []
-    package.__path__ = list(dict.fromkeys(map(str, [*own, *getattr(package, "__path__", ()), folder()])))
-    return file
+def bring(arguments=""):
+    """Imports the models ``hf:...`` among the arguments of a config, and tells `configs/common.py` where they lie."""
+    for name in hub.named_in(arguments):
+        config_folder.common().FOLDERS[name] = hub.folder(name)
 
 
 def module(path):
@@ -89,7 +41,7 @@ def module(path):
     Raises:
         lwt.errors.ConfigError: there is no such file.
     """
-    path = _importable(find(path))
+    path = config_folder.importable(config_folder.find(path))
     spec = importlib.util.spec_from_file_location(f"config_{path.stem}", path)
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
@@ -106,6 +58,7 @@ def load(spec):
     get_config = getattr(module(path), "get_config", None)
     if get_config is None:
         raise errors.ConfigError(f"{path} has no function get_config(arg)")
+    bring(*arguments)
     try:
         config = get_config(*arguments)
     except ValueError as error:

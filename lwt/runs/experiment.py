@@ -30,6 +30,7 @@ from lwt.runs import (
     calibration,
     eval_files,
     evaluation,
+    hub,
     integer_file,
     predictor,
     run_config,
@@ -74,9 +75,10 @@ class Experiment(predictor.Predictor):
     """
 
     def __init__(self, workdir, *, checkpoint="best", base="", decoding=None, precision=""):
-        self.workdir, self._base_print = str(workdir), ""
+        workdir = self.workdir = hub.folder(workdir)
+        self._base_print = ""
         self._opened = base if isinstance(base, Experiment) else None  # the base
-        self._base = self._opened.workdir if self._opened else str(base)
+        self._base = self._opened.workdir if self._opened else hub.folder(base)
         info = bundle.read_info(workdir) if bundle.is_bundle(workdir) else None  # first: it verifies every file
         self.config = run_config.read(workdir)
         self.config.precision = precision or self.config.precision
@@ -86,7 +88,9 @@ class Experiment(predictor.Predictor):
         self.data = assembly.make_data(self.config, self.workdir, make=False, base=self._base)
         self.tokenizer = self.data.tokenizer
         self.labels = self.data.labels.names if hasattr(self.data, "labels") else ()
-        self.model = assembly.make_model(self.config, self.data.vocabulary, outputs=self.data.outputs)
+        self.model = assembly.make_model(
+            self.config, self.data.vocabulary, outputs=self.data.outputs, frame=self.data.frame
+        )
         self.task = assembly.make_task(self.config)
         self._reparam = compose.build(self.config.reparam)
         if base and not self.config.init_from:

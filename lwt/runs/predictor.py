@@ -5,8 +5,12 @@ import logging
 import numpy as np
 
 from lwt import errors
-from lwt.runs import answers, calibration
+from lwt.layers import text_head
+from lwt.machine import devices
+from lwt.runs import answers, calibration, evaluation
+from lwt.tasks import similarity
 
+NO_HEAD = "; the model has no classifier: fine-tune it (configs/finetune.py), or take its vectors (embed)"
 LOG = logging.getLogger(__name__)
 
 
@@ -46,6 +50,31 @@ class Predictor:
         self.warn_of_cut(cut)
         return self.probabilities(outputs)
 
+    def embed(self, texts, *, normalize=None):
+        """A vector for each text, `[n d]` float32, in order: the text encoder's states, pooled as ``model.pool`` says.
+
+        Args:
+            texts: a list of texts.
+            normalize: whether the vectors get length 1; None: as ``model.normalize`` says.
+
+        Raises:
+            lwt.errors.ConfigError: the model is no text encoder, or its pool compares two texts.
+        """
+        if not isinstance(self.model, text_head.TextModel) or self.model.pool == "pair":
+            raise errors.ConfigError(
+                f"{self.workdir}: model.name={self.config.model.name!r} gives no vector for a text; embed needs a text "
+                "encoder whose model.pool is not 'pair'"
+            )
+        found = self.data.alone(texts)
+        if not found.sources:
+            return np.zeros((0, self.model.width), np.float32)
+        self.warn_of_cut(self.data.cut(found))
+        embedders = vars(self).setdefault("_embedders", {})  # each compiles its own program, once
+        if normalize not in embedders:
+            mesh = devices.make_mesh({"data": -1})
+            embedders[normalize] = evaluation.Evaluator(similarity.Vectors(normalize), self.model, mesh)
+        return embedders[normalize].outputs(self.weights, self.data, evaluation=found)
+
     def predict_file(self, path, *, output=None, out="", wanted=None):
         """Answers the texts of a file, in order, on standard output: one line each, or a table; see `answers.write`."""
         answers.write(self, path, output=output, out=out, wanted=wanted)
@@ -56,7 +85,10 @@ class Predictor:
         Outputs are decoded texts, or an array `[n c]` of logits or `[n]` of numbers.
         """
         if not hasattr(self.task, "generate") and not hasattr(self.task, "predict"):
-            raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts")
+            hint = "" if getattr(self.model, "head", "") != "none" else NO_HEAD
+            raise errors.ConfigError(
+                f"{self.workdir}: task.name={self.config.task.name!r} gives no answers to texts{hint}"
+            )
         found = self.data.from_texts(texts)
         if not found.sources:
             return [] if hasattr(self.task, "generate") else np.zeros((0, len(self.labels) or 1), np.float32), 0

@@ -39,7 +39,8 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     # ---- What the run consists of: data, model, task, weights.
     prepare(config, workdir, stretch=stretch)
     data = assembly.make_data(config, workdir)
-    model, task = assembly.make_model(config, data.vocabulary, outputs=data.outputs), assembly.make_task(config)
+    model = assembly.make_model(config, data.vocabulary, outputs=data.outputs, frame=data.frame)
+    task = assembly.make_task(config)
     checks.check_data(config, data, model=model)
     reparam = compose.build(config.reparam)
     trainable, frozen = assembly.initial_params(config, model, reparam=reparam, base=base)

@@ -37,7 +37,7 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
     changes = {"model": {**source.config.model.to_dict(), **(model or {})}, "reparam": reparam or {"name": "none"}}
     config = _config(source, workdir, changes, trainable=(".*",))
     data = assembly.make_data(config, source.workdir, make=False)
-    module = assembly.make_model(config, data.vocabulary, outputs=data.outputs)
+    module = assembly.make_model(config, data.vocabulary, outputs=data.outputs, frame=data.frame)
     key = jax.random.key(0)
     arrays = linear.merge(source.weights if weights is None else weights)
     _check(workdir, "model", jax.eval_shape(lambda: assembly.init_weights(module, key)), arrays)

@@ -1,7 +1,7 @@
 """Trains the run of a config: the door that ``train.py`` and the studies use."""
 
-from lwt.runs import assembly, bases, experiment, lock
-from lwt.training import build, loop
+from lwt.runs import assembly, bases, experiment
+from lwt.training import build, lock, loop
 
 
 def run(config, workdir, *, stretch=False):

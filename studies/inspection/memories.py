@@ -171,7 +171,7 @@ def _page_layer(layer, texts, tokenizer):
     """The data of a layer that `memory_page.page` takes."""
 
     def tokens(ids):
-        return [ffn_memories.piece(tokenizer, int(i)) for i in ids]
+        return [tokenizer.piece(int(i)) for i in ids]
 
     keys = {}
     for (name, key, place), (before, here, after) in texts.items():
@@ -181,8 +181,8 @@ def _page_layer(layer, texts, tokenizer):
             key, {"values": list(zip(tokens(layer.tokens[key]), layer.shares[key].tolist())), "triggers": []}
         )
         rest = [] if layer.predicts == "the next token" else after
-        answer = ffn_memories.piece(tokenizer, int(layer.triggers["answer"][key, place]))
-        text = (*tokenizer.decode([before]), ffn_memories.piece(tokenizer, here), *tokenizer.decode([rest]))
+        answer = tokenizer.piece(int(layer.triggers["answer"][key, place]))
+        text = (*tokenizer.decode([before]), tokenizer.piece(here), *tokenizer.decode([rest]))
         own["triggers"].append((float(layer.triggers["coefficient"][key, place]), text, answer))
     return {"name": layer.name.removesuffix("/kernel"), "predicts": layer.predicts, "keys": dict(sorted(keys.items()))}
 

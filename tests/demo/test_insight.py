@@ -92,7 +92,7 @@ def test_memories_are_the_strongest_triggers(translator):
         assert [m.key for m in memories] == np.argsort(-own["coefficient"], kind="stable")[: insight.KEYS].tolist()
         for memory in memories:
             assert memory.coefficient == pytest.approx(own["coefficient"][memory.key], rel=1e-5)
-            assert memory.context[1] == insight.ffn_memories.piece(translator.tokenizer, own["last"][memory.key])
+            assert memory.context[1] == translator.tokenizer.piece(own["last"][memory.key])
             logits = table @ np.asarray(translator.weights[name])[memory.key]
             wanted = len(table) * np.sort(special.softmax(logits))[::-1][: insight.WORDS]
             np.testing.assert_allclose([times for _, times in memory.value], wanted, rtol=1e-4)

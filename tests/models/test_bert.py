@@ -101,7 +101,8 @@ def test_wrong_fields_are_named():
         (dict(norm_place="pre"), "model.norm_place='pre'.*inline, post"),
         (dict(norm="batch"), "model.norm='batch'"),
         (dict(embedding="nana"), "model.embedding='nana'.*'nano'"),
-        (dict(pooler=True, pool="rms"), "model.pool='rms' must be 'first'"),
+        (dict(pooler=True, pooler_activation="sin"), "model.pooler_activation='sin'"),
+        (dict(embedding_width=-1), "model.embedding_width=-1 must be 0"),
         (dict(dropout=-0.1), "model.dropout=-0.1"),
     ):
         model = bert.Bert(**SMALL).clone(**change)

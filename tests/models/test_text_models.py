@@ -135,7 +135,7 @@ def test_the_output_layer_and_the_next_sentence_are_the_heads_of_the_whole_pass(
 def test_wrong_fields_are_named(weights_of, run):
     for change, message in (
         (dict(head="clasify"), "model.head='clasify'.*did you mean 'classify'"),
-        (dict(pool="mean"), "model.pool='mean'.*first, pair, rms"),
+        (dict(pool="max"), "model.pool='max'.*first, mean, pair, rms"),
         (dict(pool="pair", head="pretrain"), "model.pool='pair' must be 'first' or 'rms'"),
         (dict(outputs=0), "model.outputs=0"),
         (dict(head_dropout=1.0), r"model.head_dropout=1.0 must be in \[0, 1\)"),

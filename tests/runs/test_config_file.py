@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from lwt import errors
+from lwt.machine import config_folder
 from lwt.runs import config_file
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
@@ -61,7 +62,7 @@ def elsewhere(tmp_path, monkeypatch):
 def test_names_are_found_from_any_folder(elsewhere, spec):
     assert config_file.load(spec).reparam.name == "lora"
     assert config_file.arguments(spec.partition(":")[0])["stage"] == "base"
-    assert config_file.defaults().optimizer.name == "adamw" and "quickstart" in config_file.names()
+    assert config_folder.defaults().optimizer.name == "adamw" and "quickstart" in config_folder.names()
 
 
 def test_a_local_file_wins(elsewhere):
@@ -69,7 +70,7 @@ def test_a_local_file_wins(elsewhere):
     own = "from configs import common\n\ndef get_config(arg=''):\n    config = common.base()\n    config.seed = 7\n"
     (elsewhere / "configs/quickstart.py").write_text(f"{own}    return config\n")
     assert config_file.load("quickstart").seed == config_file.load("configs/quickstart.py").seed == 7
-    assert config_file.find("vit") == CONFIGS / "vit.py"
+    assert config_folder.find("vit") == CONFIGS / "vit.py"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.runs import checkpoint, experiment, lock
-from lwt.training import train
+from lwt.runs import checkpoint, experiment
+from lwt.training import lock, train
 
 
 def test_a_run_starts_from_its_base_and_returns_its_figures(tiny, untrained, tmp_path):

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from lwt.data import sources
+from lwt.data import frame, sources
 from lwt.data.batches import examples, text_rows
 
 CUTS = ("end", "middle")
@@ -23,6 +23,7 @@ class LabelledExamples(examples.Examples):
     sides: tuple  # one or two `tokenized.RaggedArray`
     labels: np.ndarray | None  # [n] int32 classes or float32 numbers; None to predict
     max_length: int  # tokens of a row
+    frame: frame.Frame  # of the tokenizer
     cut: str = "end"  # one of `CUTS`
 
     def __len__(self):
@@ -37,12 +38,16 @@ class LabelledExamples(examples.Examples):
         """See `examples.Examples`; nothing is random."""
         del rng
         sizes = [side.offsets[records + 1] - side.offsets[records] for side in self.sides]
-        limit = self.max_length - 1 - len(sizes)
+        limit = self.max_length - self.frame.count(len(sizes))
         sizes = text_rows.truncate(sizes[0], sizes[1] if len(sizes) == 2 else np.zeros_like(sizes[0]), limit=limit)
-        return {"record": records, "size": np.stack(sizes, axis=1), "length": sum(sizes) + 1 + len(self.sides)}
+        return {
+            "record": records,
+            "size": np.stack(sizes, axis=1),
+            "length": sum(sizes) + self.frame.count(len(self.sides)),
+        }
 
     def too_long(self, length):
-        tokens = sum(side.lengths for side in self.sides) + 1 + len(self.sides)
+        tokens = sum(side.lengths for side in self.sides) + self.frame.count(len(self.sides))
         return int((tokens > min(length, self.max_length)).sum())
 
     def batch(self, drawn, length, uniform):
@@ -50,7 +55,7 @@ class LabelledExamples(examples.Examples):
         del uniform
         records = drawn["record"]
         texts = [self._texts(side, records, size=drawn["size"][:, i]) for i, side in enumerate(self.sides)]
-        ids, segments = text_rows.assemble(texts, length)
+        ids, segments = text_rows.assemble(texts, length, frame=self.frame)
         batch = {"ids": ids, "segments": segments, "example": records.astype(np.int32)}
         return batch | ({} if self.labels is None else {"label": self.labels[records]})
 

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from lwt import errors
-from lwt.data import sources, tokenizer
+from lwt.data import sources
 from lwt.data.batches import examples, text_rows
 
 
@@ -73,7 +73,8 @@ class MaskedExamples(examples.Examples):
         max_length: tokens of a row. Of a longer pair, the longer segment is cut first: the first segment at its start,
             the second at its end.
         masking: a `Masking`.
-        pieces: the range of ids that may be masked and may replace others.
+        frame: the `frame.Frame` of the tokenizer, with the id of a masked token.
+        pieces: the number of ids; all but the special ones may be masked and may replace others.
         join: 0: a segment is a line; else as many lines of a document as have at most `join` tokens together (a
             longer line is cut into pieces).
         limit: the number of pairs to use, spread evenly; 0: all.
@@ -82,8 +83,11 @@ class MaskedExamples(examples.Examples):
         lwt.errors.DataError: no document has two lines.
     """
 
-    def __init__(self, text, *, max_length, masking, pieces, join=0, limit=0):
-        self._values, self._masking, self._pieces, self._max_length = text.values, masking, pieces, max_length
+    def __init__(self, text, *, max_length, masking, frame, pieces, join=0, limit=0):
+        self._values, self._masking, self._max_length, self._frame = text.values, masking, max_length, frame
+        self._maskable = np.ones(pieces, bool)
+        self._maskable[list(frame.specials)] = False
+        self._pieces = np.flatnonzero(self._maskable)
         # Segment i is values[bounds[i]:bounds[i + 1]], in the document of the segments [low[i], high[i]).
         self._bounds, documents = (text.offsets, text.documents) if not join else join_lines(text, join)
         sizes = np.diff(documents)
@@ -117,16 +121,17 @@ class MaskedExamples(examples.Examples):
         second = np.where(contiguous, first + 1, np.where(other < low, other, other + high - low))
         start = np.stack([self._bounds[first], self._bounds[second]], axis=1)
         full = np.stack([self._bounds[first + 1], self._bounds[second + 1]], axis=1) - start
-        size = np.stack(text_rows.truncate(full[:, 0], full[:, 1], limit=self._max_length - 3), axis=1)
+        special = self._frame.count(2)
+        size = np.stack(text_rows.truncate(full[:, 0], full[:, 1], limit=self._max_length - special), axis=1)
         start[:, 0] += full[:, 0] - size[:, 0]
-        drawn = {"start": start, "size": size, "length": size.sum(axis=1) + 3}
+        drawn = {"start": start, "size": size, "length": size.sum(axis=1) + special}
         return drawn | {"next_sentence": contiguous.astype(np.int32)}
 
     def batch(self, drawn, length, uniform):
         """``ids``, ``segments`` [n length], ``masked_positions``, ``masked_targets``, ``masked_weights`` [n m] and
         ``next_sentence`` [n], with m = ``masked(length)``; weights are float32, 0 where no token is masked."""
         sides = [(self._values, drawn["start"][:, i], drawn["size"][:, i]) for i in (0, 1)]
-        ids, segments = text_rows.assemble(sides, length)
+        ids, segments = text_rows.assemble(sides, length, frame=self._frame)
         positions, weights = self._choose(ids, scores=uniform(length), rounding=uniform(1))
         targets = np.take_along_axis(ids, positions, axis=1)
         shown = self._replace(targets, action=uniform(positions.shape[1]), piece=uniform(positions.shape[1]))
@@ -143,7 +148,7 @@ class MaskedExamples(examples.Examples):
 
     def _choose(self, ids, *, scores, rounding):
         """``(positions [n m], weights [n m])`` of the tokens to mask: those with the smallest `scores`."""
-        maskable = (ids >= self._pieces.start) & (ids < self._pieces.stop)
+        maskable = self._maskable[ids]
         count = np.floor(self._masking.rate * maskable.sum(axis=1, keepdims=True) + rounding)
         places = self.masked(ids.shape[1])
         order = np.argsort(np.where(maskable, scores, 2), axis=1)[:, :places]
@@ -153,9 +158,9 @@ class MaskedExamples(examples.Examples):
     def _replace(self, targets, *, action, piece):
         """What the model sees in place of `targets`; `action` and `piece` are numbers in [0, 1)."""
         size = len(self._pieces)
-        random = np.minimum(self._pieces.start + (piece * size).astype(np.int32), self._pieces.stop - 1)
+        random = self._pieces[np.minimum((piece * size).astype(np.int32), size - 1)]
         shown = np.where(action < self._masking.mask + self._masking.random, random, targets)
-        return np.where(action < self._masking.mask, tokenizer.MASK, shown).astype(np.int32)
+        return np.where(action < self._masking.mask, self._frame.mask, shown).astype(np.int32)
 
 
 def join_lines(text, tokens):

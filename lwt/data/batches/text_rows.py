@@ -1,11 +1,10 @@
 """The rows of a text encoder: ``[CLS] a [SEP]``, or ``[CLS] a [SEP] b [SEP]`` for a pair of texts.
 
-Segments are 1 up to the first [SEP], 2 after it, and 0 in the padding.
+The tokenizer's frame says which special tokens these are. Segments are 1 up to the first [SEP], 2 after it, and 0 in
+the padding.
 """
 
 import numpy as np
-
-from lwt.data import tokenizer
 
 
 def truncate(first, second, *, limit):
@@ -18,23 +17,26 @@ def truncate(first, second, *, limit):
     return left, np.minimum(second, limit - left)
 
 
-def assemble(sides, length):
+def assemble(sides, length, *, frame):
     """``(ids, segments)``, each [n length] int32, with the special tokens.
 
     Args:
         sides: one or two of ``(values, start, size)``: text i of that side is ``values[start[i]:start[i] + size[i]]``.
+        frame: the `frame.Frame` of the tokenizer.
         length: tokens of a row; all texts must fit.
     """
     count = len(sides[0][1])
-    ids, segments = np.zeros((count, length), np.int32), np.zeros((count, length), np.int32)
+    ids, segments = np.full((count, length), frame.pad, np.int32), np.zeros((count, length), np.int32)
     row, column = np.arange(count), np.arange(length)
-    ids[:, 0] = tokenizer.CLS
-    at = np.ones(count, np.int64)  # where the next text begins
+    ids[:, : len(frame.begin)] = frame.begin
+    begin, at = 0, np.full(count, len(frame.begin))  # where this part of the row and its text begin
     for number, (values, start, size) in enumerate(sides, start=1):
-        begin = 0 if number == 1 else at[:, None]
-        segments[(column >= begin) & (column <= (at + size)[:, None])] = number
         within = np.arange(size.sum()) - np.repeat(size.cumsum() - size, size)
         ids[np.repeat(row, size), np.repeat(at, size) + within] = values[np.repeat(start, size) + within]
-        ids[row, at + size] = tokenizer.SEP
-        at = at + size + 1
+        at = at + size
+        for special in frame.end if number == len(sides) else frame.between:
+            ids[row, at] = special
+            at = at + 1
+        segments[(column >= begin) & (column < at[:, None])] = frame.segments[number - 1]
+        begin = at[:, None]
     return ids, segments

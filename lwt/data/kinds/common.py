@@ -8,10 +8,10 @@ import pathlib
 import numpy as np
 
 from lwt import errors
-from lwt.data import labels, sources, splits, text_fields, tokenizer
+from lwt.data import labels, sources, splits, text_fields, tokenizer_files
 from lwt.data.batches import examples, padded, sharding
 
-FILES = (tokenizer.FILE, labels.FILE, splits.FILE)  # what a run's data keep in its workdir, beside their caches
+FILES = (*tokenizer_files.NAMES, labels.FILE, splits.FILE)  # what a run's data keep in its workdir, beside their caches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,12 +41,13 @@ class Data(abc.ABC):
         make: whether to make a missing tokenizer.
 
     Attributes:
-        tokenizer: a `lwt.data.tokenizer.Tokenizer`; None for images.
+        tokenizer: a `lwt.data.tokenizer.Tokenizer` or `lwt.data.hf_tokenizer.Tokenizer`; None for images.
         vocabulary: rows of the model's table of tokens; 0 without one.
+        frame: the `lwt.data.frame.Frame` of the tokenizer; None without one, and for pairs.
         outputs: outputs of the model's classifier; 0 without one.
     """
 
-    tokenizer, vocabulary, outputs = None, 0, 0
+    tokenizer, frame, vocabulary, outputs = None, None, 0, 0
     input_fields = ()  # the fields of a record that a prediction reads; empty if only lines can be read
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):

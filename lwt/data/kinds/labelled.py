@@ -95,7 +95,8 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return self._rows(self._tokenize(sides, sides.fields), references)
 
     def _rows(self, sides, references):
-        return labelled_examples.LabelledExamples(sides, references, max_length=self.max_length, cut=self._section.cut)
+        options = {"max_length": self.max_length, "frame": self.tokenizer.frame, "cut": self._section.cut}
+        return labelled_examples.LabelledExamples(sides, references, **options)
 
     def _source_text(self, number, record):
         del number

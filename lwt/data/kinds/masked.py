@@ -51,12 +51,15 @@ class Masked(text_data.TextData):
         return self._examples(self._train_source, limit=0)
 
     def _examples(self, source, *, limit):
+        if self.frame.mask is None:
+            raise errors.ConfigError(f"data.kind='masked': {self.tokenizer.path} has no token for a masked word")
         text = corpus.tokenize(source, self.tokenizer, cleaner=self._cleaner, folders=self._token_caches)
         return masked_examples.MaskedExamples(
             text,
             max_length=self.max_length,
             masking=masked_examples.Masking.of(self._section.masking),
-            pieces=range(self.tokenizer.first, self.tokenizer.pieces),
+            frame=self.frame,
+            pieces=self.tokenizer.pieces,
             join=self._section.join,
             limit=limit,
         )

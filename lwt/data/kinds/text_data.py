@@ -6,8 +6,8 @@ import logging
 import os
 
 from lwt import errors, files
-from lwt.data import sources, text, tokenizer
-from lwt.data.batches import bucketed, sharding, tokenized
+from lwt.data import inputs, sources, text, tokenizer, tokenizer_files
+from lwt.data.batches import bucketed, labelled_examples, sharding, tokenized
 from lwt.data.kinds import common
 
 LOG = logging.getLogger(__name__)
@@ -28,18 +28,21 @@ class TextData(common.Data):
     def __init__(self, section, workdir, *, base="", seed=0, make=True):
         super().__init__(section, workdir, base=base, seed=seed, make=make)
         self._cleaner = text.Cleaner(**section.clean)
-        path = self._workdir / tokenizer.FILE
-        base_path = os.path.join(base, tokenizer.FILE) if base else ""
-        if make and not path.exists():
-            self._make_tokenizer(path, section.tokenizer.path or base_path)
-        elif base_path and not path.exists():  # of an adapter alone
-            path = base_path
-        self.tokenizer = tokenizer.of_run(path, base_path, specials=self.SPECIALS)
+        if make and not os.path.exists(tokenizer_files.path_in(self._workdir)):
+            self._make_tokenizer(section.tokenizer.path or (base and tokenizer_files.path_in(base)))
+        self.tokenizer = tokenizer_files.of_run(self._workdir, base, specials=self.SPECIALS)
+        if self.tokenizer.cleans:
+            self._cleaner = text.AsIs.of(section.clean, where=self.tokenizer.path)
 
     @property
     def vocabulary(self):
         """Rows of the model's table of tokens."""
         return self.tokenizer.vocabulary
+
+    @property
+    def frame(self):
+        """The special tokens around the texts of a row; see `frame.Frame`."""
+        return self.tokenizer.frame
 
     @property
     def identity(self):
@@ -72,6 +75,14 @@ class TextData(common.Data):
             LOG.warning("%s: %d texts are longer than the %d tokens of a row and are cut", name, cut, self.longest)
         return self._bucketed(share=share)
 
+    def alone(self, texts):
+        """The `common.Evaluation` of single texts as rows of a text encoder, whatever texts a record has."""
+        texts = inputs.checked(texts)
+        ids = self.tokenizer.encode([self._cleaner.clean(text) for text in texts])
+        options = {"max_length": self.max_length, "frame": self.frame, "cut": self._section.cut}
+        rows = labelled_examples.LabelledExamples((tokenized.RaggedArray.of(ids),), None, **options)
+        return common.Evaluation("texts", rows, texts)
+
     def _evaluation_lengths(self):
         return bucketed.bucket_lengths(self._section.row_length)
 
@@ -100,14 +111,15 @@ class TextData(common.Data):
         options = {"cleaner": self._cleaner, "fields": fields, "folders": self._token_caches}
         return tokenized.tokenize(source, self.tokenizer, **options)
 
-    def _make_tokenizer(self, path, given):
+    def _make_tokenizer(self, given):
         if given:
-            tokenizer.copy(given, path, specials=self.SPECIALS)
+            tokenizer_files.copy(given, self._workdir, specials=self.SPECIALS)
             return
         LOG.info("training a tokenizer on %s", self._section.train)
         wanted = self._section.tokenizer.vocabulary
         options = {"specials": self.SPECIALS, "split_digits": self._section.tokenizer.split_digits}
-        made = tokenizer.train(map(self._cleaner.clean, self._texts()), path, vocabulary=wanted, **options)
+        path, texts = self._workdir / tokenizer.FILE, map(self._cleaner.clean, self._texts())
+        made = tokenizer.train(texts, path, vocabulary=wanted, **options)
         if made.pieces < wanted:
             LOG.warning("data.tokenizer.vocabulary is %d, but the text yields only %d pieces", wanted, made.pieces)
 

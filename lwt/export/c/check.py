@@ -14,8 +14,7 @@ import subprocess
 import numpy as np
 from absl import flags
 
-from lwt import errors
-from lwt.export import folders
+from lwt import errors, files
 from lwt.export.c import emulator, export, reference, toolchain, weights
 from lwt.machine import command_line
 from lwt.runs import experiment
@@ -40,7 +39,7 @@ def check(source, folder, *, data="", emulated=0):
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data)
     texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
-    activations = folders.read_json(folder / export.REPORT).get("activations")
+    activations = files.load_json(folder / export.REPORT).get("activations")
     if activations not in export.ACTIVATIONS:
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     records = [(text,) for text in texts]

@@ -1,12 +1,13 @@
-"""Converts runs to folders of Hugging Face's transformers, and back: BERT, Marian and ViT.
+"""Converts runs to folders of Hugging Face's transformers, and back: text encoders, Marian and ViT.
 
     python -m lwt.export.torch.hf --workdir=runs/mt --out=mt-hf  # MarianMTModel.from_pretrained("mt-hf")
     python -m lwt.export.torch.hf --checkpoint=mt-hf --base=runs/mt --workdir=runs/mt-back
     python -m lwt.export.torch.hf --checkpoint=bert-tiny --base=runs/snips --workdir=runs/tiny --new_head
 
-A folder has config.json, model.safetensors and, for text models, lwt's tokenizer.model: no tokenizer of transformers
-assigns the same ids, so use lwt's. `configs` says which models exist on both sides; their logits are then equal.
-`names` maps the names.
+A folder has config.json, model.safetensors and, for text models, the run's tokenizer: a tokenizer.json, with which
+AutoTokenizer gives the same ids, or lwt's tokenizer.model, whose ids no tokenizer of transformers gives. The logits are
+equal. An encoder without a head also gets the files of sentence-transformers, which say how it makes vectors.
+`lwt/huggingface/configs.py` says which models exist on both sides, `names` maps their weights.
 
 The way back takes the model and its weights from the folder. Data, labels and tokenizer come from a run of the same
 architecture, of any size. A missing or unexpected name is an error. With ``--new_head`` the head is that of the run,
@@ -21,15 +22,14 @@ import shutil
 from absl import flags
 
 from lwt import errors, files, trees
-from lwt.data import tokenizer
 from lwt.export import folders
-from lwt.export.torch import configs, layouts, names
+from lwt.huggingface import configs, layouts, model_folder, reading, sentence
 from lwt.machine import command_line
 from lwt.runs import experiment
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS = reading.CONFIG, reading.WEIGHTS
 HEAD = r"(cls|classifier|head)[./].*"  # names of heads, theirs and ours
 
 
@@ -40,30 +40,19 @@ def write(source, folder):
         lwt.errors.ConfigError: see `configs.of_model`; or the folder holds something, or cannot be written.
     """
     name = source.config.model.name
-    config = configs.of_model(name, source.model, labels=source.labels, task=source.config.task.name)
-    arrays = layouts.to_hf(source.weights, names.LAYOUTS[name], model=source.model)
+    pad = source.data.frame.pad if getattr(source.tokenizer, "frame", None) else 0
+    config = configs.of_model(name, source.model, labels=source.labels, task=source.config.task.name, pad=pad)
+    arrays = layouts.to_hf(source.weights, configs.architecture(name, source.model).layout, model=source.model)
     with folders.new(folder) as new:
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
         if source.tokenizer:
-            shutil.copyfile(source.tokenizer.path, new / tokenizer.FILE)
+            shutil.copyfile(source.tokenizer.path, new / source.tokenizer.path.name)
+            if source.tokenizer.cleans:
+                files.write_json(new / "tokenizer_config.json", source.tokenizer.settings(source.data.max_length))
+        if getattr(source.model, "head", "") == "none":
+            sentence.write(new, source.model)
     return trees.count(source.weights)
-
-
-def read(folder):
-    """Reads a folder; returns ``(section, weights)``.
-
-    ``section`` has the keys of ``config.model``; ``weights`` is a flat dict of float32 arrays under lwt's names. What
-    is no part of lwt's model keeps its name.
-
-    Raises:
-        lwt.errors.CheckpointError: a file is missing or damaged, or lwt has no such model.
-    """
-    folder = pathlib.Path(folder)
-    section = configs.to_section(folders.read_json(folder / CONFIG), where=folder / CONFIG)
-    path = folder / WEIGHTS
-    weights = layouts.from_hf(folders.read_arrays(path), names.LAYOUTS[section["name"]], where=path)
-    return section, weights
 
 
 def convert(folder, base, *, workdir, new_head=False):
@@ -78,10 +67,10 @@ def convert(folder, base, *, workdir, new_head=False):
     Raises:
         lwt.errors.ConfigError: `base` is of another architecture, or has the classes in another order; or `workdir`
             holds a run.
-        lwt.errors.CheckpointError: see `read`; or the weights do not fit the model: names what is missing, unexpected,
-            or of another shape.
+        lwt.errors.CheckpointError: see `model_folder.read`; or the weights do not fit the model: names what is
+            missing, unexpected, or of another shape.
     """
-    section, weights = read(folder)
+    section, weights = model_folder.read(folder)
     name = base.config.model.name
     if name != section["name"]:
         raise errors.ConfigError(f"{folder} holds a {section['name']!r}; --base={base.workdir} is a {name!r}")
@@ -90,13 +79,14 @@ def convert(folder, base, *, workdir, new_head=False):
     else:
         weights, _ = trees.split(weights, lambda name: not re.fullmatch(HEAD, name))
         weights |= trees.split(base.weights, lambda name: re.fullmatch(HEAD, name))[0]
+    section.pop("head", None)  # that of the run
     return new_run.write(base, workdir, weights=weights, model=section, how={"checkpoint": str(folder)})
 
 
 def _check_labels(folder, labels):
     """Refuses a folder that has the run's classes in another order, and warns of one with other classes."""
     path = pathlib.Path(folder, CONFIG)
-    theirs = folders.read_json(path).get("id2label")
+    theirs = files.load_json(path).get("id2label")
     theirs = theirs if isinstance(theirs, dict) else {}
     names = [theirs[key] for key in sorted(theirs, key=lambda key: int(key) if key.isdecimal() else 0)]
     if not labels or all(re.fullmatch(r"LABEL_\d+", str(name)) for name in names) or names == [*labels]:

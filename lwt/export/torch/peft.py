@@ -20,7 +20,8 @@ from absl import flags
 from lwt import errors, files, trees
 from lwt.data import labels
 from lwt.export import folders
-from lwt.export.torch import configs, layouts, names, peft_configs
+from lwt.export.torch import peft_configs
+from lwt.huggingface import configs, layouts, names, reading
 from lwt.machine import command_line
 from lwt.reparam import adapters
 from lwt.reparam.parts import targets
@@ -46,7 +47,7 @@ def write(source, folder, *, as_lora=False):
     """
     name, model = source.config.model.name, source.model
     configs.of_model(name, model)
-    layout = names.LAYOUTS[name]
+    layout = configs.architecture(name, model).layout
     adapter, base, trained = _parts(source)
     if as_lora:
         adapter = adapters.low_rank(adapter, base)
@@ -83,9 +84,9 @@ def read(folder, model, *, name):
         lwt.errors.CheckpointError: a file is missing or damaged, or the adapter uses a feature lwt does not support.
     """
     config_path, path = (pathlib.Path(folder, file) for file in (CONFIG, WEIGHTS))
-    config, layout = folders.read_json(config_path), names.LAYOUTS[name]
+    config, layout = files.load_json(config_path), configs.architecture(name, model).layout
     leaves, modules, whole = {}, {}, {}
-    for key, array in folders.read_arrays(path).items():
+    for key, array in reading.read_arrays(path).items():
         theirs = key.removeprefix(PREFIX)
         suffix = next((suffix for suffix in LEAVES if theirs.endswith(f".{suffix}")), None)
         if suffix is None:

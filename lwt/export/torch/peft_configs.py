@@ -3,7 +3,7 @@
 import re
 
 from lwt import errors
-from lwt.export.torch import configs
+from lwt.huggingface import configs
 from lwt.reparam import dora
 from lwt.reparam.parts import targets
 

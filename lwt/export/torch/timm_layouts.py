@@ -13,8 +13,7 @@ import zlib
 import numpy as np
 
 from lwt import errors
-from lwt.export import folders
-from lwt.export.torch import layouts, names
+from lwt.huggingface import layouts, names, reading, vit
 from lwt.layers import linear
 
 QKV = ("query", "key", "value")
@@ -59,7 +58,7 @@ def read(path):
     Raises:
         lwt.errors.CheckpointError: the file is missing, damaged, no checkpoint, or neither .npz nor .safetensors.
     """
-    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (folders.read_arrays, _from_safetensors)}
+    readers = {".npz": (_load_npz, _from_npz), ".safetensors": (reading.read_arrays, _from_safetensors)}
     suffix = pathlib.Path(path).suffix
     if suffix not in readers:
         raise errors.CheckpointError(
@@ -116,7 +115,7 @@ def _load_npz(path):
         if isinstance(file, np.ndarray):
             raise ValueError("it holds one array")
         with file:
-            return folders.as_weights(dict(file), path)
+            return reading.as_weights(dict(file), path)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
@@ -139,7 +138,7 @@ def _from_npz(arrays):
 
 
 def _from_safetensors(arrays):
-    layout = names.LAYOUTS["vit"]
+    layout = vit.VIT.layout
     if any(name.removeprefix(layout.body) == "embeddings.cls_token" for name in arrays):
         return layouts.from_hf(arrays, layout, where="the file"), 0
     return _from_timm(arrays), 0

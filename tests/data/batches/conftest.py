@@ -21,7 +21,7 @@ def labelled():
         rng = np.random.default_rng(seed)
         ids = [[rng.integers(5, 99, rng.integers(1, longest + 1)).tolist() for _ in range(count)] for _ in range(sides)]
         return labelled_examples.LabelledExamples(
-            tuple(map(ragged, ids)), np.arange(count, dtype=np.int32), max_length=48
+            tuple(map(ragged, ids)), np.arange(count, dtype=np.int32), max_length=48, frame=tokenizer.FRAME
         )
 
     return labelled
@@ -73,7 +73,7 @@ def masked(text):
     def masked(given=None, *, masking="paper", max_length=48, **other):
         rule = masked_examples.Masking.of(masking)
         return masked_examples.MaskedExamples(
-            given or text(), max_length=max_length, masking=rule, pieces=PIECES, **other
+            given or text(), max_length=max_length, masking=rule, frame=tokenizer.FRAME, pieces=PIECES.stop, **other
         )
 
     return masked

@@ -14,7 +14,7 @@ def test_a_text_loses_its_end_or_its_middle(count):
     sides = tuple(map(tokenized.RaggedArray.of, texts))
     limit = 20 - 1 - count
     for cut in labelled_examples.CUTS:
-        examples = labelled_examples.LabelledExamples(sides, None, max_length=20, cut=cut)
+        examples = labelled_examples.LabelledExamples(sides, None, max_length=20, frame=tokenizer.FRAME, cut=cut)
         drawn = examples.draw(np.arange(60), None)
         ids = examples.batch(drawn, 20, None)["ids"]
         for i, sizes in enumerate(drawn["size"][:, :count]):

@@ -2,15 +2,14 @@
 
 import json
 import random
-import types
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from lwt import errors
-from lwt.export import folders
-from lwt.export.torch import configs, hf, peft, peft_configs, timm_layouts
+from lwt import errors, files
+from lwt.export.torch import hf, peft, peft_configs, timm_layouts
+from lwt.huggingface import configs, model_folder
 from lwt.models import bert, seq2seq, vit
 
 WRONG = (None, "x", "", -1, 0, 3.5, 1e300, float("nan"), True, [], [1], {}, {"(": 1}, {"x": "y"})
@@ -25,7 +24,8 @@ UNREAD = {"vocab_size"}  # the run that gives the data has its own
 def test_wrong_types_in_a_config_of_transformers(name):
     good = configs.of_model(name, MODELS[name])
     wanted = configs.to_section(good, where="config.json")
-    for key in {*configs.KEYS[name].values(), configs.ACTIVATION[name]} - UNREAD:
+    found = configs.architecture(name, MODELS[name])
+    for key in {*found.keys.values(), found.activation} - UNREAD:
         for value in WRONG:
             try:
                 section = configs.to_section(good | {key: value}, where="config.json")
@@ -57,7 +57,7 @@ def test_wrong_types_in_a_config_of_peft():
 def test_json_that_is_no_object(content, tmp_path):
     path = tmp_path / "config.json"
     path.mkdir() if content is None else path.write_bytes(content)
-    for read in (folders.read_json, lambda path: hf.read(path.parent)):
+    for read in (files.load_json, lambda path: model_folder.read(path.parent)):
         with pytest.raises(errors.CheckpointError, match="config.json") as caught:
             read(path)
         assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
@@ -92,9 +92,9 @@ def test_arrays_of_wrong_shapes_and_types(tmp_path):
         safetensors.numpy.save_file({n: np.asarray(a, order="C") for n, a in arrays.items()}, tmp_path / hf.WEIGHTS)
         if "is " in what:
             with pytest.raises(errors.CheckpointError, match=f"{hf.WEIGHTS}: {what}"):
-                hf.read(tmp_path)
+                model_folder.read(tmp_path)
         else:
-            found = {name: array.shape for name, array in hf.read(tmp_path)[1].items()}
+            found = {name: array.shape for name, array in model_folder.read(tmp_path)[1].items()}
             assert found != {"embed/token": (40, 8), "block_0/mlp/fc2/kernel": (6, 8)}, what
 
 
@@ -104,7 +104,7 @@ def test_factors_of_wrong_shapes(tmp_path):
     for shape in ((), (8,), (1, 2, 3)):
         safetensors.numpy.save_file({key: np.zeros(shape, np.float32)}, tmp_path / peft.WEIGHTS)
         with pytest.raises(errors.CheckpointError, match="belongs to no linear layer or table"):
-            peft.read(tmp_path, types.SimpleNamespace(head="none"), name="bert")
+            peft.read(tmp_path, BERT, name="bert")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])

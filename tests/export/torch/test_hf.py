@@ -11,7 +11,8 @@ import pytest
 
 from lwt import errors, files, registry, trees
 from lwt.attention import linear
-from lwt.export.torch import configs, hf, layouts, names
+from lwt.export.torch import hf
+from lwt.huggingface import configs, model_folder
 from lwt.models import bert, embbert, seq2seq, vit
 from lwt.runs import config_file
 
@@ -100,9 +101,9 @@ def test_equal_logits_both_ways(case, tmp_path):
     kind, config, more = CASES[case]
     other = randomised(kind(config))
     other.save_pretrained(tmp_path / "theirs")
-    section, weights = hf.read(tmp_path / "theirs")
+    section, weights = model_folder.read(tmp_path / "theirs")
     section["attention"] = registry.ATTENTIONS.partial(section["attention"], key="", taken=())
-    model = registry.MODELS.make(section, key="model", **more)
+    model = registry.MODELS.make(section | more, key="model")
     wanted = theirs(other)
     assert np.abs(wanted).max() > 0.5
     np.testing.assert_allclose(ours(model, weights), wanted, atol=TOLERANCE)
@@ -130,9 +131,9 @@ def test_a_run_comes_back_unchanged(tiny, untrained, tmp_path):
         hf.convert(tmp_path / "bert", run, workdir=tmp_path / "other")
     (tmp_path / "hf/model.safetensors").write_bytes(b"torn")
     with pytest.raises(errors.CheckpointError, match="hf/model.safetensors is damaged"):
-        hf.read(tmp_path / "hf")
+        model_folder.read(tmp_path / "hf")
     with pytest.raises(errors.CheckpointError, match="none/config.json cannot be read: No such file"):
-        hf.read(tmp_path / "none")
+        model_folder.read(tmp_path / "none")
 
 
 def test_a_body_gets_the_head_of_a_run(untrained, tmp_path):
@@ -147,7 +148,7 @@ def test_a_body_gets_the_head_of_a_run(untrained, tmp_path):
     sizes = BERT.to_dict() | {"vocab_size": run.tokenizer.vocabulary}
     other = randomised(transformers.BertForPreTraining(transformers.BertConfig.from_dict(sizes)))
     other.save_pretrained(tmp_path / "hf")
-    with pytest.raises(errors.CheckpointError, match="missing: head/classifier/.*unexpected: cls.predictions.bias"):
+    with pytest.raises(errors.CheckpointError, match="missing: head/classifier/"):
         hf.convert(tmp_path / "hf", run, workdir=tmp_path / "without")
     narrow = r"head/classifier/kernel: \(8, 2\) instead of \(16, 2\)"  # the run's head under a wider body
     with pytest.raises(errors.CheckpointError, match=narrow):
@@ -185,7 +186,7 @@ def test_models_that_hugging_face_does_not_support(name, model, message):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "gpt2"}, "model_type='gpt2' must be one of bert, marian, vit"),
+        ({"model_type": "gpt2"}, "model_type='gpt2' must be one of bert, .*, marian, vit"),
         ({"d_model": None}, "has no key d_model"),
         ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 must be 24"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings=False must be True"),
@@ -197,21 +198,6 @@ def test_models_that_lwt_does_not_support(change, message):
     config = {key: value for key, value in {**MARIAN.to_dict(), **change}.items() if value is not None}
     with pytest.raises(errors.CheckpointError, match=f"config.json.*{message}"):
         configs.to_section(config, where="config.json")
-
-
-def test_copies_in_a_marian_file():
-    table, layout = np.ones((V, D), np.float32), names.LAYOUTS["seq2seq"]
-    positions = transformers.MarianMTModel(MARIAN).model.encoder.embed_positions.weight.numpy()
-    copies = {
-        "lm_head.weight": table,
-        "final_logits_bias": np.zeros((1, V)),
-        "model.encoder.embed_positions.weight": positions,
-    }
-    found = layouts.from_hf({"model.shared.weight": table, **copies}, layout, where="file")
-    assert list(found) == ["embed/embedding"]
-    for name, array in copies.items():
-        with pytest.raises(errors.CheckpointError, match=f"file: {name} is not"):
-            layouts.from_hf({"model.shared.weight": table, **copies, name: array + 1}, layout, where="file")
 
 
 def test_classes_in_another_order_are_refused(tmp_path, caplog):

@@ -1,4 +1,4 @@
-"""Converts the weights of BERT, Marian and ViT to the names and layouts of transformers, and back.
+"""Converts the weights of text encoders, Marian and ViT to the names and layouts of transformers, and back.
 
 A kernel ``[in out]`` is their ``weight [out in]``, a scale their ``weight``, a table ``[rows d]`` the same array; the
 kernel of a ViT's patches, ``[p·p·c d]``, is ``[d c p p]``, its class token ``[1 1 d]``, its positions ``[1 n d]``.
@@ -8,15 +8,21 @@ alternates them (`lwt/layers/position.py`). It is one model with its channels in
 the residual stream are reordered, and the logits stay the same.
 """
 
+import logging
+import re
+
 import jax.numpy as jnp
 import numpy as np
 
 from lwt import errors
-from lwt.export.torch import names
+from lwt.huggingface import names
 from lwt.layers import linear, position
 
+LOG = logging.getLogger(__name__)
+OLD = {"gamma": "weight", "beta": "bias"}  # names of a norm's scale and bias in files converted from TensorFlow
 READS = ("query", "key", "value", "fc1")  # modules whose inputs are the channels; all others have them as outputs
 BIAS = "final_logits_bias"  # of Marian's logits; lwt has no such bias
+POSITION = "embed/position"
 COPIES = tuple(f"{name}.weight" for name in ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens"))
 POSITIONS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
 
@@ -47,6 +53,8 @@ def to_torch(weights, layout, *, model):
     arrays = {}
     for name, w in weights.items():
         array = reordered(np.asarray(linear.dense(w), np.float32), channel_axes(name), layout=layout)
+        if layout.offset and name == POSITION:
+            array = np.pad(array, ((layout.offset, 0), (0, 0)))
         if table := layout.tables.get(name):
             arrays[table] = array if table.endswith(".weight") else array.reshape(1, -1, model.width)
             continue
@@ -73,7 +81,23 @@ def from_hf(arrays, layout, *, where):
     """
     if not any(name.startswith(layout.body) for name in arrays):
         arrays = {layout.body + name: array for name, array in arrays.items()}
-    return from_torch(_without_copies(arrays, layout, where) if layout.halves else arrays, layout)
+    if layout.halves:
+        arrays = _without_copies(arrays, layout, where)
+    return from_torch(_without_unused(arrays, layout, where), layout)
+
+
+def _without_unused(arrays, layout, where):
+    """The arrays by their current names, without those that no result depends on."""
+    kept, left_out = {}, []
+    for name, array in arrays.items():
+        module, _, kind = name.rpartition(".")
+        if re.fullmatch(layout.unused, name) or re.fullmatch(layout.unused, name.removeprefix(layout.body)):
+            left_out.append(name)
+        else:
+            kept[f"{module}.{OLD.get(kind, kind)}" if module else name] = array
+    if left_out:
+        LOG.info("%s: %d weights of other heads are left out: %s", where, len(left_out), ", ".join(left_out))
+    return kept
 
 
 def from_torch(arrays, layout):
@@ -83,6 +107,7 @@ def from_torch(arrays, layout):
         module, _, kind = name.rpartition(".")
         if (table := tables.get(name)) and array.ndim in (2, 3):
             array = array if array.ndim < 3 else array.reshape(-1) if table.endswith("token") else array[0]
+            array = array[layout.offset :] if table == POSITION else array
             weights[table] = reordered(array, channel_axes(table), layout=layout, back=True)
         elif (ours := names.ours_of(module, layout)) and kind in ("weight", "bias") and array.ndim in (1, 2, 4):
             kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from lwt import errors
-from lwt.runs import lock
-from lwt.training import train
+from lwt.training import lock, train
 
 HOLD = """\
 import sys
-from lwt.runs import lock
+
+from lwt.training import lock
 
 with lock.held(sys.argv[1]):
     print("held", flush=True)

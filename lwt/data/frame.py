@@ -1,0 +1,29 @@
+"""The special tokens around the texts of a row: ``begin text end``, or ``begin first between second end``."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """The frame of a tokenizer's rows.
+
+    Attributes:
+        begin, between, end: ids before, between and after the texts; `between` and `end` count to the text before them.
+        segments: the segments of the first and of the second text; 0 is padding. They are equal where the tokenizer
+            does not tell the two apart.
+        pad: the id of padding.
+        mask: the id of a masked token; None if there is none.
+        specials: the ids that are never masked and never drawn.
+    """
+
+    begin: tuple
+    between: tuple
+    end: tuple
+    segments: tuple = (1, 2)
+    pad: int = 0
+    mask: int | None = None
+    specials: tuple = ()
+
+    def count(self, texts):
+        """The special tokens of a row of `texts` texts, 1 or 2."""
+        return len(self.begin) + len(self.end) + (len(self.between) if texts == 2 else 0)
