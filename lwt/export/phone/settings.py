@@ -3,11 +3,12 @@
 The files for ONNX Runtime and LiteRT carry these settings as JSON in their metadata, under `NAME`.
 """
 
+import dataclasses
 import json
 
 import lwt
-from lwt.data import tokenizer
 from lwt.runs import calibration
+from lwt.tasks import similarity
 
 NAME = "lwt"
 
@@ -21,16 +22,22 @@ def of(source, *, length=None):
     """The settings of a run, a dict for JSON.
 
     - ``lwt``: the version. ``model``, ``task``: their names. ``checkpoint``: steps of the optimizer.
-    - ``labels``: the names of the classes, none for a number. ``temperature``: divides the logits before the softmax.
+    - ``answers``: "labels", "numbers", or "vectors" of a text encoder. ``labels``: the names of the classes.
+    - ``temperature``: divides the logits before the softmax.
     - ``separator``: between the labels of a text that may have several; "" if it has one. ``thresholds``: then the
       probability of each class, from which on it is an answer.
     - ``rows``, ``length``: the sizes of the inputs, None for any; `length` is an argument.
 
-    Of texts, also ``clean``, the arguments of `lwt.data.text.Cleaner`, and ``tokenizer``, its file and the SHA-256. Of
-    texts with a label:
+    Of texts, also:
+
+    - ``clean``: the arguments of `lwt.data.text.Cleaner`; None: the tokenizer normalises texts itself.
+    - ``tokenizer``: its file and the SHA-256.
+
+    Of a text encoder:
 
     - ``texts``: the number of texts of a record.
-    - ``row``: the ids around the texts, the id of padding, the most ids of a row, and where longer texts lose ids.
+    - ``row``: the ids around the texts, the segments of the two texts, the id of padding, the most ids of a row, and
+      where longer texts lose ids.
     """
     config, fitted = source.config, source.calibration or calibration.NONE
     separator = source.data.labels.separator if source.labels else ""
@@ -39,6 +46,11 @@ def of(source, *, length=None):
         "model": config.model.name,
         "task": config.task.name,
         "checkpoint": source.step,
+        "answers": "vectors"
+        if isinstance(source.task, similarity.Vectors)
+        else "labels"
+        if source.labels
+        else "numbers",
         "labels": [*source.labels],
         "temperature": fitted.temperature,
         "separator": separator,
@@ -48,11 +60,11 @@ def of(source, *, length=None):
     }
     if source.tokenizer is None:
         return found
-    found["clean"] = config.data.clean.to_dict()
-    found["tokenizer"] = {"file": tokenizer.FILE, "sha256": source.tokenizer.fingerprint}
-    if not hasattr(source.data, "fields"):
+    found["clean"] = None if source.tokenizer.cleans else config.data.clean.to_dict()
+    found["tokenizer"] = {"file": source.tokenizer.path.name, "sha256": source.tokenizer.fingerprint}
+    if source.tokenizer.frame is None:
         return found
-    special = {"begin": [tokenizer.CLS], "between": [tokenizer.SEP], "end": [tokenizer.SEP], "pad": tokenizer.PAD}
-    longest = min(length or config.data.row_length, config.data.row_length)
-    row = {**special, "longest": longest, "cut": config.data.cut}
-    return found | {"texts": len(source.data.fields), "row": row}
+    frame = dataclasses.asdict(source.tokenizer.frame)
+    row = {name: frame[name] for name in ("begin", "between", "end", "segments", "pad")}
+    row |= {"longest": min(length or config.data.row_length, config.data.row_length), "cut": config.data.cut}
+    return found | {"texts": len(getattr(source.data, "fields", ("text",))), "row": row}

@@ -21,7 +21,7 @@ def load(folder, *, threads=0):
 
 
 class Model:
-    """A model with its `settings` and the `labels` of its classes."""
+    """A model with its `settings` and the `labels` of its classes; without any, it gives numbers or vectors."""
 
     def __init__(self, folder, *, threads=0):
         import onnxruntime
@@ -41,6 +41,8 @@ class Model:
 
         If a text may have several labels, those of a probability from `threshold` on (None: the run's own thresholds).
         """
+        if self.settings["answers"] == "vectors":
+            raise TypeError("this model gives vectors: use embed")
         if not self.labels:
             return [f"{number:.4g}" for number in self.outputs(texts)]
         shares, separator = self.predict_proba(texts), self.settings["separator"]
@@ -57,8 +59,12 @@ class Model:
         shares = np.exp(logits - logits.max(-1, keepdims=True))
         return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
 
+    def embed(self, texts):
+        """The vector of each text, for a model without classes; the cosine of two says how alike the texts are."""
+        return self.outputs(texts)
+
     def outputs(self, texts):
-        """What the model computes for each text: a row of logits, or a number."""
+        """What the model computes for each text: a row of logits, a number, or a vector."""
         outputs = [None] * len(texts)
         for numbers, batch in self._rows.batches(texts):
             for number, output in zip(numbers, self._session.run(["output"], batch)[0], strict=True):
@@ -76,7 +82,10 @@ def main():
     content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
     texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
     model = load(pathlib.Path(__file__).parent)
-    answers = model.predict(texts, threshold=flags.threshold)
+    if model.settings["answers"] == "vectors":
+        answers = [" ".join(f"{number:.6g}" for number in vector) for vector in model.embed(texts)]
+    else:
+        answers = model.predict(texts, threshold=flags.threshold)
     scores = [f"\t{row.max():.6f}" for row in model.predict_proba(texts)] if flags.scores else [""] * len(texts)
     for answer, score in zip(answers, scores, strict=True):
         print((answer or "") + score)

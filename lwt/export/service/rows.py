@@ -12,7 +12,7 @@ class Rows:
 
     def __init__(self, settings, folder):
         self._settings, self._row, self._pairs = settings, settings["row"], settings["texts"] == 2
-        self._clean = cleaner.Cleaner(**settings["clean"]).clean
+        self._clean = cleaner.Cleaner(**settings["clean"]).clean if settings["clean"] else str  # the text as it is
         self._encode = _tokenizer(str(folder / settings["tokenizer"]["file"]))
 
     def batches(self, texts):
@@ -30,7 +30,7 @@ class Rows:
             yield numbers, {"ids": ids, "segments": segments}
 
     def _rows(self, texts):
-        """``(ids, segments)`` of each text, special ids included; segments are 1 for the first text, 2 for the second.
+        """``(ids, segments)`` of each text, special ids included; segments tell the first text from the second.
 
         Rows that are too long are cut: the longer text of a pair first.
         """
@@ -39,6 +39,7 @@ class Rows:
             raise ValueError("give a list of texts" + ", the two of each pair with a tab between" * self._pairs)
         ids, rows = iter(self._encode([self._clean(text) for side in sides for text in side])), []
         begin, between, end = self._row["begin"], self._row["between"] if self._pairs else [], self._row["end"]
+        one, two = self._row["segments"]
         room = self._row["longest"] - len(begin) - len(between) - len(end)
         for _ in sides:
             first, second = next(ids), next(ids) if self._pairs else []
@@ -47,7 +48,7 @@ class Rows:
                 second = self._cut(second, room - len(first))
             first = begin + first + (between if self._pairs else end)
             second = second + end if self._pairs else []
-            rows.append((first + second, [1] * len(first) + [2] * len(second)))
+            rows.append((first + second, [one] * len(first) + [two] * len(second)))
         return rows
 
     def _cut(self, ids, size):

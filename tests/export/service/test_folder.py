@@ -11,7 +11,8 @@ import pytest
 
 from lwt import errors
 from lwt.export.service import folder, predict
-from lwt.runs import calibration, config_file
+from lwt.runs import calibration, config_file, experiment
+from tests.huggingface import small
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 ROOT = pathlib.Path(__file__).parents[3]
@@ -32,7 +33,8 @@ assert not any(map(importlib.util.find_spec, ("jax", "lwt", "flax", "ml_collecti
 import predict
 model, texts = predict.load(sys.argv[2]), json.load(sys.stdin)
 shares = model.predict_proba(texts).tolist() if model.labels else []
-print(json.dumps([model.outputs(texts).tolist(), model.predict(texts), shares, list(sys.modules)]))
+answers = model.embed(texts).tolist() if model.settings["answers"] == "vectors" else model.predict(texts)
+print(json.dumps([model.outputs(texts).tolist(), answers, shares, list(sys.modules)]))
 """
 
 
@@ -100,6 +102,43 @@ def test_a_python_without_lwt_gives_the_answers_of_lwt(written, bare, name):
     assert not {"jax", "lwt"} & {module.split(".")[0] for module in modules}
     assert report["records"] == len(run.evaluate()[3]) and report["largest_error"] < 1e-5
     assert report.get("agreement", 1) == 1 and report["texts_per_second"] > 0
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """``{name: run}``: a classifier with byte pairs and an encoder with word pieces, in the format of transformers."""
+    base = tmp_path_factory.mktemp("imported")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LWT_CACHE", str(base / "cache"))
+        small.write(base / "classifier", "roberta", head="classify", labels=("no", "yes", "maybe"))
+        small.write(base / "encoder", "electra")
+        yield {name: experiment.load(f"hf:{base}/{name}") for name in ("classifier", "encoder")}
+
+
+def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path):
+    texts = [*small.TEXTS[:4], *TEXTS, "two  spaces\tand\u00a0more"]
+    for name, run in imported.items():
+        report = folder.write(run, tmp_path / name)
+        assert report["data"] == "texts of lwt.export.service" and report["largest_error"] < 1e-5
+        assert report.get("least_cosine", report.get("agreement")) > 0.9999
+    outputs, answers, shares, _ = bare(tmp_path / "classifier", texts)
+    np.testing.assert_allclose(shares, imported["classifier"].predict_proba(texts), atol=1e-5)
+    assert answers == imported["classifier"].predict(texts)
+    _, vectors, _, modules = bare(tmp_path / "encoder", texts)
+    np.testing.assert_allclose(vectors, imported["encoder"].embed(texts), atol=1e-5)
+    assert "tokenizers" in modules and "sentencepiece" not in modules
+    model = predict.load(tmp_path / "encoder")
+    with pytest.raises(TypeError, match="gives vectors: use embed"):
+        model.predict(texts)
+    command = [sys.executable, tmp_path / "encoder/predict.py", "-"]
+    done = subprocess.run(command, input=texts[0], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(np.array(done.stdout.split(), float), vectors[0], atol=1e-4)
+
+
+def test_vectors_of_a_data_set(imported, runs, tmp_path):
+    data = runs["classes"].config.data.train
+    report = folder.write(imported["encoder"], tmp_path / "encoder", data=data, records=5)
+    assert report["data"].startswith(data) and report["records"] == 5 and "accuracy" not in report
 
 
 def test_sizes_stay_open_where_the_model_can(written):
@@ -184,7 +223,10 @@ def test_other_answers_and_damage_are_refused(runs, written, tmp_path, monkeypat
         predict.load(place)
 
 
-def test_only_classifiers_and_regressions_of_texts(runs, tmp_path, monkeypatch):
+def test_runs_that_cannot_be_served(runs, tiny, untrained, tmp_path, monkeypatch):
+    translator = untrained(tiny(), tmp_path / "translator")
+    with pytest.raises(errors.ConfigError, match="task.name='translate' must classify, rate or encode texts"):
+        folder.write(translator, tmp_path / "x")
     monkeypatch.setattr(runs["classes"].config, "precision", "bfloat16")
     with pytest.raises(errors.ConfigError, match="open it with precision='float32'"):
         folder.write(runs["classes"], tmp_path / "x")
