@@ -50,7 +50,11 @@ def write(workdir, folder, *, said, models, labels, wrong, tried):
     picture = pathlib.Path(workdir, "eval", "test.confusion.png")
     if picture.exists():
         page.add("## Confusion matrix", f"![confusion matrix]({os.path.relpath(picture, folder)})")
-    page.add("## The worst errors", f"{len(wrong)} of {len(labels)} answers are wrong; `errors.csv` lists all of them.")
+    page.add(
+        "## The worst errors",
+        f"{len(wrong)} of {len(labels)} answers are wrong; `errors.csv` lists all of them. "
+        "An error of a high score is often a wrong label of the table.",
+    )
     page.add(figures.shown(wrong) if wrong else "")
     page.add("## Next", "\n".join(f"    {line}" for line in commands(workdir)))
     content = io.StringIO()

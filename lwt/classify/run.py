@@ -12,7 +12,7 @@ from lwt.classify import baseline, figures, fit, look, page, split, table, tell
 from lwt.data import labels as data_labels
 from lwt.data import text as texts
 from lwt.report import study
-from lwt.runs import assembly, calibration, run_config
+from lwt.runs import assembly, run_config
 from lwt.training import train
 
 FOLDER = "classify"  # of a run: the parts of the table, and what is said of it
@@ -241,9 +241,8 @@ def trained(config_of, workdir, *, folder, seconds, seed):
 def measured(workdir, prepared, *, name, about, tried):
     """The `figures.Model` of the run; fits the temperature of its scores, and writes its evaluation."""
     experiment = lwt.load(workdir)
-    if not calibration.read(workdir, step=experiment.step):
-        calibration.fit(experiment)
-        experiment = lwt.load(workdir)
+    if not experiment.calibration:
+        experiment.calibrate()
     experiment.report()
     return figures.Model(
         name=name,

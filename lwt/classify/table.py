@@ -152,7 +152,17 @@ def read(files, *, text="", label="", max_malformed=0.1):
             left_out.append(LeftOut(row, kind, reason))
         else:
             rows.append(row)
-    return Table(files, text, label, rows, left_out, notes)
+    rows, more = _named(rows, labels.read(next(iter(files.values()))[0].parent / layout.LABELS))
+    return Table(files, text, label, rows, left_out, notes + more)
+
+
+def _named(rows, names):
+    """``(rows, notes)``: labels that are numbers from 0 become the `names` of a file labels.txt, if there is one."""
+    numbers = {str(number): name for number, name in enumerate(names)}
+    if not names or not {row.label for row in rows} <= numbers.keys():
+        return rows, ()
+    rows = [dataclasses.replace(row, label=numbers[row.label]) for row in rows]
+    return rows, (f"The labels are numbers; {layout.LABELS} beside the table names them.",)
 
 
 def _columns(where, there, *, text, label):

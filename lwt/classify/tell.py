@@ -12,14 +12,14 @@ from lwt.classify import split, table
 from lwt.data import tokenizer
 
 SHOWN = 12  # labels in a sentence
-WHY = {  # kind of a row that is left out -> what is said of their number
-    "malformed": "cannot be read",
-    "no text": "have no text",
-    "no label": "have no label",
-    "contradictory": "have a text that has several labels",
-    "repeated": "repeat the text of another row",
-    "nearly repeated": "repeat the text of another row, but for case, spaces or addresses",
-    "rare label": "have a label of too few rows",
+WHY = {  # kind of a row that is left out -> what such rows are
+    "malformed": "that cannot be read",
+    "no text": "without a text",
+    "no label": "without a label",
+    "contradictory": "whose text has several labels",
+    "repeated": "with the text of another row",
+    "nearly repeated": "with the text of another row but for case, spaces or addresses",
+    "rare label": "whose label has too few rows",
 }
 
 
@@ -38,8 +38,8 @@ def of_rows(found, looked):
     kinds = collections.Counter(wrong.kind for wrong in looked.left_out)
     for kind, why in WHY.items():
         if kinds[kind]:
-            yield f"{kinds[kind]:,} rows {why}; they are left out."
-    scripts = ", ".join(f"{script} {count / len(looked.rows):.1%}" for script, count in looked.scripts.items())
+            yield f"Left out: {_rows(kinds[kind])} {why}."
+    scripts = ", ".join(f"{script} {100 * count / len(looked.rows):.3g} %" for script, count in looked.scripts.items())
     yield f"Script of the texts: {scripts}."
 
 
@@ -49,9 +49,10 @@ def of_labels(looked):
     more = f" and {len(looked.counts) - SHOWN} more" if len(looked.counts) > SHOWN else ""
     yield f"{len(looked.counts)} labels: {shown}{more}."
     if looked.spaced:
-        yield f"{sum(looked.spaced.values()):,} labels have white space around them, which does not count."
-    for label, (into, count) in looked.merged.items():
-        yield f"The label {label!r} of {count:,} rows became {into!r}, as you asked."
+        yield f"White space around a label does not count; {_rows(sum(looked.spaced.values()))} have it."
+    if looked.merged:
+        became = ", ".join(f"{label!r} ({count:,}) to {into!r}" for label, (into, count) in looked.merged.items())
+        yield f"Labels changed as you asked: {became}."
     for group in looked.alike:
         names = ", ".join(f"{label!r} ({looked.counts[label]:,})" for label in group)
         yield f"Labels that are nearly equal and stay different classes: {names}; --merge_labels merges them."
@@ -84,10 +85,11 @@ def of_tokens(ids, *, longest, own):
     """
     lengths = np.array([len(one) for one in ids]) + 2
     middle, high, most = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1))
-    cut = (lengths > longest).mean()
+    cut = int((lengths > longest).sum())
+    share = f"{cut:,} texts ({cut / len(lengths):.1%}) are longer than {longest} and lose their end" if cut else ""
     yield (
-        f"Tokens of a text: {middle} in the middle, 95 % have at most {high}, the longest {most}; {cut:.1%} are longer "
-        f"than the {longest} of a row and lose their end."
+        f"Tokens of a text: the median is {middle}, 95 % have at most {high}, the longest has {most}; "
+        f"{share or 'none is cut'}."
     )
     if isinstance(own, tokenizer.Tokenizer):
         unknown = sum(one.count(tokenizer.UNK) for one in ids) / max(1, sum(map(len, ids)))
@@ -96,6 +98,10 @@ def of_tokens(ids, *, longest, own):
                 f"{unknown:.1%} of the tokens are unknown to the model: its trained weights are of another language; "
                 "--model=embedder starts from scratch, with a vocabulary of the table."
             )
+
+
+def _rows(count):
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def left_out(looked):

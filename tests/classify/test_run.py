@@ -1,8 +1,13 @@
-"""From a messy table to a run with a report, end to end."""
+"""From a messy table to a run with a report, by the commands of docs/classify.md."""
 
 import csv
 import json
-import logging
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -11,22 +16,54 @@ from lwt import errors
 from lwt.classify import baseline, run
 from tests.classify import messy
 
-OPTIONS = run.Options(model="embedder", epochs=2, merge_labels=True, rename_labels=("Biling:Billing",), min_rows=3)
+ROOT = pathlib.Path(__file__).parents[2]
+MORE = ("--epochs=1", "--merge_labels", "--rename_labels=Biling:Billing", "--min_rows=3")  # to what the page says
+OPTIONS = run.Options(
+    text="text", label="category", epochs=1, merge_labels=True, rename_labels=("Biling:Billing",), min_rows=3
+)
+WORKDIR = "runs/tickets"
+
+
+def of_page(begin, *, folder, cache, more=()):
+    """Runs the one command of the page that begins so, in a folder; returns its lines on standard output."""
+    page = (ROOT / "docs/classify.md").read_text(encoding="utf-8")
+    command = next(line.split(" #")[0] for line in re.findall(r"^    (lwt .+)$", page, re.MULTILINE) if begin in line)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": cache}
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command), *more],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """``(path, what is wrong with the table, workdir, figures, lines that were printed)``."""
-    folder, lines = tmp_path_factory.mktemp("classify"), []
-    path = folder / "tickets.csv"
-    wrong = messy.write(path, 400)
-    workdir = folder / "run"
-    figures = run.classify(path, workdir, options=OPTIONS, say=lines.append)
-    return path, wrong, workdir, figures, lines
+def made(tmp_path_factory, cache):
+    """``(folder, what is wrong with its table tickets.csv, figures, lines that were printed)``."""
+    folder = tmp_path_factory.mktemp("classify")
+    wrong = messy.write(folder / "tickets.csv", 400)
+    command = "lwt classify tickets.csv --text=text --label=category"
+    lines = of_page(command, folder=folder, cache=cache, more=MORE)
+    return folder, wrong, json.loads(lines[-1]), lines
+
+
+@pytest.fixture
+def inside(made, monkeypatch):
+    """The folder, as the current one."""
+    monkeypatch.chdir(made[0])
+    return made[0]
+
+
+def again(**changes):
+    """The same call from Python; returns its figures and lines."""
+    lines, options = [], run.Options(**{**OPTIONS.__dict__, **changes})
+    return run.classify("tickets.csv", options=options, say=lines.append), lines
 
 
 def test_the_figures_and_the_report(made):
-    _, wrong, workdir, figures, lines = made
+    folder, wrong, figures, lines = made
+    workdir = folder / WORKDIR
     assert figures["rows"] == 400 and figures["classes"] == 12 and json.dumps(figures)
     for kind in ("malformed", "no text", "no label", "contradictory", "repeated", "nearly repeated"):
         assert figures["left_out"][kind] == wrong[kind], kind
@@ -34,22 +71,22 @@ def test_the_figures_and_the_report(made):
     assert used == 400 - sum(figures["left_out"].values())
     linear, model = figures["models"]
     assert linear["model"] == baseline.NAME and linear["accuracy"] > 0.8
-    assert model["model"] == "embedder" and model["bytes"] == 4 * model["parameters"]
+    assert model["model"] == "embbert" and model["parameters"] > 350_000 and model["bytes"] == 4 * model["parameters"]
     assert 0 <= model["ece"] <= 1 and -1 <= model["mcc"] <= 1 and model["seconds"] > 0
     page = (workdir / "classify/report.md").read_text(encoding="utf-8")
     for part in ("## Figures", "## The table", "## Classes", "## Confusion matrix", "## The worst errors", "## Next"):
         assert part in page
     assert "../eval/test.confusion.png" in page and (workdir / "eval/test.confusion.png").exists()
     assert any("so that no figure covers them" in line for line in lines) is False  # --min_rows=3 left those out
-    assert lines[-3].startswith("  python -m lwt predict new.csv") and all("lwt export" in line for line in lines[-2:])
+    assert lines[-4].startswith("  lwt predict new.csv") and all("lwt export" in line for line in lines[-3:-1])
 
 
 def test_every_row_that_is_left_out_is_listed(made):
-    path, _, workdir, figures, _ = made
-    with open(workdir / "classify/left_out.csv", encoding="utf-8-sig", newline="") as file:
+    folder, _, figures, _ = made
+    with open(folder / WORKDIR / "classify/left_out.csv", encoding="utf-8-sig", newline="") as file:
         listed = list(csv.DictReader(file))
     assert len(listed) == sum(figures["left_out"].values()) and all(row["reason"] for row in listed)
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(folder / "tickets.csv", encoding="utf-8", newline="") as file:
         table = list(csv.reader(file))
     for row in listed:
         if row["kind"] != "malformed":
@@ -58,7 +95,8 @@ def test_every_row_that_is_left_out_is_listed(made):
 
 
 def test_the_errors_are_those_of_the_run(made):
-    _, _, workdir, figures, _ = made
+    folder, _, figures, _ = made
+    workdir = folder / WORKDIR
     with open(workdir / "classify/errors.csv", encoding="utf-8-sig", newline="") as file:
         wrong = list(csv.DictReader(file))
     assert len(wrong) == round((1 - figures["models"][1]["accuracy"]) * figures["test"])
@@ -69,25 +107,36 @@ def test_the_errors_are_those_of_the_run(made):
     assert recorded["accuracy"] == figures["models"][1]["accuracy"] and recorded["records"] == figures["test"]
 
 
-def test_the_same_call_continues_and_another_is_refused(made):
-    path, _, workdir, figures, _ = made
-    before = (workdir / "metrics.jsonl").read_bytes()
-    again = run.classify(path, workdir, options=OPTIONS, say=lambda line: None)
-    assert (workdir / "metrics.jsonl").read_bytes() == before
-    assert again["models"][1] == figures["models"][1] and again["left_out"] == figures["left_out"]
-    other = run.Options(**{**OPTIONS.__dict__, "seed": 1})
+def test_the_same_call_continues_and_another_is_refused(made, inside):
+    _, _, figures, _ = made
+    before = (inside / WORKDIR / "metrics.jsonl").read_bytes()
+    found, _ = again()
+    assert (inside / WORKDIR / "metrics.jsonl").read_bytes() == before
+    assert found["left_out"] == figures["left_out"] and found["models"][1] == figures["models"][1]
     with pytest.raises(errors.ConfigError, match="was begun with seed=0, not 1: give another folder"):
-        run.classify(path, workdir, options=other, say=lambda line: None)
+        again(seed=1)
 
 
-def test_without_scikit_learn_the_rest_goes_on(made, monkeypatch, caplog):
-    path, _, workdir, figures, _ = made
+def test_without_scikit_learn_the_rest_goes_on(inside, monkeypatch):
     monkeypatch.setattr(baseline, "available", lambda: False)
-    lines = []
-    with caplog.at_level(logging.INFO):
-        found = run.classify(path, workdir, options=OPTIONS, say=lines.append)
-    assert [model["model"] for model in found["models"]] == ["embedder"]
+    found, lines = again()
+    assert [model["model"] for model in found["models"]] == ["embbert"]
     assert any("pip install 'lwt[sklearn]'" in line for line in lines)
+
+
+def test_a_table_comes_back_with_answers(made, cache):
+    folder = made[0]
+    texts = ["My parcel has not arrived", "two\nlines, and a comma", "Stop the renewal", ""]
+    with open(folder / "new.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *enumerate(texts)])
+    of_page("lwt predict", folder=folder, cache=cache)
+    with open(folder / "answers.csv", encoding="utf-8", newline="") as file:
+        answers = list(csv.DictReader(file))
+    assert [(row["id"], row["text"]) for row in answers] == [(str(i), text) for i, text in enumerate(texts)]
+    for row in answers:
+        scores = {name.removeprefix("score_"): float(row[name]) for name in row if name.startswith("score_")}
+        assert len(scores) == 12 and sum(scores.values()) == pytest.approx(1, abs=1e-4)
+        assert row["prediction"] == (max(scores, key=scores.get) if float(row["score"]) >= 0.8 else "")
 
 
 def test_options_are_checked_before_anything_is_read(tmp_path):

@@ -54,6 +54,16 @@ def test_a_table_may_be_a_folder_or_files_of_parts(tmp_path):
         table.find(tmp_path, test=str(tmp_path / "test.csv"))
 
 
+def test_labels_txt_names_numbers(tmp_path):
+    for part in ("train", "test"):
+        put(tmp_path, f"{part}.jsonl", [{"text": f"text {i}", "label": i % 3} for i in range(6)])
+    (tmp_path / "labels.txt").write_text("joy\nfear\nlove\n")
+    found = read(tmp_path)
+    assert [row.label for row in found.rows[:4]] == ["joy", "fear", "love", "joy"] and "labels.txt" in found.notes[-1]
+    (tmp_path / "labels.txt").write_text("joy\nfear\n")
+    assert [row.label for row in read(tmp_path).rows[:3]] == ["0", "1", "2"]  # they do not fit
+
+
 def test_rows_that_cannot_be_used_are_told_with_the_reason(tmp_path):
     values = [("good", 1), (None, 1), ("  ", 2), ("good too", None), (5, 1), ("text", float("nan")), ("\ud800", 1)]
     path = tmp_path / "a.jsonl"
