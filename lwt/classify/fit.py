@@ -1,5 +1,6 @@
 """Fine-tunes a small text model on the parts of a table: one run, or the best of several within a time."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -20,13 +21,30 @@ BASES = ("embbert-tinynlp", "embbert-encoder")  # of the model embbert: the firs
 STEPS = 500  # of a run on a small table ...
 EPOCHS = (3, 30)  # ... within these epochs, because a pass over a large table is enough for it
 ROWS = 32  # of a batch
-ADAPTED = dict(method="lora", rate=1e-3)  # how a larger model is tuned: by adapters
-RATES, LENGTHS, DROPOUTS = (1.0, 0.5, 2.0), (1.0, 2.0, 0.5), (0.2, 0.0, 0.4)  # the search: factors, and word dropout
+ADAPTED = dict(method="lora")  # how a model of Hugging Face is tuned; its rate and epochs are those of the config
+RATES, LENGTHS = (1.0, 0.5, 2.0), (1.0, 2.0, 0.5)  # the search: factors on the rate and the epochs
+DROPOUTS, DROPOUTS_OF_LARGE = (0.2, 0.0, 0.4), (0.0, 0.1)  # and word dropout; the usual value comes first
 TRIALS = "trials.jsonl"
 
 
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What a model starts from.
+
+    Attributes:
+        config: name of a config file; arguments: those of it.
+        about: a sentence.
+        large: whether it is a model of Hugging Face, which is tuned in another way.
+    """
+
+    config: str
+    arguments: dict
+    about: str
+    large: bool = False
+
+
 def start(model, *, base=""):
-    """``(config, arguments, about)``: what the model starts from, and a sentence that says it.
+    """The `Start` of a model.
 
     Args:
         model: "embbert", one of `SCRATCH`, or what a base can be: ``hf:FOLDER``, or the folder of a run or bundle.
@@ -35,54 +53,52 @@ def start(model, *, base=""):
     Raises:
         lwt.errors.ConfigError: there is no such model.
     """
-    if model in SCRATCH and not base:
-        return "embbert_finetune", {"model": model, "recipe": "tuned"}, f"{model}, from scratch"
-    if model == "embbert" and not base:
-        there = [name for name in BASES if name in pretrained.names()]
-        if not there:
-            return "embbert_finetune", {"model": model, "recipe": "tuned"}, "embbert, from scratch"
-        folder = _relative(pretrained.folder(there[0]))
-        return "finetune", {"base": folder}, f"embbert, from the trained weights of {folder}"
     given = base or model
-    if not given.startswith("hf:") and not os.path.isdir(given):
-        known = ["embbert", *SCRATCH, "hf:FOLDER", *pretrained.names()]
+    bundles = [name for name in BASES if name in pretrained.names()]
+    if given in SCRATCH or (given == "embbert" and not bundles):
+        return Start("embbert_finetune", {"model": given, "recipe": "tuned"}, f"{given}, from scratch")
+    if given == "embbert":
+        folder = _relative(pretrained.folder(bundles[0]))
+        return Start("finetune", {"base": folder}, f"embbert, from the trained weights of {folder}")
+    large = given.startswith("hf:")
+    if not large and not os.path.isdir(given):
+        known = ", ".join(["embbert", *SCRATCH, "hf:FOLDER", "or a folder"])
         raise errors.ConfigError(
-            f"--{'base' if base else 'model'}={given}: no such model or folder; choose from {known}"
+            f"--{'base' if base else 'model'}={given}: there is no such model; choose from {known}"
         )
-    more = ADAPTED if given.startswith("hf:") else {}
-    return "finetune", {"base": given, **more}, f"{model}, from the trained weights of {given}" if base else given
+    return Start("finetune", {"base": given, **(ADAPTED if large else {})}, f"the trained weights of {given}", large)
 
 
 def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None):
     """The config of a run.
 
     Args:
-        started: of `start`.
+        started: a `Start`.
         data: the folder of the parts.
         text, label: the columns.
         rows: of the training part.
-        epochs: 0 for what suits the number of rows.
+        epochs: 0 for what suits the number of rows, or for a model of Hugging Face the config's.
         settings: of a trial: factors on ``rate`` and ``epochs``, and ``word_dropout``.
     """
-    name, arguments, _ = started
     settings = settings or {}
     least, most = EPOCHS
-    epochs = epochs or min(most, max(least, round(STEPS * ROWS / rows)))
-    given = {**arguments, "data": f"folder:{data}", "seed": seed, "teacher": teacher}
-    given = {key: value for key, value in given.items() if value != ""}
-    given["epochs"] = max(1, round(epochs * settings.get("epochs", 1.0)))
+    if not epochs and not started.large:
+        epochs = min(most, max(least, round(STEPS * ROWS / rows)))
+    given = {**started.arguments, "data": f"folder:{data}", "seed": seed, "teacher": teacher, "epochs": epochs}
+    given = {key: value for key, value in given.items() if value not in ("", 0)}
     if "word_dropout" in settings:
         given["word_dropout"] = settings["word_dropout"]
-    spec = f"{name}:" + ",".join(f"{key}={value}" for key, value in given.items())
+    spec = f"{started.config}:" + ",".join(f"{key}={value}" for key, value in given.items())
     config = config_file.load(spec).copy_and_resolve_references()
     with config.unlocked():
         config.data.fields, config.data.label, config.data.leak_free = (text,), label, True
         config.data.max_malformed = 0.0
+        config.epochs = float(max(1, round(config.epochs * settings.get("epochs", 1.0))))
         config.optimizer.learning_rate *= settings.get("rate", 1.0)
     return config
 
 
-def search(config_of, workdir, *, folder, seconds, seed=0):
+def search(config_of, workdir, *, folder, seconds, dropouts=DROPOUTS, seed=0):
     """Trains runs with other rates, epochs and word dropout until the time is over; the best becomes the run `workdir`.
 
     The first has the usual settings. A run starts only if the time is enough for it, at the pace of those before. The
@@ -92,6 +108,8 @@ def search(config_of, workdir, *, folder, seconds, seed=0):
         config_of: ``(settings) -> config``.
         folder: keeps the trials; a search that was stopped continues there.
         seconds: for all runs together.
+        dropouts: the shares of masked words to try.
+        seed: of the order of the trials.
 
     Returns:
         What was tried, a list of ``{"trial", "settings", "mcc", "loss", "seconds"}``.
@@ -99,7 +117,7 @@ def search(config_of, workdir, *, folder, seconds, seed=0):
     folder = pathlib.Path(folder)
     record = folder / TRIALS
     tried = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-    for number, settings in enumerate(_grid(seed)):
+    for number, settings in enumerate(_grid(dropouts, seed)):
         if any(trial["settings"] == settings for trial in tried):
             continue
         pace = max((trial["seconds"] / trial["settings"]["epochs"] for trial in tried), default=0.0)
@@ -132,10 +150,10 @@ def described(tried):
     ]
 
 
-def _grid(seed):
+def _grid(dropouts, seed):
     """The settings of all trials: the usual ones first, then one change each, then all others in random order."""
-    usual = {"rate": RATES[0], "epochs": LENGTHS[0], "word_dropout": DROPOUTS[0]}
-    values = {"rate": RATES, "epochs": LENGTHS, "word_dropout": DROPOUTS}
+    usual = {"rate": RATES[0], "epochs": LENGTHS[0], "word_dropout": dropouts[0]}
+    values = {"rate": RATES, "epochs": LENGTHS, "word_dropout": dropouts}
     found = [usual, *({**usual, key: value} for key in values for value in values[key][1:])]
     rest = [
         {"rate": rate, "epochs": epochs, "word_dropout": dropout}

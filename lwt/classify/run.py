@@ -95,7 +95,8 @@ def classify(path, workdir="", *, options=None, say=print):
     folder = workdir / FOLDER
     if re.search(r"[,=+@]", str(workdir)):
         raise errors.ConfigError(f"--out={workdir}: the path of the run must have none of the characters , = + @")
-    seconds, started = seconds_of(options.time), fit.start(options.model, base=options.base)
+    seconds_of(options.time)
+    started = fit.start(options.model, base=options.base)
     say(f"1/4  {path}")
     prepared = prepare(path, options)
     keep(folder, prepared.found, options=options)
@@ -111,12 +112,12 @@ def classify(path, workdir="", *, options=None, say=print):
     models = [fitted_baseline(prepared)] if baseline.available() else []
     tell.all_of([models[0].about if models else baseline.MISSING], say)
 
-    say(f"\n3/4  {started[2]}")
+    say(f"\n3/4  {started.about}")
     config_of = config_maker(started, prepared, options=options, folder=folder)
     more = list(of_tokens(config_of(None), workdir, prepared=prepared))
     tell.all_of(more, say)
-    tried = trained(config_of, workdir, folder=folder, seconds=seconds, seed=options.seed)
-    models.append(measured(workdir, prepared, name=options.model, about=started[2], tried=tried))
+    tried = trained(config_of, workdir, folder=folder, options=options, large=started.large)
+    models.append(measured(workdir, prepared, name=options.model, about=started.about, tried=tried))
 
     labels = prepared.labels("test")
     say(f"\n4/4  {len(labels)} texts of the test\n")
@@ -230,12 +231,18 @@ def of_tokens(config, workdir, *, prepared):
     return tell.of_tokens(ids, longest=config.data.row_length, own=data.tokenizer)
 
 
-def trained(config_of, workdir, *, folder, seconds, seed):
-    """Trains the run, or the best of several in `seconds`; returns what was tried, an empty list for one run."""
+def trained(config_of, workdir, *, folder, options, large):
+    """Trains the run, or the best of several in ``options.time``; returns what was tried, an empty list for one run.
+
+    Args:
+        large: whether the model is one of Hugging Face.
+    """
+    seconds = seconds_of(options.time)
     if not seconds:
         train.run(config_of(None), str(workdir))
         return []
-    return fit.search(config_of, str(workdir), folder=folder / "trials", seconds=seconds, seed=seed)
+    more = {"dropouts": fit.DROPOUTS_OF_LARGE if large else fit.DROPOUTS, "seed": options.seed}
+    return fit.search(config_of, str(workdir), folder=folder / "trials", seconds=seconds, **more)
 
 
 def measured(workdir, prepared, *, name, about, tried):

@@ -83,7 +83,7 @@ def of_tokens(ids, *, longest, own):
         longest: tokens of the longest row, the special ones included.
         own: the run's tokenizer.
     """
-    lengths = np.array([len(one) for one in ids]) + 2
+    lengths = np.array([len(one) for one in ids]) + own.frame.count(1)
     middle, high, most = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1))
     cut = int((lengths > longest).sum())
     share = f"{cut:,} texts ({cut / len(lengths):.1%}) are longer than {longest} and lose their end" if cut else ""

@@ -10,14 +10,15 @@ from lwt.classify import fit
 
 
 def test_a_model_starts_from_trained_weights_where_there_are_some(tmp_path, monkeypatch):
-    assert fit.start("embbert")[1]["base"].endswith("pretrained/embbert-tinynlp")
-    assert fit.start("embedder")[2] == "embedder, from scratch"
-    monkeypatch.setattr(fit.pretrained, "names", lambda: [])
-    assert fit.start("embbert")[2] == "embbert, from scratch"
-    assert fit.start(str(tmp_path)) == ("finetune", {"base": str(tmp_path)}, str(tmp_path))
-    assert fit.start("hf:folder")[1] == {"base": "hf:folder", **fit.ADAPTED}
-    with pytest.raises(errors.ConfigError, match="no such model or folder"):
+    assert fit.start("embbert").arguments["base"].endswith("pretrained/embbert-tinynlp")
+    assert fit.start("embedder").about == "embedder, from scratch"
+    assert fit.start("embbert", base=str(tmp_path)) == fit.start(str(tmp_path))
+    assert fit.start(str(tmp_path)).arguments == {"base": str(tmp_path)}
+    assert fit.start("hf:folder").arguments == {"base": "hf:folder", "method": "lora"} and fit.start("hf:folder").large
+    with pytest.raises(errors.ConfigError, match="--model=bert_huge: there is no such model; choose from embbert"):
         fit.start("bert_huge")
+    monkeypatch.setattr(fit.pretrained, "names", lambda: [])
+    assert fit.start("embbert").about == "embbert, from scratch"
 
 
 def test_small_tables_get_more_epochs_and_columns_get_through():
@@ -30,9 +31,9 @@ def test_small_tables_get_more_epochs_and_columns_get_through():
 
 
 def test_the_trials_start_with_the_usual_settings_and_differ():
-    found = fit._grid(0)
+    found = fit._grid(fit.DROPOUTS, 0)
     assert found[0] == {"rate": 1.0, "epochs": 1.0, "word_dropout": 0.2} and len(found) == 27
-    assert len({json.dumps(settings) for settings in found}) == 27 and fit._grid(1)[:7] == found[:7]
+    assert len({json.dumps(settings) for settings in found}) == 27 and fit._grid(fit.DROPOUTS, 1)[:7] == found[:7]
 
 
 @pytest.fixture

@@ -142,8 +142,8 @@ def test_a_table_comes_back_with_answers(made, cache):
 def test_options_are_checked_before_anything_is_read(tmp_path):
     for options, message in (
         (dict(time="ten"), "--time=ten should be a number of seconds, minutes or hours"),
-        (dict(model="embbertt"), "--model=embbertt: no such model or folder"),
-        (dict(base="nowhere"), "--base=nowhere: no such model or folder"),
+        (dict(model="embbertt"), "--model=embbertt: there is no such model"),
+        (dict(base="nowhere"), "--base=nowhere: there is no such model"),
     ):
         with pytest.raises(errors.ConfigError, match=message):
             run.classify(tmp_path / "none.csv", tmp_path / "run", options=run.Options(**options))
