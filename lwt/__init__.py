@@ -11,6 +11,8 @@ The one idea that carries the package: a model is ``f(weights, batch)``, and a l
 See ``docs/design/``.
 """
 
+import importlib
+import os
 import signal
 import sys
 
@@ -20,10 +22,22 @@ if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+Classifier: type  # see lwt/estimators/; `__getattr__` imports them when they are used
+Regressor: type
+
+
+def __getattr__(name):
+    """`Classifier` and `Regressor`, imported late."""
+    if name not in ("Classifier", "Regressor"):
+        raise AttributeError(f"module 'lwt' has no attribute {name!r}")
+    return importlib.import_module("lwt.estimators.saved").KINDS[name]
+
+
 def load(workdir, *, checkpoint="best", base=""):
     """Opens a run, a bundle or an adapter as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
-    It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``.
+    It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``. What a `Classifier` or a
+    `Regressor` saved is opened as such; its ``experiment_`` is the experiment.
 
     Args:
         workdir: the folder given to ``train.py --workdir``, or one that a method or ``lwt.export.bundle`` wrote.
@@ -36,4 +50,6 @@ def load(workdir, *, checkpoint="best", base=""):
     """
     from lwt.runs import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
 
+    if os.path.exists(os.path.join(workdir, "estimator.json")):
+        return importlib.import_module("lwt.estimators.saved").load(workdir)
     return experiment.load(workdir, checkpoint=checkpoint, base=base)

@@ -33,6 +33,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
             "report",
             "inspect",
             "quickstart demo classify",
+            "estimators",
             "commands",
             "__main__",
         )

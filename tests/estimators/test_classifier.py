@@ -1,0 +1,130 @@
+"""The classifier learns, keeps the labels' types, is saved and pickled, and is an estimator to scikit-learn."""
+
+import json
+import pickle
+import sys
+
+import numpy as np
+import pandas
+import pytest
+import sklearn.base
+import sklearn.model_selection
+import sklearn.pipeline
+import sklearn.preprocessing
+
+import lwt
+from lwt import errors
+from lwt.runs import experiment
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+@pytest.fixture(scope="module")
+def settings(base):
+    return {"base": base, "epochs": 20, "rate": 3e-3, "length": 16}
+
+
+@pytest.fixture(scope="module")
+def fitted(settings, texts, compiled_once):
+    return lwt.Classifier(**settings).fit(*texts)
+
+
+def test_it_learns_and_answers(fitted, texts, capsys):
+    given, labels = texts
+    assert fitted.classes_.tolist() == ["billing", "delivery"] == [*fitted.experiment_.labels]
+    shares = fitted.predict_proba(given)
+    assert shares.shape == (40, 2) and shares.dtype == np.float32
+    np.testing.assert_allclose(shares.sum(1), 1, atol=1e-6)
+    assert fitted.predict(given).tolist() == fitted.classes_[shares.argmax(1)].tolist()
+    assert fitted.score(given, labels) == np.mean(fitted.predict(given) == labels) > 0.9
+    assert fitted.score(given, labels, sample_weight=np.arange(40) == 3) in (0, 1)
+    assert fitted.experiment_.calibration.temperature > 0 and capsys.readouterr().out == ""
+
+
+def test_it_is_saved_and_pickled(fitted, texts, tmp_path):
+    given, _ = texts
+    shares = fitted.predict_proba(given)
+    fitted.save(tmp_path / "saved")
+    for again in (lwt.load(tmp_path / "saved"), pickle.loads(pickle.dumps(fitted))):
+        assert type(again) is lwt.Classifier and again.get_params() == fitted.get_params()
+        np.testing.assert_array_equal(again.predict_proba(given), shares)
+        assert again.predict(given).tolist() == fitted.predict(given).tolist()
+    np.testing.assert_array_equal(experiment.load(tmp_path / "saved").predict_proba(given), shares)
+    with pytest.raises(errors.ConfigError, match="already holds something"):
+        fitted.save(tmp_path / "saved")
+
+
+def test_scikit_learn_takes_it(settings, texts):
+    given, labels = np.array(texts[0]), np.array(texts[1])
+    model = lwt.Classifier(**settings).set_params(epochs=2)
+    copy = sklearn.base.clone(model)
+    assert copy is not model and copy.get_params() == model.get_params()
+    assert sklearn.base.is_classifier(model) and not hasattr(copy, "experiment_")
+    lower = sklearn.preprocessing.FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    steps = sklearn.pipeline.Pipeline([("lower", lower), ("classify", model)])
+    folds = sklearn.model_selection.StratifiedKFold(2)
+    scores = sklearn.model_selection.cross_val_score(steps, given, labels, cv=folds, error_score="raise")
+    assert scores.shape == (2,) and ((scores >= 0) & (scores <= 1)).all()
+    search = sklearn.model_selection.GridSearchCV(
+        steps, {"classify__rate": [1e-2]}, cv=folds, error_score="raise", refit=False
+    )
+    search.fit(given, labels)
+    assert search.best_params_ == {"classify__rate": 1e-2}
+
+
+@pytest.mark.parametrize("kind", ["integers", "booleans"])
+def test_labels_of_other_types_and_no_scikit_learn(settings, texts, kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    given, labels = texts
+    wanted = np.array([label == "billing" for label in labels])
+    wanted = wanted if kind == "booleans" else np.where(wanted, 7, -1)
+    options = {"class_weight": {wanted[0].item(): 2.0}, "ema": 0.5, "patience": 5, "label_smoothing": 0.1}
+    model = lwt.Classifier(**settings, **options, folder=str(tmp_path / "kept"), verbose=True)
+    model.fit(pandas.Series(given), pandas.Series(wanted))
+    assert model.predict(given).dtype == wanted.dtype and model.score(given, wanted) > 0.9
+    assert capsys.readouterr().out
+    config = json.loads((tmp_path / "kept/run/config.json").read_text())
+    assert config["optimizer"]["ema"] == 0.5 and config["patience"] == 5 and config["task"]["label_smoothing"] == 0.1
+    assert config["task"]["class_weights"] == {str(wanted[0]): 2.0}
+    model.save(tmp_path / "saved")
+    again = lwt.load(tmp_path / "saved")
+    assert again.get_params() == model.get_params() and again.classes_.dtype == wanted.dtype
+
+
+def test_adapters_of_trained_weights(settings, texts):
+    model = lwt.Classifier(**settings, method="lora", rank=2, calibrate=False).fit(*texts)
+    assert model.experiment_.calibration is None and model.experiment_.config.reparam.rank == 2
+    with pytest.raises(errors.ConfigError, match="method='lora' adapts trained weights, and base='' has none"):
+        lwt.Classifier("", "lora").fit(*texts)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ((["a", "b"], ["x"]), "2 texts and 1 labels: each text needs one label"),
+        (([], []), "there are no texts to learn from"),
+        ((["a", "b"], ["x", "x"]), "all labels are 'x'; there is nothing to learn"),
+        ((["a", " "], ["x", "y"]), "text 2 of 2 is empty"),
+        ((["a", 3.0], ["x", "y"]), "text 2 of 2 is 3.0; it must be a string"),
+        (("ab", ["x", "y"]), "takes a list of texts, not str"),
+        ((np.array([["a"], ["b"]]), ["x", "y"]), "takes a list of texts, not ndarray"),
+        ((["a", "b"], ["x", 1]), "labels must be all texts, all integers or all booleans, not texts and numbers"),
+        ((["a", "b"], ["x", None]), "labels must be all texts, all integers or all booleans, not None"),
+        ((["a", "b"], ["x", "x "]), "two labels are the same but for white space"),
+    ],
+)
+def test_what_cannot_be_learned_is_named(given, message):
+    with pytest.raises(errors.DataError, match=message):
+        lwt.Classifier().fit(*given)
+
+
+def test_wrong_arguments_are_named(texts):
+    with pytest.raises(errors.ConfigError, match=r"is not fitted; call fit\(texts, labels\) first"):
+        lwt.Classifier().predict(["a"])
+    with pytest.raises(errors.ConfigError, match="validation=1.5 should be"):
+        lwt.Classifier(validation=1.5).fit(*texts)
+    with pytest.raises(ValueError, match="Classifier has no parameter 'epoch'; did you mean 'epochs'?"):
+        lwt.Classifier().set_params(epoch=3)
+    with pytest.raises(errors.ConfigError, match="no such model or folder"):
+        lwt.Classifier("nowhere").fit(*texts)
+    assert repr(lwt.Classifier(epochs=3, class_weight="balanced")) == "Classifier(epochs=3, class_weight='balanced')"
