@@ -1,9 +1,12 @@
 """Makes a model's input of texts: cleans and tokenizes them, and pads rows of similar length."""
 
+import logging
+
 import numpy as np
 
 from lwt.data import text as cleaner
 
+LOG = logging.getLogger(__name__)
 MOST = 32  # rows of a batch
 
 
@@ -41,14 +44,18 @@ class Rows:
         begin, between, end = self._row["begin"], self._row["between"] if self._pairs else [], self._row["end"]
         one, two = self._row["segments"]
         room = self._row["longest"] - len(begin) - len(between) - len(end)
+        cut = 0
         for _ in sides:
             first, second = next(ids), next(ids) if self._pairs else []
             if len(first) + len(second) > room:
+                cut += 1
                 first = self._cut(first, max(room - len(second), (room + 1) // 2))
                 second = self._cut(second, room - len(first))
             first = begin + first + (between if self._pairs else end)
             second = second + end if self._pairs else []
             rows.append((first + second, [one] * len(first) + [two] * len(second)))
+        if cut:
+            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self._row["longest"])
         return rows
 
     def _cut(self, ids, size):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
+from lwt.data import text
 from lwt.export.service import folder, predict
 from lwt.runs import calibration, config_file, experiment
 from tests.huggingface import small
@@ -92,7 +93,10 @@ def bare(tmp_path_factory):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_python_without_lwt_gives_the_answers_of_lwt(written, bare, name):
     run, place, report = written[name]
-    texts = [f"{text}\t{text[::-1]} {text}" for text in TEXTS] if name == "pairs" else TEXTS
+    drawn = [" ".join("warm old cold".split()[i * k % 3] for i in range(k)) for k in range(0, 30, 2)]
+    texts = [*TEXTS, *drawn]
+    if name == "pairs":
+        texts = [f"{first}\t{second}" for first, second in zip(texts, texts[7:] + texts[:7], strict=True)]
     outputs, answers, shares, modules = bare(place, texts)
     wanted = run.outputs(texts)[0]
     np.testing.assert_allclose(outputs, wanted, atol=1e-5 * np.abs(wanted).max(), rtol=0)
@@ -139,6 +143,23 @@ def test_vectors_of_a_data_set(imported, runs, tmp_path):
     data = runs["classes"].config.data.train
     report = folder.write(imported["encoder"], tmp_path / "encoder", data=data, records=5)
     assert report["data"].startswith(data) and report["records"] == 5 and "accuracy" not in report
+
+
+@pytest.mark.parametrize("clean", [{}, {"unicode": "NFD", "strip_accents": True, "characters": r"[\w\s.]"}])
+def test_the_cleaner_is_that_of_lwt(written, clean):
+    place = written["classes"][1] / "cleaner.py"
+    spec = importlib.util.spec_from_file_location("cleaner_of_a_folder", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    texts = [
+        *TEXTS,
+        *small.TEXTS,
+        "<script>x</script> a<!-- b --> &#0000000233;",
+        "a" + "\u0316\u0301" * 40,
+        "www.a.b, c!",
+    ]
+    assert [*map(module.Cleaner(**clean).clean, texts)] == [*map(text.Cleaner(**clean).clean, texts)]
+    assert "errors" not in place.read_text().replace("lwt.errors", "")
 
 
 def test_sizes_stay_open_where_the_model_can(written):
@@ -204,6 +225,11 @@ def test_the_command_line(written):
     shares = run.predict_proba(lines[:2]).max(1)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == run.predict(lines[:2])
     np.testing.assert_allclose([float(line.split("\t")[1]) for line in done.stdout.splitlines()], shares, atol=1e-5)
+
+
+def test_texts_that_are_cut_are_counted(written, caplog):
+    predict.load(written["classes"][1]).predict(TEXTS)
+    assert "1 texts are longer than the 24 tokens of a row and were cut" in caplog.text
 
 
 def test_other_answers_and_damage_are_refused(runs, written, tmp_path, monkeypatch):
