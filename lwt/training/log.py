@@ -108,11 +108,9 @@ class Log:
 
     def _open(self):
         if self._rows is None:
-            import tensorboardX  # imported late: it imports torch (180 MB) where that is installed
-
             self._workdir.mkdir(parents=True, exist_ok=True)
             self._rows = open(self._workdir / ROWS, "a", encoding="utf-8")
-            self._board = tensorboardX.SummaryWriter(str(self._workdir), purge_step=self._later)
+            self._board = _tensorboard().SummaryWriter(str(self._workdir), purge_step=self._later)
 
     def _left(self, step, seconds):
         """Seconds until the end, at the rate of the last rows; None before there is a rate."""
@@ -124,6 +122,18 @@ class Log:
         parts = [f"{step}/{self._total}", *(_show(name, value) for name, value in values.items() if name != PADDING)]
         more = left is not None and step < self._total
         return "  ".join([*parts, f"{clock(left)} left"] if more else parts)
+
+
+def _tensorboard():
+    """tensorboardX without PyTorch, which it imports where that is installed: 180 MB, and more than a second."""
+    if hidden := "torch" not in sys.modules:
+        sys.modules["torch"] = None
+    try:
+        import tensorboardX
+    finally:
+        if hidden:
+            del sys.modules["torch"]
+    return tensorboardX
 
 
 def chosen(figures, select):
