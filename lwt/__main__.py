@@ -21,6 +21,8 @@ COMMANDS = {  # command -> its module, and what it does
     "train": ("lwt.commands.train", "trains the run of a config, or resumes it"),
     "eval": ("lwt.commands.evaluate", "evaluates a run"),
     "predict": ("lwt.commands.evaluate", "answers a file: lwt predict FILE --workdir=RUN"),
+    "sweep": ("lwt.commands.sweep", "trains a grid of settings and ranks them"),
+    "compare": ("lwt.commands.compare", "compares runs in a table and a plot"),
     "export": ("lwt.commands.export", "writes a run for phones, servers and microcontrollers"),
     "demo": ("lwt.demo", "opens a page to use a run in the browser"),
     "cost": ("lwt.inspect.cost", "parameters, bytes and FLOPs of a config"),

@@ -1,0 +1,8 @@
+"""Arguments of a program that are no flags."""
+
+import sys
+
+
+def name(flag):
+    """Turns the arguments of this program that are no flags into ``--FLAG=argument``."""
+    sys.argv[1:] = [part if part.startswith("-") else f"--{flag}={part}" for part in sys.argv[1:]]

@@ -1,0 +1,52 @@
+"""What a comparison tells of runs, from their files."""
+
+import dataclasses
+
+import pytest
+
+from lwt import errors
+from lwt.inspect import comparison
+from lwt.training import train
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+@pytest.fixture(scope="module")
+def runs(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    short = {"steps": 2, "eval_every": 1, "save_every": 2}
+    train.run(tiny(short), f"{folder}/base")
+    lora = {"reparam": {"name": "lora", "rank": 2}, "optimizer.trainable": ("adapter/.*",)}
+    train.run(tiny({**short, **lora, "init_from": f"{folder}/base", "select": "accuracy"}), f"{folder}/lora")
+    return folder
+
+
+def test_facts_of_a_run_and_of_an_adapter(runs, rows):
+    base, lora = comparison.facts(runs / "base"), comparison.facts(runs / "lora", "loss")
+    assert base.parameters == base.trained == lora.parameters - lora.trained and 0 < lora.trained < 2000
+    losses = {row["step"]: row["validation/loss"] for row in rows(runs / "base") if "validation/loss" in row}
+    assert base.best == min(losses.values()) == losses[base.step] and base.figure == "loss" and base.seconds > 0
+    found = comparison.differences([base, lora])
+    assert found["reparam.rank"] == [None, 2] and found["reparam.name"] == ["none", "lora"] and "steps" not in found
+    text = comparison.table({"a": base, "b": lora})
+    assert "| reparam.rank | - | 2 |" in text and "| best loss | " in text
+
+
+def test_a_figure_that_is_not_there_is_named(runs):
+    with pytest.raises(errors.DataError, match="has no validation/acuracy; did you mean 'accuracy'"):
+        comparison.facts(runs / "base", "acuracy")
+    with pytest.raises(errors.CheckpointError, match="nowhere"):
+        comparison.facts(runs / "nowhere")
+
+
+def test_the_best_is_the_largest_of_an_accuracy_and_the_smallest_of_a_loss(tiny):
+    config = tiny({"select": "loss", "select_mode": "min"})
+    assert [comparison.mode_of(config, name) for name in ("loss", "soft_loss", "perplexity", "accuracy", "bleu")] == [
+        "min", "min", "min", "max", "max",
+    ]  # fmt: skip
+
+
+def test_a_plot_has_a_curve_for_each_run(runs, tmp_path):
+    found = {name: (runs / name, comparison.facts(runs / name, "loss")) for name in ("base", "lora")}
+    drawn = comparison.draw(found, tmp_path / "x.png")
+    assert len(drawn.axes[0].lines) == 4 and dataclasses.is_dataclass(found["base"][1])
