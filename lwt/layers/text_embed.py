@@ -98,6 +98,6 @@ def _segment_rows(table, segments):
     """Looks up rows of a table of up to three by a product, whose gradient avoids a scatter into so few rows."""
     count = table.shape[0]
     if count == 1:
-        return table[0]
+        return linear.dense(table)[0]
     rows = segments if count == 3 else jnp.maximum(segments - 1, 0)
     return linear.linear(jax.nn.one_hot(rows, count), table)
