@@ -126,6 +126,11 @@ class Tokenizer:
         self.frame = FRAME if specials == ENCODER else None
         self.fingerprint = files.sha256(model)
 
+    @property
+    def sides(self):
+        """What encodes the sources and what encodes the targets of pairs."""
+        return self, self
+
     def encode(self, texts):
         """[str] -> [[id]], without special ids."""
         return self._processor.encode(list(texts))

@@ -36,7 +36,7 @@ class RaggedArray:
         return np.diff(self.offsets)
 
 
-def tokenize(source, tokens, *, cleaner, fields, folders=()):
+def tokenize(source, tokens, *, cleaner, fields, folders=(), sides=None):
     """Cleans and encodes fields of all records: a `RaggedArray` per field, without begin and end marks.
 
     Args:
@@ -45,18 +45,20 @@ def tokenize(source, tokens, *, cleaner, fields, folders=()):
         cleaner: a `text.Cleaner`.
         fields: names, such as ``("de", "en")``.
         folders: see `array_cache.cached`.
+        sides: what encodes each field, if not `tokens` encodes all of them; its `fingerprint` stands for them.
 
     Raises:
         lwt.errors.DataError: a field is missing, or holds something other than text.
     """
     sources.need_fields(source.name, fields, there=source.fields)
     key = sources.digest("tokens 2", source.fingerprint, tokens.fingerprint, cleaner, *fields)
-    make = functools.partial(_make, source=source, tokens=tokens, cleaner=cleaner, fields=fields)
+    sides = sides or [tokens] * len(fields)
+    make = functools.partial(_make, source=source, sides=sides, dtype=tokens.dtype, cleaner=cleaner, fields=fields)
     found = array_cache.cached(key, folders, make=make)
     return tuple(RaggedArray(found[f"values_{i}"], found[f"offsets_{i}"]) for i in range(len(fields)))
 
 
-def _make(append, *, source, tokens, cleaner, fields):
+def _make(append, *, source, sides, dtype, cleaner, fields):
     totals = [0] * len(fields)
     for i in range(len(fields)):
         append(f"offsets_{i}", np.zeros(1, np.int64))
@@ -69,7 +71,7 @@ def _make(append, *, source, tokens, cleaner, fields):
                 raise errors.DataError(
                     f"{source.where(start + wrong)}: field {field!r} is not text: {texts[wrong]!r:.60}"
                 )
-            rows = RaggedArray.of(tokens.encode([cleaner.clean(text) for text in texts]))
-            append(f"values_{i}", rows.values.astype(tokens.dtype))
+            rows = RaggedArray.of(sides[i].encode([cleaner.clean(text) for text in texts]))
+            append(f"values_{i}", rows.values.astype(dtype))
             append(f"offsets_{i}", totals[i] + rows.offsets[1:])
             totals[i] += len(rows.values)

@@ -63,13 +63,14 @@ class Pairs(text_data.TextData):
         source = self._load(name, split=split, fields=self._section.fields).subset(limit)
         records = source.read(0, len(source))
         texts, references = ([record[field] for record in records] for field in self._section.fields)
-        examples = pair_examples.PairExamples.of_all(*self._tokenize(source, self._section.fields))
+        examples = pair_examples.PairExamples.of_all(*self._tokenize_pairs(source))
         return common.Evaluation(source.name, examples, texts, references, common.groups_of(source, records))
 
     def from_texts(self, texts, targets=None):
         """The `common.Evaluation` of source texts to predict; `targets`, if given, are what the decoder reads."""
         texts = inputs.checked(texts)
-        sides = [self._encode(side) for side in (texts, targets) if side is not None]
+        given = [side for side in (texts, targets) if side is not None]
+        sides = [self._encode(side, encoder) for side, encoder in zip(given, self.tokenizer.sides)]
         return common.Evaluation("texts", pair_examples.PairExamples.of_all(*sides), texts)
 
     @property
@@ -88,7 +89,7 @@ class Pairs(text_data.TextData):
     def _train_examples(self):
         section = self._section
         return pair_examples.PairExamples.fitting(
-            *self._tokenize(self._train_source, section.fields),
+            *self._tokenize_pairs(self._train_source),
             min_tokens=section.min_tokens,
             max_tokens=min(section.max_tokens, section.row_length - 1),
         )
@@ -96,8 +97,11 @@ class Pairs(text_data.TextData):
     def _evaluation_lengths(self):
         return range(MULTIPLE, self.max_length + MULTIPLE, MULTIPLE)
 
-    def _encode(self, texts):
-        return tokenized.RaggedArray.of(self.tokenizer.encode([self._cleaner.clean(text) for text in texts]))
+    def _tokenize_pairs(self, source):
+        return self._tokenize(source, self._section.fields, sides=self.tokenizer.sides)
+
+    def _encode(self, texts, encoder):
+        return tokenized.RaggedArray.of(encoder.encode([self._cleaner.clean(text) for text in texts]))
 
     def _texts(self):
         return (record[field] for record in self._train_source.each() for field in self._section.fields)

@@ -107,8 +107,8 @@ class TextData(common.Data):
         sources.report(source)
         return source
 
-    def _tokenize(self, source, fields):
-        options = {"cleaner": self._cleaner, "fields": fields, "folders": self._token_caches}
+    def _tokenize(self, source, fields, *, sides=None):
+        options = {"cleaner": self._cleaner, "fields": fields, "folders": self._token_caches, "sides": sides}
         return tokenized.tokenize(source, self.tokenizer, **options)
 
     def _make_tokenizer(self, given):
