@@ -1,9 +1,9 @@
-"""Writes BERT-shaped encoders in C: BERT(2MB), BERT+NE, BERT+EA, BERT+NE+EA, BERT-Tiny."""
+"""Writes BERT-shaped encoders in C: BERT(2MB), BERT+NE, BERT+EA, BERT+NE+EA, BERT-Tiny, and DistilBERT's kind."""
 
 from lwt import errors
 from lwt.export.c import parts
 
-ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh")  # numbered as in source/bert.c
+ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh", "tanh")  # numbered as in source/bert.c
 
 
 def network(model, source):
@@ -13,10 +13,14 @@ def network(model, source):
         lwt.errors.ConfigError: the engine does not support its attention, or its layers have different sizes.
     """
     efficient = parts.require_attention(model, "softmax", "efficient") == "efficient"
-    if model.sizes:
-        raise errors.ConfigError(f"model.sizes={dict(model.sizes)} must be empty for the engine in C")
+    for key in ("sizes", "shared", "embedding_width"):
+        if getattr(model, key):
+            raise errors.ConfigError(f"model.{key}={getattr(model, key)} must be empty or 0 for the engine in C")
     norm = source.norm("embed_norm") if model.embedding_norm else "{0}"
-    pooler = source.linear("pooler") if model.pooler else "{0}"
+    pooled = model.pooler and model.pool == "first"
+    pooler = source.linear("pooler") if pooled else "{0}"
+    if model.pooler and not pooled:
+        source.leave_out("pooler/kernel", "pooler/bias")  # which this head does not read
     blocks = [_block(source, f"block_{i}", efficient) for i in range(model.layers)]
     body = (
         parts.embedder(source)
@@ -35,6 +39,7 @@ def network(model, source):
         "efficient": efficient,
         "inline": model.norm_place == "inline",
         "activation": ACTIVATIONS.index(model.activation),
+        "pooler_activation": ACTIVATIONS.index(model.pooler_activation),
     }
 
     def macs(tokens):
@@ -42,7 +47,7 @@ def network(model, source):
         last = 1 if model.pool == "first" else tokens
         keys = 0 if efficient else 2 * width**2 * tokens * model.layers
         row = 2 * width**2 + 2 * tokens * width + 2 * width * hidden
-        heads = model.features * model.outputs + width**2 * model.pooler
+        heads = model.features * model.outputs + width**2 * pooled
         return parts.embed_macs(model, tokens) + keys + row * ((model.layers - 1) * tokens + last) + heads
 
     return parts.Network("bert", body, shape, macs)

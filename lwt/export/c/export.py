@@ -4,7 +4,7 @@ import pathlib
 import shutil
 
 from lwt import errors, files
-from lwt.data import text
+from lwt.data import hf_tokenizer, text
 from lwt.export import folders
 from lwt.export.c import bert, bytepair, embbert, embedder, emulator, literals, reference, toolchain, weights, wordpiece
 from lwt.models import bert as bert_model
@@ -94,8 +94,9 @@ def printed(label):
 
 def _tables(experiment):
     """The `tables.Tables` of the run's tokenizer."""
-    make = wordpiece.of if experiment.tokenizer.path.suffix == ".json" else bytepair.of
-    return make(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
+    if isinstance(experiment.tokenizer, hf_tokenizer.Tokenizer):
+        return wordpiece.of(experiment.tokenizer)
+    return bytepair.of(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
 
 
 def _copy(folder, name, *, tokenizer, activations, budget):
@@ -170,6 +171,7 @@ def _shape(experiment, quantization):
         "segments": model.segments,
         "features": model.features,
         "pool_first": model.pool == "first",
+        "pool_mean": model.pool == "mean",
         "pool_pair": model.pool == "pair",
         "texts": reference.sides(experiment),
         "golden_bytes": max(len(sentence.encode()) for sentence in reference.TEXTS) + 1,

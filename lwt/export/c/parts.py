@@ -49,7 +49,8 @@ def struct(fields):
 
 def embedder(source):
     """The definition of the embedding tables."""
-    tables = [source.table(f"embed/{name}") for name in ("token", "position", "segment")]
+    names = [f"embed/{name}" for name in ("token", "position", "segment")]
+    tables = [source.table(name) if name in source else "{0}" for name in names]
     nano = "embed/token_expander/kernel" in source
     expanders = [source.linear(f"embed/{name}_expander") if nano else "{0}" for name in ("token", "position")]
     return "const lwt_embedder lwt_tables = {" + ", ".join([*tables, *expanders]) + "};\n"

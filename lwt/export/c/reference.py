@@ -38,10 +38,11 @@ def sides(experiment):
 
 def row(experiment, texts):
     """Encodes a text, or the two of a pair, with the special tokens; returns ``(ids [t], segments [t])``."""
-    cleaner = text.Cleaner(**experiment.config.data.clean)
-    encoded = [tokenized.RaggedArray.of(experiment.tokenizer.encode([cleaner.clean(side)])) for side in texts]
-    section = experiment.config.data
-    examples = labelled_examples.LabelledExamples(tuple(encoded), None, section.row_length, section.cut)
+    tokenizer, section = experiment.tokenizer, experiment.config.data
+    cleaner = text.AsIs() if tokenizer.cleans else text.Cleaner(**section.clean)
+    encoded = [tokenized.RaggedArray.of(tokenizer.encode([cleaner.clean(side)])) for side in texts]
+    options = {"max_length": section.row_length, "frame": tokenizer.frame, "cut": section.cut}
+    examples = labelled_examples.LabelledExamples(tuple(encoded), None, **options)
     drawn = examples.draw(np.arange(1), None)
     batch = examples.batch(drawn, int(drawn["length"][0]), None)
     return batch["ids"][0], batch["segments"][0]

@@ -44,6 +44,10 @@ class Source:
     def __contains__(self, name):
         return name in self._weights
 
+    def leave_out(self, *names):
+        """Marks weights that no result depends on."""
+        self.used.update(names)
+
     def value(self, name):
         """A weight that is not quantized, as float32 values that float16 can hold."""
         self.used.add(name)

@@ -26,32 +26,30 @@ SURROGATES = range(0xD800, 0xE000)
 PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer", "model": "WordPiece"}
 
 
-def of(tokenizer, cleaner):
-    """Makes the `tables.Tables` of a tokenizer with a ``tokenizer.json``; see `make`."""
-    frame = tuple(map(tuple, (tokenizer.begin, tokenizer.between, tokenizer.end)))
-    if [*map(len, frame)] != [1, 1, 1] or frame[1] != frame[2]:
-        raise _refuse(
-            f"begin, between and end of a row are the ids {frame}; they must be one each, the last two the same"
-        )
-    return make(tokenizer.path.read_text(encoding="utf-8"), cleaner, cls=frame[0][0], sep=frame[2][0])
+def of(tokenizer):
+    """Makes the `tables.Tables` of a `lwt.data.hf_tokenizer.Tokenizer`; see `make`."""
+    frame = tokenizer.frame
+    around = frame.begin, frame.between, frame.end
+    if [*map(len, around)] != [1, 1, 1] or frame.between != frame.end or frame.segments != (1, 2):
+        raise _refuse(f"a row is {frame}; it must have one begin, the same one between and end, and two segments")
+    return make(tokenizer.path.read_text(encoding="utf-8"), cls=frame.begin[0], sep=frame.end[0])
 
 
 @functools.cache
-def make(description, cleaner, *, cls, sep):
+def make(description, *, cls, sep):
     """Makes the `tables.Tables` of a tokenizer.
 
     Args:
         description: contents of a ``tokenizer.json``.
-        cleaner: a `lwt.data.text.Cleaner`, applied before.
         cls, sep: ids at the start of a row, and behind each text.
 
     Raises:
-        lwt.errors.ConfigError: the C program does not support the cleaner or a part of the tokenizer.
+        lwt.errors.ConfigError: the C program does not support a part of the tokenizer.
     """
     parts = json.loads(description)
-    _check(parts, cleaner)
+    _check(parts)
     model, added = parts["model"], _added(parts["added_tokens"])
-    images = _images(json.dumps(parts["normalizer"]), cleaner)
+    images = _images(json.dumps(parts["normalizer"]))
     pieces = _pieces(model["vocab"], images)
     alphabet = {c for piece in pieces for c in piece.removeprefix(PREFIX)}
     hangul = _divides_hangul(images, alphabet)
@@ -78,7 +76,7 @@ def make(description, cleaner, *, cls, sep):
     return tables.Tables("wordpiece", arrays, defines)
 
 
-def _check(parts, cleaner):
+def _check(parts):
     for part, wanted in PARTS.items():
         found = (parts[part] or {}).get("type")
         if found != wanted:
@@ -92,11 +90,6 @@ def _check(parts, cleaner):
         raise _refuse(f"the unknown token {model['unk_token']!r} is not in its vocabulary")
     if max(vocabulary.values()) >= MOST_IDS:
         raise _refuse(f"its largest id is {max(vocabulary.values()):,}; it must be below {MOST_IDS:,}")
-    if cleaner.unicode or cleaner.characters or cleaner.lowercase or cleaner.strip_accents:
-        raise errors.ConfigError(
-            "data.clean must leave Unicode, case, accents and characters to the tokenizer's own normalizer for the "
-            f"tokenizer in C; it is {cleaner}"
-        )
 
 
 def _refuse(what):
@@ -115,7 +108,7 @@ def _added(tokens):
 
 
 @functools.cache
-def _images(normalizer, cleaner):
+def _images(normalizer):
     """``{number: image}`` of characters that do not become themselves within a word.
 
     An image is a tuple of numbers, with `ALONE` for a word of its own; `SPACE` separates words.
@@ -129,7 +122,7 @@ def _images(normalizer, cleaner):
         block = "".join(map(chr, numbers))
         normal = normalize(block)
         if normal != block or len(_words(block)) > 1:
-            texts |= {n: normal and normalize(cleaner.clean(f"x{chr(n)}x")[1:-1]) for n in numbers}
+            texts |= {n: normal and normalize(chr(n)) for n in numbers}
     items = _items(set("".join(texts.values())))
     images = {n: _image(text, items) for n, text in texts.items()}
     return {n: image for n, image in images.items() if image != (n,)}

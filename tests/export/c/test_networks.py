@@ -21,6 +21,8 @@ VARIANTS = {
     "embedder conv": ("embedder", dict(pool="rms", kernel_size=5)),
     "bert": ("bert", dict(width=18, hidden=21, heads=2, pool="rms")),  # heads of 9 channels
     "bert tiny": ("bert", dict(hidden=40, activation="gelu", segments=2, embedding_norm=True, pooler=True)),
+    "bert mean": ("bert", dict(segments=1, pool="mean", pooler=True)),  # a pooler that this head does not read
+    "distilbert": ("bert", dict(segments=0, embedding_norm=True, pooler=True, pooler_activation="relu")),
     "bert pair": ("bert", dict(width=18, hidden=21, heads=2, pool="pair")),
     "bert ne ea": ("bert", dict(hidden=15, layers=3, embedding="nano", **EA)),
 }
@@ -70,6 +72,8 @@ def test_the_self_test_fails_when_a_weight_changes(variant, program):
         ("embbert", dict(head="pretrain"), "model.head='pretrain' must be 'classify'"),
         ("embbert", dict(attention=functools.partial(linear.Attention)), "model.attention is 'linear'"),
         ("bert", dict(sizes={"block_0/mlp": 7}, hidden=8), "model.sizes"),
+        ("bert", dict(shared=True), "model.shared=True must be empty or 0"),
+        ("bert", dict(embedding_width=12), "model.embedding_width=12 must be empty or 0"),
         ("embbert", dict(kernel_size=80), "model.kernel_size=80 must be at most reparam.block=64"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import tokenizers
 
 from lwt import errors
-from lwt.data import text
+from lwt.data import frame, hf_tokenizer
 from lwt.export.c import export, toolchain, wordpiece
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -50,6 +50,7 @@ BROKEN = [
     b"\xe2\x82 x \xf0\x9f\x98 y \xed\xa0\x80 z \xc0\xaf \xf4\x90\x80\x80",
 ]
 CLEAN = dict(lowercase=False, remove_urls=False, remove_html=False, unicode="", strip_accents=False)
+BERT = dict(hidden=40, heads=2, activation="gelu", segments=2, embedding_norm=True, pooler=True)
 
 
 def made(**normalizer):
@@ -60,6 +61,7 @@ def made(**normalizer):
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=500, special_tokens=SPECIALS, show_progress=False)
     tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return tokenizer
 
 
@@ -77,18 +79,12 @@ def lines():
 
 @pytest.fixture
 def with_tokenizer(variant, tmp_path):
-    """``with_tokenizer(tokenizer)``: a run that has the tokenizer."""
+    """``with_tokenizer(tokenizer)``: a run of a small BERT that has the tokenizer."""
 
     def make(tokenizer):
         tokenizer.save(str(tmp_path / "tokenizer.json"))
-        experiment = variant("embedder", vocabulary=tokenizer.get_vocab_size())
-        experiment.tokenizer = types.SimpleNamespace(
-            path=tmp_path / "tokenizer.json",
-            begin=(2,),
-            between=(3,),
-            end=(3,),
-            encode=lambda texts: ids(tokenizer, texts),
-        )
+        experiment = variant("bert", vocabulary=tokenizer.get_vocab_size(), **BERT)
+        experiment.tokenizer = hf_tokenizer.Tokenizer(tmp_path / "tokenizer.json")
         with experiment.config.unlocked():
             experiment.config.data.clean.update(CLEAN)
             experiment.config.data.row_length = 32
@@ -116,14 +112,15 @@ def test_ids_equal_those_of_the_library(name, with_tokenizer, tmp_path):
     done = subprocess.run([folder / "classify", "--ids"], input=b"\n".join([*given, b""]), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     found = [[*map(int, row.split())] for row in done.stdout.decode().splitlines()]
-    cleaner = text.Cleaner(**CLEAN)
-    wanted = ids(tokenizer, [cleaner.clean(line.decode("utf-8", "replace")) for line in given])
+    wanted = ids(tokenizer, [line.decode("utf-8", "replace") for line in given])
     assert sum(len(row) > 30 for row in wanted) > 100 and sum(1 in row for row in wanted) > 1000
     assert [len(row) for row in found] == [min(len(row), 30) + 2 for row in wanted]
     for line, row, own in zip(given, wanted, found, strict=True):
         first, last = (15, 15) if name == "cased" else (30, 0)
         cut = row if len(row) <= 30 else row[:first] + row[len(row) - last :]
         assert own == [2, *cut, 3], line
+    tested = subprocess.run([folder / "classify", "--self-test"], capture_output=True, check=True)
+    assert tested.stdout.startswith(b"self-test: 0 of 5 failed")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,7 @@ def test_ids_equal_those_of_the_library(name, with_tokenizer, tmp_path):
 def test_other_tokenizers_are_refused(change, message):
     parts = json.loads(made().to_str()) | change
     with pytest.raises(errors.ConfigError, match=message):
-        wordpiece.make(json.dumps(parts), text.Cleaner(**CLEAN), cls=2, sep=3)
+        wordpiece.make(json.dumps(parts), cls=2, sep=3)
 
 
 def test_other_settings_are_refused():
@@ -153,9 +150,7 @@ def test_other_settings_are_refused():
     for key, (value, message) in changes.items():
         changed = parts | {"model": parts["model"] | {key: value}}
         with pytest.raises(errors.ConfigError, match=message):
-            wordpiece.make(json.dumps(changed), text.Cleaner(**CLEAN), cls=2, sep=3)
-    with pytest.raises(errors.ConfigError, match="data.clean must leave Unicode, case"):
-        wordpiece.make(json.dumps(parts), text.Cleaner(), cls=2, sep=3)
-    frame = types.SimpleNamespace(begin=(2,), between=(3, 3), end=(3,))
-    with pytest.raises(errors.ConfigError, match="begin, between and end of a row"):
-        wordpiece.of(frame, text.Cleaner(**CLEAN))
+            wordpiece.make(json.dumps(changed), cls=2, sep=3)
+    other = types.SimpleNamespace(frame=frame.Frame(begin=(2,), between=(3, 3), end=(3,)))
+    with pytest.raises(errors.ConfigError, match=r"tokenizer.json: a row is Frame\("):
+        wordpiece.of(other)

@@ -1,18 +1,20 @@
 /* See bert.h. */
 #include "model.h"
 
-enum { RELU, SILU, GELU, GELU_TANH }; /* as in bert.py */
+enum { RELU, SILU, GELU, GELU_TANH, TANH }; /* as in bert.py */
 
-static float activate(float x)
+static float activate(int activation, float x)
 {
-    switch (LWT_ACTIVATION) {
+    switch (activation) {
     case RELU:
         return x > 0 ? x : 0;
     case SILU:
         return x * lwt_sigmoid(x);
     case GELU:
         return 0.5f * x * (1 + lwt_erf(x * 0.707106781f));
-    default: /* tanh(u) = 2 sigmoid(2u) - 1 */
+    case TANH: /* tanh(u) = 2 sigmoid(2u) - 1 */
+        return 2 * lwt_sigmoid(2 * x) - 1;
+    default:
         return x * lwt_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
     }
 }
@@ -55,7 +57,7 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
     lwt_round(&operand, net->row, LWT_WIDTH);
     lwt_multiply(&b->first, &operand, net->inner);
     for (int i = 0; i < b->first.outputs; i++)
-        net->inner[i] = activate(net->inner[i]);
+        net->inner[i] = activate(LWT_ACTIVATION, net->inner[i]);
     lwt_round(&operand, net->inner, b->first.outputs);
     lwt_multiply(&b->second, &operand, net->mixed);
     add(net->row, net->mixed);
@@ -84,7 +86,7 @@ static void classify(lwt_network *net, const lwt_row *text, float *logits)
     if (lwt_pooler.values) {
         lwt_multiply(&lwt_pooler, &operand, net->row);
         for (int i = 0; i < LWT_WIDTH; i++)
-            net->row[i] = 2 * lwt_sigmoid(2 * net->row[i]) - 1; /* tanh */
+            net->row[i] = activate(LWT_POOLER_ACTIVATION, net->row[i]);
         lwt_round(&operand, net->row, LWT_WIDTH);
     }
     lwt_multiply(&lwt_classifier, &operand, logits);

@@ -137,9 +137,11 @@ static void expand(const lwt_table *table, const lwt_linear *expander, int r, fl
 
 void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x)
 {
-    int segment = (t < text->first ? 1 : 2) - (LWT_SEGMENTS == 2); /* a table of three rows has padding first */
     clear(row, LWT_WIDTH);
-    look_up(&embedder->segment, segment, row);
+    if (LWT_SEGMENTS) { /* a table of three rows has padding first */
+        int segment = LWT_SEGMENTS == 1 ? 0 : (t < text->first ? 1 : 2) - (LWT_SEGMENTS == 2);
+        look_up(&embedder->segment, segment, row);
+    }
     if (embedder->token_expander.values) {
         expand(&embedder->token, &embedder->token_expander, text->ids[t], row, scratch, x);
         expand(&embedder->position, &embedder->position_expander, t, row, scratch, x);
@@ -156,7 +158,7 @@ void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row)
     if (LWT_POOL_PAIR && t >= text->first)
         pooled += LWT_WIDTH;
     for (int i = 0; i < LWT_WIDTH; i++)
-        pooled[i] += LWT_POOL_FIRST ? row[i] : row[i] * row[i];
+        pooled[i] += LWT_POOL_FIRST || LWT_POOL_MEAN ? row[i] : row[i] * row[i];
 }
 
 /* Sums of squares become the root of their mean. */
@@ -168,7 +170,9 @@ static void root(float *row, int count)
 
 void lwt_finish_pool(float *pooled, const lwt_row *text)
 {
-    if (LWT_POOL_FIRST)
+    for (int i = 0; i < LWT_WIDTH && LWT_POOL_MEAN; i++)
+        pooled[i] /= text->length;
+    if (LWT_POOL_FIRST || LWT_POOL_MEAN)
         return;
     root(pooled, LWT_POOL_PAIR ? text->first : text->length);
     if (LWT_POOL_PAIR) {
