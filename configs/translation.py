@@ -1,4 +1,4 @@
-"""German-English translation from scratch ("Implementing Transformers", section 4.1).
+"""German-English translation from scratch ("Implementing Transformers", section 4.1), and fine-tuning of a translator.
 
     python train.py --config=configs/translation.py:data=multi30k --workdir=runs/multi30k
     python train.py --config=configs/translation.py:data=pool --workdir=runs/pool
@@ -9,11 +9,18 @@ data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,5
                epochs, under an hour on two CPU cores. On a GPU set --config.steps=40000.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
 
+With a base, a run, a bundle or hf:FOLDER with a Marian model, the base is fine-tuned on the pairs of any data:
+
+    python train.py --config=configs/translation.py:base=runs/pool,data=folder:pairs,method=lora --workdir=runs/tuned
+
+data=KIND:NAME, source and target (its fields), method (full, or an adapter of `rank` on every linear layer: lora,
+lora_plus, rslora, dora, pissa, olora, singlora; bitfit), rate, epochs, rows, length (most tokens of a side).
+
 The paper trains at half the Noam schedule (peak 6.988e-4 at step 4,000) with AdamW, β = 0.9, 0.98 and ε = 1e-9. It
 reports a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
 """
 
-from configs import common
+from configs import common, lora_ranks
 
 SETS = {
     "multi30k": dict(
@@ -32,14 +39,22 @@ SETS = {
         test="tfds:wmt17_translate/de-en@test",
     ),
 }
+TUNED = dict(source="source", target="target", method="full", rank=8, rate=0.0, epochs=3.0, rows=32, length=128)
+PARTS = {"train": "", "validation": "@validation", "test": "@test"}
+RATES = {"full": 5e-5, "bitfit": 1e-3}  # others: an adapter's
+LINEAR = r".*/(query|key|value|out|fc1|fc2)/kernel"
 
 
 def get_config(arg=""):
-    """Arguments: data=multi30k|pool|wmt17, vocabulary (0: the set-up's own), precision, smoke."""
-    args = common.parse(arg, dict(data="multi30k", vocabulary=0, precision="bfloat16", smoke=False))
+    """Arguments: data, vocabulary (0: the set-up's own), precision, seed, smoke, base; with a base, see above."""
+    own = dict(data="multi30k", vocabulary=0, precision="bfloat16", base="", seed=0, smoke=False)
+    args = common.parse(arg, own | TUNED)
+    if args["base"]:
+        return finetuned(args)
     if args["data"] not in SETS:
         raise ValueError(f"data={args['data']!r}: choose from {', '.join(SETS)}")
     config = common.base()
+    config.seed = args["seed"]
     config.data.update(SETS[args["data"]])
     config.precision = args["precision"]
     config.model = dict(
@@ -74,6 +89,43 @@ def get_config(arg=""):
         config.steps = 3_500
         config.log_every, config.eval_every, config.save_every = 50, 500, 250
         config.select, config.select_mode = "bleu", "max"
+    if args["smoke"]:
+        common.smoke(config)
+    return common.finished(config, args)
+
+
+def finetuned(args):
+    """The set-up that continues from the translator ``args["base"]``."""
+    kept, method = common.kept_by(args["base"]), args["method"]
+    if kept["model"]["name"] != "seq2seq":
+        raise ValueError(f"base={args['base']} is no translator: its model.name is {kept['model']['name']!r}")
+    config = common.base()
+    config.seed, config.precision, config.init_from = args["seed"], args["precision"], args["base"]
+    config.model = kept["model"]
+    for key in ("clean", "tokenizer"):
+        config.data[key].update(kept["data"][key])
+    config.data.tokenizer.path = ""
+    parts = {key: f"{args['data']}{split}" for key, split in PARTS.items()}
+    config.data.update(SETS.get(args["data"], parts))
+    if args["data"] not in SETS:
+        config.data.fields = (args["source"], args["target"])
+    config.data.rows, config.data.row_length = args["rows"], args["length"]
+    config.data.min_tokens, config.data.max_tokens = 1, args["length"] - 1
+    task = kept["task"].get("task", kept["task"])
+    config.task = {**task, "label_smoothing": 0.1}
+    if method in ("full", "bitfit"):
+        config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}[method]
+    else:
+        config.reparam = lora_ranks.reparam(method, args["rank"], "one") | {"targets": LINEAR}
+        config.optimizer.trainable = ("adapter/.*",)
+    if method == "lora_plus":
+        config.optimizer.lora_plus = 16.0
+    config.optimizer.learning_rate = args["rate"] or RATES.get(method, 1e-3)
+    config.optimizer.schedule = dict(name="cosine", warmup=100)
+    config.optimizer.clip_norm = 1.0
+    config.epochs = args["epochs"]
+    config.log_every, config.eval_every, config.save_every = 50, 500, 500
+    config.select, config.select_mode = "bleu", "max"
     if args["smoke"]:
         common.smoke(config)
     return common.finished(config, args)

@@ -17,7 +17,7 @@ import sentencepiece
 from lwt import errors, files
 from lwt.data import tokenizer
 
-FILE = "tokenizer.marian"  # of a workdir
+FILE = "tokenizer.marian"  # of a workdir; JSON, with the SentencePiece models in base64
 MODELS = {"source": "source.spm", "target": "target.spm"}  # their files
 TABLES = {"vocabulary": "vocab.json", "target_vocabulary": "target_vocab.json"}
 SETTINGS, SEPARATE = "tokenizer_config.json", "separate_vocabs"
@@ -70,6 +70,10 @@ class Side:
             texts.append(self._processor.decode_pieces(pieces).replace("\u2581", " ").strip())
         return texts
 
+    def piece(self, number):
+        """The text of one id, as a table shows it."""
+        return self._pieces.get(number, tokenizer.SEQ2SEQ[0])
+
 
 class Tokenizer:
     """A pair of languages; see `lwt.data.tokenizer.Tokenizer`. It encodes the source and decodes the target.
@@ -83,7 +87,7 @@ class Tokenizer:
         lwt.errors.DataError: the file is missing or damaged.
     """
 
-    first = Side.first
+    cleans, frame, first = True, None, Side.first
 
     def __init__(self, path):
         try:
@@ -113,6 +117,10 @@ class Tokenizer:
     def decode(self, rows):
         """[ids] -> [str] of target texts; see `Side.decode`."""
         return self.sides[1].decode(rows)
+
+    def piece(self, number):
+        """The text of one id of the target, as a table shows it."""
+        return self.sides[1].piece(number)
 
 
 def import_folder(folder, path):

@@ -1,12 +1,16 @@
-"""The tokenizer in the folder of a run or a bundle: SentencePiece's ``tokenizer.model``, or a ``tokenizer.json``."""
+"""The tokenizer in the folder of a run or a bundle.
+
+SentencePiece's ``tokenizer.model``, a ``tokenizer.json``, or the ``tokenizer.marian`` of a pair of languages.
+"""
 
 import os
 import pathlib
 
 from lwt import errors, files
-from lwt.data import hf_tokenizer, tokenizer
+from lwt.data import hf_tokenizer, marian_tokenizer, tokenizer
 
-NAMES = (tokenizer.FILE, hf_tokenizer.FILE)
+NAMES = (tokenizer.FILE, hf_tokenizer.FILE, marian_tokenizer.FILE)
+KINDS = {pathlib.Path(kind.FILE).suffix: kind for kind in (hf_tokenizer, marian_tokenizer)}  # others: SentencePiece
 
 
 def path_in(folder):
@@ -16,7 +20,7 @@ def path_in(folder):
 
 
 def load(path, *, specials=tokenizer.SEQ2SEQ):
-    """The tokenizer of a file: the library `tokenizers` reads a ``.json``, SentencePiece any other.
+    """The tokenizer of a file, which its suffix tells.
 
     Args:
         specials: of a SentencePiece model, `tokenizer.SEQ2SEQ` or `tokenizer.ENCODER`.
@@ -24,15 +28,14 @@ def load(path, *, specials=tokenizer.SEQ2SEQ):
     Raises:
         lwt.errors.DataError: the file is missing or damaged, or its special ids do not fit.
     """
-    if pathlib.Path(path).suffix == ".json":
-        return hf_tokenizer.Tokenizer(path)
-    return tokenizer.Tokenizer(path, specials=specials)
+    kind = KINDS.get(pathlib.Path(path).suffix)
+    return kind.Tokenizer(path) if kind else tokenizer.Tokenizer(path, specials=specials)
 
 
 def copy(given, folder, *, specials=tokenizer.SEQ2SEQ):
     """Copies the tokenizer of the file `given` into a folder; raises what `load` raises."""
     load(given, specials=specials)
-    files.copy(given, os.path.join(folder, NAMES[pathlib.Path(given).suffix == ".json"]))
+    files.copy(given, os.path.join(folder, KINDS.get(pathlib.Path(given).suffix, tokenizer).FILE))
 
 
 def of_run(folder, base="", *, specials=tokenizer.SEQ2SEQ):

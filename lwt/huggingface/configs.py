@@ -8,7 +8,6 @@ from lwt.huggingface import encoders, marian, vit
 
 ACTIVATIONS = {"relu": "relu", "silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}  # ours -> theirs
 SYNONYMS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-POSITIONS = 512  # rows of Marian's computed table: transformers reads no longer text
 SIZE, SHARE, SWITCH = (int, 1, math.inf), (float, 0, 1), (bool, 0, 1)  # type, least and most
 LIMITS = {  # of values, by our key; all others are sizes
     **{"dropout": SHARE, "attention_dropout": SHARE, "norm_epsilon": SHARE, "scale_embedding": SWITCH},
@@ -40,9 +39,7 @@ def of_model(name, model, *, labels=(), task="", pad=0):
     config |= {theirs: getattr(model, ours) for ours, theirs in found.keys.items()}
     config[found.activation] = ACTIVATIONS[model.activation]
     if name == "seq2seq":
-        config |= {"decoder_attention_heads": model.heads, "decoder_ffn_dim": model.hidden}
-        config |= {"decoder_vocab_size": model.vocabulary, "max_position_embeddings": POSITIONS}
-        return config | {"forced_eos_token_id": None}
+        return config | marian.more(model)
     if name == "bert":
         config = {"pad_token_id": pad} | config | {found.head_dropout: model.head_dropout}
         config["max_position_embeddings"] += found.layout.offset

@@ -11,20 +11,15 @@ the residual stream are reordered, and the logits stay the same.
 import logging
 import re
 
-import jax.numpy as jnp
 import numpy as np
 
-from lwt import errors
-from lwt.huggingface import names
-from lwt.layers import linear, position
+from lwt.huggingface import marian, names
+from lwt.layers import linear
 
 LOG = logging.getLogger(__name__)
 OLD = {"gamma": "weight", "beta": "bias"}  # names of a norm's scale and bias in files converted from TensorFlow
 READS = ("query", "key", "value", "fc1")  # modules whose inputs are the channels; all others have them as outputs
-BIAS = "final_logits_bias"  # of Marian's logits; lwt has no such bias
 POSITION = "embed/position"
-COPIES = tuple(f"{name}.weight" for name in ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens"))
-POSITIONS = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
 
 
 def to_hf(weights, layout, *, model):
@@ -43,9 +38,7 @@ def to_hf(weights, layout, *, model):
         module, _, kind = name.rpartition(".")
         if file := names.renamed(module, layout.files):
             arrays[f"{file}.{kind}"] = arrays.pop(name)
-    if layout.halves:
-        arrays[BIAS] = np.zeros((1, model.vocabulary), np.float32)
-    return arrays
+    return marian.to_file(arrays, model=model) if layout.halves else arrays
 
 
 def to_torch(weights, layout, *, model):
@@ -56,7 +49,9 @@ def to_torch(weights, layout, *, model):
         if layout.offset and name == POSITION:
             array = np.pad(array, ((layout.offset, 0), (0, 0)))
         if table := layout.tables.get(name):
-            arrays[table] = array if table.endswith(".weight") else array.reshape(1, -1, model.width)
+            if not table.endswith(".weight"):
+                array = array[None, None] if table.endswith("token") else array[None]
+            arrays[table] = array
             continue
         theirs = f"{names.module_of(name, layout)}.{'bias' if name.endswith('/bias') else 'weight'}"
         if name == "embed/patch/kernel":
@@ -76,13 +71,12 @@ def from_hf(arrays, layout, *, where):
         where: the file, for error messages.
 
     Raises:
-        lwt.errors.CheckpointError: a Marian model has a bias on its logits, untied tables, or positions that are not
-            sinusoidal.
+        lwt.errors.CheckpointError: a Marian model has no table, or positions that are not sinusoidal.
     """
     if not any(name.startswith(layout.body) for name in arrays):
         arrays = {layout.body + name: array for name, array in arrays.items()}
     if layout.halves:
-        arrays = _without_copies(arrays, layout, where)
+        arrays = marian.of_file(arrays, where=where)
     return from_torch(_without_unused(arrays, layout, where), layout)
 
 
@@ -108,6 +102,7 @@ def from_torch(arrays, layout):
         if (table := tables.get(name)) and array.ndim in (2, 3):
             array = array if array.ndim < 3 else array.reshape(-1) if table.endswith("token") else array[0]
             array = array[layout.offset :] if table == POSITION else array
+            array = array.reshape(-1) if table == marian.OUR_BIAS else array
             weights[table] = reordered(array, channel_axes(table), layout=layout, back=True)
         elif (ours := names.ours_of(module, layout)) and kind in ("weight", "bias") and array.ndim in (1, 2, 4):
             kind = "bias" if kind == "bias" else "scale" if array.ndim == 1 else "kernel"
@@ -121,6 +116,8 @@ def from_torch(arrays, layout):
 
 def channel_axes(name):
     """The axes of the weight `name`, 0 or -1, that index channels of the residual stream."""
+    if name == marian.OUR_BIAS:
+        return ()
     *_, module, kind = ("", *name.split("/"))
     return ((0,) if kind == "kernel" else ()) if module in READS else (-1,)
 
@@ -132,26 +129,3 @@ def reordered(array, axes, *, layout, back=False):
         order = np.concatenate([np.arange(0, width, 2), np.arange(1, width, 2)])
         array = np.take(np.asarray(array), np.argsort(order) if back else order, axis)
     return array
-
-
-def _without_copies(arrays, layout, where):
-    """The arrays of a Marian model without copies and constants."""
-    arrays = dict(arrays)
-    table = arrays.get(layout.tables["embed/embedding"])
-    for name in COPIES:
-        copy = arrays.pop(name, table)
-        if copy is not table and not np.array_equal(copy, table):
-            raise errors.CheckpointError(
-                f"{where}: {name} is not model.shared.weight; lwt has one table for all three uses"
-            )
-    if np.any(arrays.pop(BIAS, 0)):
-        raise errors.CheckpointError(f"{where}: {BIAS} is not 0; lwt's logits have no bias")
-    for name in POSITIONS:
-        found = arrays.pop(name, None)
-        if found is not None:
-            if found.ndim != 2:
-                raise errors.CheckpointError(f"{where}: {name} has {found.ndim} axes instead of 2")
-            wanted = np.asarray(position.sinusoidal(jnp.arange(len(found)), found.shape[1]))
-            if not np.allclose(found, reordered(wanted, (-1,), layout=layout), atol=1e-4):
-                raise errors.CheckpointError(f"{where}: {name} is not sinusoidal, as lwt's positions are")
-    return arrays

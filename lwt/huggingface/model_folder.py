@@ -4,7 +4,7 @@ import logging
 import pathlib
 
 from lwt import files
-from lwt.huggingface import configs, layouts, reading
+from lwt.huggingface import configs, layouts, marian, reading
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ def read(folder):
         section, weights = _encoder(
             section, weights, layout=layout, classifies=configs.classifies(config), where=folder
         )
+    if section["name"] == "seq2seq":
+        section |= marian.section(weights)
     return section, weights
 
 

@@ -11,13 +11,13 @@ import pathlib
 
 from lwt import errors, files
 from lwt.data import hf_tokenizer, labels
-from lwt.huggingface import configs, model_folder, old_tokenizers, reading, sentence
+from lwt.huggingface import configs, model_folder, old_tokenizers, reading, sentence, translator
 from lwt.machine import config_folder
 from lwt.runs import bundle
 
 LOG = logging.getLogger(__name__)
 PREFIX = "hf:"
-WANTED = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*/config.json")  # files of the Hub
+WANTED = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.spm", "*/config.json")  # files of the Hub
 FIELDS = ("text",)  # of what an imported classifier predicts
 LONGEST = 512  # tokens of a row, where no file says less
 
@@ -79,6 +79,19 @@ def _fingerprint(source):
 def _write(new, source, model):
     """Writes the bundle of the model in the folder `model`, which `source` contains or is, into the folder `new`."""
     section, weights = model_folder.read(model)
+    config = config_folder.defaults()
+    config.data.clean = {key: type(value)() for key, value in config.data.clean.items()}  # every step is off
+    if section["name"] == "seq2seq":
+        weights = translator.fill(config, new, model, section=section, weights=weights)
+    else:
+        _fill_encoder(config, new, source=source, model=model, section=section, weights=weights)
+    files.write_json(new / bundle.CONFIG, config.to_dict())
+    bundle.write_weights(new / bundle.WEIGHTS, weights, precision="float32")
+    bundle.describe(new, precision="float32", step=0, source=str(source))
+
+
+def _fill_encoder(config, new, *, source, model, section, weights):
+    """Fills the config of a text encoder, and writes its tokenizer and labels into the folder `new`."""
     tokens = _tokenizer(new, model)
     where, rows = model / reading.CONFIG, len(weights.get("embed/token", ()))
     if tokens.pieces > rows:
@@ -87,9 +100,7 @@ def _write(new, source, model):
         section["vocabulary"] = rows
     section["pool"] = "first" if section["pooler"] else "mean"
     section |= sentence.section(source)
-    config = config_folder.defaults()
     config.model = section
-    config.data.clean = {key: type(value)() for key, value in config.data.clean.items()}  # every step is off
     config.data.fields, config.data.eval_batch = FIELDS, 64
     given = sentence.max_length(model) or sentence.max_length(source) or _limit(model) or LONGEST
     config.data.row_length = min(given, section["max_length"])
@@ -101,9 +112,6 @@ def _write(new, source, model):
         files.write_json(new / labels.FILE, {"names": names, "fields": [*FIELDS]}, indent=None)
     else:
         config.data.kind, config.task = "masked", {"name": "masked_lm"}
-    files.write_json(new / bundle.CONFIG, config.to_dict())
-    bundle.write_weights(new / bundle.WEIGHTS, weights, precision="float32")
-    bundle.describe(new, precision="float32", step=0, source=str(source))
 
 
 def _limit(model):

@@ -38,6 +38,13 @@ def test_copies_in_a_marian_file():
     }
     found = layouts.from_hf({"model.shared.weight": table, **copies}, layout, where="file")
     assert list(found) == ["embed/embedding"]
-    for name, array in copies.items():
-        with pytest.raises(errors.CheckpointError, match=f"file: {name} is not"):
-            layouts.from_hf({"model.shared.weight": table, **copies, name: array + 1}, layout, where="file")
+    other = {"lm_head.weight": "output/embedding", "final_logits_bias": "logits_bias"}
+    for name, ours in other.items():
+        found = layouts.from_hf({"model.shared.weight": table, **copies, name: copies[name] + 1}, layout, where="file")
+        assert found.keys() == {"embed/embedding", ours}
+        np.testing.assert_array_equal(found[ours], np.ravel(copies[name] + 1).reshape(found[ours].shape))
+    moved = {"model.encoder.embed_positions.weight": sines + 1}
+    with pytest.raises(errors.CheckpointError, match="file: model.encoder.embed_positions.weight is not sinusoidal"):
+        layouts.from_hf({"model.shared.weight": table, **copies, **moved}, layout, where="file")
+    with pytest.raises(errors.CheckpointError, match="file has no model.shared.weight"):
+        layouts.from_hf({"model.encoder.layers.0.fc1.bias": table[0]}, layout, where="file")

@@ -22,8 +22,10 @@ import shutil
 from absl import flags
 
 from lwt import errors, files, trees
+from lwt.data import marian_tokenizer
 from lwt.export import folders
-from lwt.huggingface import configs, layouts, model_folder, reading, sentence
+from lwt.huggingface import configs, layouts, marian, model_folder, reading, sentence
+from lwt.layers import linear
 from lwt.machine import command_line
 from lwt.runs import experiment
 from lwt.training import new_run
@@ -42,11 +44,17 @@ def write(source, folder):
     name = source.config.model.name
     pad = source.data.frame.pad if getattr(source.tokenizer, "frame", None) else 0
     config = configs.of_model(name, source.model, labels=source.labels, task=source.config.task.name, pad=pad)
-    arrays = layouts.to_hf(source.weights, configs.architecture(name, source.model).layout, model=source.model)
+    weights, pair = source.weights, isinstance(source.tokenizer, marian_tokenizer.Tokenizer)
+    if pair:
+        weights = marian.to_their_ids(linear.merge(weights), source.tokenizer)
+        config |= marian.their_ids(source.tokenizer)
+    arrays = layouts.to_hf(weights, configs.architecture(name, source.model).layout, model=source.model)
     with folders.new(folder) as new:
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
-        if source.tokenizer:
+        if pair:
+            marian_tokenizer.export_folder(source.tokenizer, new)
+        elif source.tokenizer:
             shutil.copyfile(source.tokenizer.path, new / source.tokenizer.path.name)
             if source.tokenizer.cleans:
                 files.write_json(new / "tokenizer_config.json", source.tokenizer.settings(source.data.max_length))
@@ -74,6 +82,8 @@ def convert(folder, base, *, workdir, new_head=False):
     name = base.config.model.name
     if name != section["name"]:
         raise errors.ConfigError(f"{folder} holds a {section['name']!r}; --base={base.workdir} is a {name!r}")
+    if name == "seq2seq":
+        marian.check_ids(files.load_json(pathlib.Path(folder, CONFIG)), marian.OWN_IDS, where=folder)
     if not new_head:
         _check_labels(folder, base.labels)
     else:

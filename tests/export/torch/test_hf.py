@@ -189,8 +189,7 @@ def test_models_that_hugging_face_does_not_support(name, model, message):
         ({"model_type": "gpt2"}, "model_type='gpt2' must be one of bert, .*, marian, vit"),
         ({"d_model": None}, "has no key d_model"),
         ({"decoder_ffn_dim": 7}, "decoder_ffn_dim=7 must be 24"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings=False must be True"),
-        ({"decoder_start_token_id": 39}, "decoder_start_token_id=39 must be 2"),
+        ({"normalize_before": True}, "normalize_before=True must be False"),
         ({"activation_function": "relu6"}, "activation_function='relu6'; did you mean 'relu'"),
     ],
 )
@@ -198,6 +197,15 @@ def test_models_that_lwt_does_not_support(change, message):
     config = {key: value for key, value in {**MARIAN.to_dict(), **change}.items() if value is not None}
     with pytest.raises(errors.CheckpointError, match=f"config.json.*{message}"):
         configs.to_section(config, where="config.json")
+
+
+def test_marian_models_with_ids_of_their_own_need_their_tokenizer(tiny, untrained, tmp_path):
+    run = untrained(tiny(), tmp_path / "run")
+    hf.write(run, tmp_path / "hf")
+    config = json.loads((tmp_path / "hf/config.json").read_text())
+    (tmp_path / "hf/config.json").write_text(json.dumps(config | {"decoder_start_token_id": 39}))
+    with pytest.raises(errors.CheckpointError, match="decoder_start_token_id=39 must be 2, as the tokenizer has it"):
+        hf.convert(tmp_path / "hf", run, workdir=tmp_path / "back")
 
 
 def test_classes_in_another_order_are_refused(tmp_path, caplog):
