@@ -2,13 +2,14 @@
 
     python train.py --config=configs/vit.py:size=cifar,data=folder:cifar10 --workdir=runs/vit
     python -m lwt.export.torch.timm --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
-    python train.py --config=configs/vit.py:size=b16,base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
+    python train.py --config=configs/vit.py:base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
 
 size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); see SIZES
 data        images with classes, tfds:NAME or folder:NAME, resized to image_size
 image_size  0: the size's own
 hybrid      a small CNN before the encoder; the pixels of its feature map are the patches
-base        workdir of a run to start from, except its head; empty: from scratch
+base        a run, a bundle or hf:FOLDER with a ViT or DeiT of transformers to start from, except its head; it says
+            size and image_size. Empty: from scratch
 
 From scratch: AdamW at 1e-3 with a decay of 0.05 (of kernels), 500 steps of warm-up, a cosine, images flipped and
 cropped. From a base: the paper's fine-tuning (appendix B.1.1), SGD with momentum 0.9, no decay, norms clipped at 1, a
@@ -34,22 +35,27 @@ def get_config(arg=""):
             precision="bfloat16", smoke=False,
         ),
     )  # fmt: skip
-    if args["size"] not in SIZES:
-        raise ValueError(f"size={args['size']!r}: choose from {', '.join(SIZES)}")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
-    config.model = dict(SIZES[args["size"]], name="vit", attention="softmax")
-    config.model.stem = "conv" if args["hybrid"] else "patches"
-    config.model.image_size = args["image_size"] or config.model.image_size
+    # pixels from -1 to 1, as the public checkpoints expect
+    config.task = dict(name="classify_images", mean=(0.5,), std=(0.5,), flip=True)
+    if args["base"]:
+        start_from(config, args["base"])
+    else:
+        config.model = from_scratch(args)
+    size = config.model.image_size
+    if args["image_size"] not in (0, size):
+        raise ValueError(
+            f"image_size={args['image_size']}: base={args['base']} has image_size={size}; "
+            "lwt.export.torch.timm makes a run of another size of a file"
+        )
+    config.task.crop = size // 8
     config.data.kind = "images"
     config.data.train = args["data"]
-    config.data.image_size, config.data.channels = config.model.image_size, 3
+    config.data.image_size, config.data.channels = size, config.model.get("channels", 3)
     config.data.rows, config.data.eval_batch = 64, 128
-    # pixels from -1 to 1, as the public checkpoints expect
-    config.task = dict(name="classify_images", mean=(0.5,), std=(0.5,), flip=True, crop=config.model.image_size // 8)
     config.optimizer.schedule = dict(name="cosine", warmup=500)
     if args["base"]:
-        config.init_from, config.init_skip = args["base"], ("head/.*",)
         config.optimizer.name, config.optimizer.arguments = "sgd", dict(momentum=0.9)
         config.optimizer.learning_rate, config.optimizer.clip_norm = 3e-3, 1.0
     else:
@@ -60,8 +66,28 @@ def get_config(arg=""):
     config.log_every, config.eval_every, config.save_every = 100, 0, 0
     config.select, config.select_mode = "accuracy", "max"
     if args["smoke"]:
-        smoke(config)
+        (common.smoke if args["base"] else smoke)(config)
     return common.finished(config, args)
+
+
+def from_scratch(args):
+    """The section of a new model."""
+    if args["size"] not in SIZES:
+        raise ValueError(f"size={args['size']!r}: choose from {', '.join(SIZES)}")
+    model = dict(SIZES[args["size"]], name="vit", attention="softmax", stem="conv" if args["hybrid"] else "patches")
+    model["image_size"] = args["image_size"] or model["image_size"]
+    return model
+
+
+def start_from(config, base):
+    """Takes model and normalisation from the base, and makes the head anew."""
+    kept = common.kept_by(base)
+    if kept["model"]["name"] != "vit":
+        raise ValueError(f"base={base} is no ViT: its model.name is {kept['model']['name']!r}")
+    config.init_from, config.init_skip = base, ("head/.*",)
+    config.model = kept["model"]
+    for key in ("mean", "std"):
+        config.task[key] = tuple(kept["task"].get("task", kept["task"])[key])
 
 
 def smoke(config):

@@ -17,7 +17,7 @@ import traceback
 import warnings
 
 ROOT = pathlib.Path(__file__).parents[1]
-BASES = ("configs/translation.py:data=multi30k", "configs/embbert_finetune.py:task=snips")
+BASES = ("configs/translation.py:data=multi30k", "configs/embbert_finetune.py:task=snips", "configs/vit.py")
 PLACEHOLDER = "placeholder:"
 PARSED = 77  # exit code of a program that stopped after it parsed its flags
 
@@ -27,9 +27,10 @@ def main():
     warnings.simplefilter("ignore")  # jax warns about forks; these compute nothing
     preload()
     for program, arguments, strict in commands:
-        # A config may start from a run, which does not exist here: a translator, or else a classifier, stands for it.
-        answer = attempt(program, arguments, strict=strict, base=BASES[0])
-        answers.append(answer and attempt(program, arguments, strict=strict, base=BASES[1]) and answer)
+        # A config may start from a run, which does not exist here: one of BASES stands for it.
+        found = (attempt(program, arguments, strict=strict, base=base) for base in BASES)
+        first = next(found)
+        answers.append(first if first and all(found) else "")
     print(json.dumps(answers))
 
 

@@ -180,6 +180,8 @@ def checked(value, key, *, limits, where):
 
 def _class(found, model):
     """The name of the class in transformers."""
+    if getattr(model, "pool", "") == "tokens":
+        return vit.TEACHER
     if found.model != "bert":
         return found.classes[0]
     if model.head not in ("none", "classify"):

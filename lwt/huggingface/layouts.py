@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from lwt.huggingface import marian, names
+from lwt.huggingface import marian, names, vit
 from lwt.layers import linear
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ def to_hf(weights, layout, *, model):
         module, _, kind = name.rpartition(".")
         if file := names.renamed(module, layout.files):
             arrays[f"{file}.{kind}"] = arrays.pop(name)
+    if getattr(model, "pool", "") == "tokens":
+        return vit.with_two_heads(arrays)
     return marian.to_file(arrays, model=model) if layout.halves else arrays
 
 

@@ -4,7 +4,7 @@ import logging
 import pathlib
 
 from lwt import files
-from lwt.huggingface import configs, layouts, marian, reading
+from lwt.huggingface import configs, layouts, marian, reading, vit
 
 LOG = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ def read(folder):
         )
     if section["name"] == "seq2seq":
         section |= marian.section(weights)
+    if section["name"] == "vit":
+        weights, section["pool"] = vit.with_one_head(weights)
     return section, weights
 
 

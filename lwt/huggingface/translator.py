@@ -16,7 +16,7 @@ PLAIN = {  # settings of `generate` that lwt's decoding does not have, and their
 }
 
 
-def fill(config, new, folder, *, section, weights):
+def fill(config, folder, *, new, section, weights):
     """Fills a run's config and writes the tokenizer into the folder `new`; returns the weights.
 
     Args:

@@ -11,7 +11,7 @@ import pathlib
 
 from lwt import errors, files
 from lwt.data import hf_tokenizer, labels
-from lwt.huggingface import configs, model_folder, old_tokenizers, reading, sentence, translator
+from lwt.huggingface import configs, images, model_folder, old_tokenizers, reading, sentence, translator
 from lwt.machine import config_folder
 from lwt.runs import bundle
 
@@ -81,8 +81,9 @@ def _write(new, source, model):
     section, weights = model_folder.read(model)
     config = config_folder.defaults()
     config.data.clean = {key: type(value)() for key, value in config.data.clean.items()}  # every step is off
-    if section["name"] == "seq2seq":
-        weights = translator.fill(config, new, model, section=section, weights=weights)
+    if section["name"] != "bert":
+        fill = {"seq2seq": translator.fill, "vit": images.fill}[section["name"]]
+        weights = fill(config, model, new=new, section=section, weights=weights)
     else:
         _fill_encoder(config, new, source=source, model=model, section=section, weights=weights)
     files.write_json(new / bundle.CONFIG, config.to_dict())

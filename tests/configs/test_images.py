@@ -38,7 +38,7 @@ def test_vit(hybrid, pictures, tmp_path, monkeypatch):
     base = experiment.load(str(tmp_path / "base"), checkpoint="last")
     figures, *_ = base.evaluate()
     assert figures["loss"] > 0 and 0 <= figures["accuracy"] <= 1
-    config = config_file.load(f"{smoke.ROOT}/configs/{spec},base={tmp_path}/base")
+    config = config_file.load(f"{smoke.ROOT}/configs/vit.py:data=folder:{pictures},base={tmp_path}/base,smoke=true")
     run = build.build(config, str(tmp_path / "tuned"), base=base.weights)
     start = run.init().trainable
     assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)

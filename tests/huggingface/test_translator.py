@@ -28,7 +28,7 @@ def given(tmp_path):
         table = np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
         config = config_folder.defaults()
         found = translator.fill(
-            config, tmp_path / "new", folder, section={"width": 3}, weights={"embed/embedding": table}
+            config, folder, new=tmp_path / "new", section={"width": 3}, weights={"embed/embedding": table}
         )
         return config, found, table
 

@@ -27,6 +27,7 @@ ENCODER = dict(hidden_size=D, num_hidden_layers=2, num_attention_heads=2, interm
 BERT = transformers.BertConfig(vocab_size=V, max_position_embeddings=10, num_labels=3, **ENCODER)
 BERT_OF_3 = transformers.BertConfig(vocab_size=V, max_position_embeddings=10, type_vocab_size=3, **ENCODER)
 VIT = transformers.ViTConfig(image_size=8, patch_size=4, num_labels=3, **ENCODER)
+DEIT = transformers.DeiTConfig(image_size=8, patch_size=4, num_labels=3, **ENCODER)
 MARIAN = transformers.MarianConfig(
     **{
         f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in (("ffn_dim", HIDDEN), ("layers", 2))
@@ -41,6 +42,7 @@ CASES = {  # class and config of transformers, and the fields of our model that 
     "bert, classes": (transformers.BertForSequenceClassification, BERT, dict(vocabulary=V, head="classify", outputs=3)),
     "marian": (transformers.MarianMTModel, MARIAN, dict(vocabulary=V)),
     "vit": (transformers.ViTForImageClassification, VIT, dict(outputs=3)),
+    "deit": (transformers.DeiTForImageClassification, DEIT, dict(outputs=3)),
 }
 IDS = np.array([[2, 9, 30, 4, 17, 4], [2, 7, 4, 0, 0, 0]])
 SEGMENTS = np.array([[1, 1, 1, 1, 2, 2], [1, 1, 1, 0, 0, 0]])
@@ -61,7 +63,7 @@ def theirs(model):
     """Logits or last states of a model of transformers; those of padding are 0."""
     ids, mask = torch.from_numpy(IDS), torch.from_numpy((SEGMENTS > 0).astype(np.int64))
     with torch.no_grad():
-        if isinstance(model, transformers.ViTForImageClassification):
+        if model.config.model_type in ("vit", "deit"):
             return model(pixel_values=torch.from_numpy(IMAGES).permute(0, 3, 1, 2)).logits.numpy()
         if isinstance(model, transformers.MarianMTModel):
             return (
