@@ -10,7 +10,8 @@ base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md):
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
-task    classify; regress for labels that are numbers
+task    classify; multilabel for several labels a text, with a separator between; ordinal for classes with an order;
+        regress for labels that are numbers. docs/answers.md describes them
 method  full; an adapter on every linear layer of the encoder: lora, lora_plus, lora_fa, rslora, pissa, olora, singlora,
         dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares them); bitfit (biases);
         layer_norm; head (nothing but the head). All of them train the head
@@ -28,6 +29,7 @@ TRAINABLE |= {"full": (".*",), "head": HEAD}
 METHODS = tuple(dict.fromkeys(("full", *lora_ranks.adapters(1), *TRAINABLE)))
 TUNED = embbert_finetune.RECIPES["tuned"]
 RATES = {"full": TUNED["rate"], "lora_plus": 1e-3, "head": 1e-2}
+SELECTED = {"classify": "mcc", "multilabel": "f1_macro", "ordinal": "kappa", "regress": "spearman"}
 ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
 # Models like BERT: 0.04 over their width for all weights (5e-5 for BERT-Base), ten times that for an adapter.
 BERT_RATE = 0.04
@@ -38,13 +40,14 @@ BERT_EPOCHS = {"full": 3.0}  # others: 5
 def get_config(arg=""):
     """Arguments: see above; rank of the adapter, rate and epochs (0: the method's own), rows of a batch, length (the
     most tokens of a text; 0: as the base), pool (the head's input; empty: the base's, or "rms"), word_dropout (share of
-    tokens masked in training; -1: 0.2, for models like BERT 0), seed, smoke."""
+    tokens masked in training; -1: 0.2, for models like BERT 0), separator of several labels, weights of the classes
+    ("" or "balanced"), smoothing of the labels, patience, ema, seed, smoke."""
     args = common.parse(
         arg,
         dict(
             base="pretrained/embbert-tinynlp", data="folder:snips", text="", pair="", label="label", task="classify",
             method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0, teacher="",
-            seed=0, smoke=False,
+            separator="", weights="", smoothing=0.0, patience=0, ema=0.0, seed=0, smoke=False,
         ),
     )  # fmt: skip
     method = args["method"]
@@ -58,7 +61,7 @@ def get_config(arg=""):
     config.data.kind, config.data.train, config.data.label = "labelled", args["data"], args["label"]
     config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
     config.data.rows, config.data.eval_batch = args["rows"], 64
-    config.task = dict(name=args["task"])
+    config.task, config.data.label_separator = task(args), args["separator"]
     usual = 0.0 if like_bert else TUNED["word_dropout"]
     word_dropout = usual if args["word_dropout"] == -1 else args["word_dropout"]
     config.model.word_dropout = word_dropout
@@ -81,11 +84,28 @@ def get_config(arg=""):
     config.optimizer.weight_decay = 0.01
     config.epochs = args["epochs"] or epochs
     config.log_every, config.eval_every, config.save_every = 100, 0, 0
-    config.select, config.select_mode = ("spearman" if args["task"] == "regress" else "mcc"), "max"
+    config.optimizer.ema, config.patience = args["ema"], args["patience"]
+    config.select, config.select_mode = SELECTED[args["task"]], "max"
     if args["smoke"]:
         common.smoke(config)
         config.data.row_length = min(config.data.row_length, 32)
     return common.finished(config, args)
+
+
+def task(args):
+    """The section of the task."""
+    name, weights, smoothing = (args[key] for key in ("task", "weights", "smoothing"))
+    if name not in SELECTED:
+        raise ValueError(f"task={name!r}: choose from {', '.join(SELECTED)}")
+    if weights not in ("", "balanced"):
+        raise ValueError(f"weights={weights!r} should be 'balanced', or set task.class_weights in a config of your own")
+    if (name == "multilabel") != bool(args["separator"]):
+        raise ValueError("task=multilabel and a separator, such as '|', go together: give both or none")
+    section = {"class_weights": weights} if weights else {}
+    section |= {"label_smoothing": smoothing} if smoothing else {}
+    if name == "regress" and section:
+        raise ValueError("weights and smoothing are of classes: they have no effect with task=regress")
+    return dict(name=name, **section)
 
 
 def start_from(config, args):

@@ -50,7 +50,8 @@ def of_model(name, model, *, labels=(), task="", pad=0):
     config["id2label"] = {str(i): label for i, label in enumerate(names)}
     config["label2id"] = {label: i for i, label in enumerate(names)}
     if task:
-        config["problem_type"] = next((theirs for theirs, ours in PROBLEMS.items() if ours == task), CLASSES)
+        written = {**PROBLEMS, "multi_label_classification": "multilabel"}
+        config["problem_type"] = next((theirs for theirs, ours in written.items() if ours == task), CLASSES)
     return config
 
 

@@ -267,3 +267,19 @@ def test_the_splits_of_the_authors_code(tmp_path, monkeypatch):
     assert of("nlu").train == "folder:nlu" and of("nlu").test == ""
     with pytest.raises(errors.ConfigError, match="splits='paper': choose from own, code"):
         smoke.encoder("embbert_finetune.py:splits=paper")
+
+
+def test_finetune_has_the_options_of_all_tasks():
+    """The arguments alone; `tests/training/test_options.py` trains with them."""
+
+    def made(arguments):
+        return config_file.load(f"{smoke.ROOT}/configs/finetune.py:{arguments}")
+
+    config = made("task=multilabel,separator=|,weights=balanced,smoothing=0.1,patience=3,ema=0.9")
+    assert config.task.to_dict() == {"name": "multilabel", "class_weights": "balanced", "label_smoothing": 0.1}
+    assert config.data.label_separator == "|" and config.select == "f1_macro"
+    assert config.patience == 3 and config.optimizer.ema == 0.9
+    assert made("task=ordinal").select == "kappa" and made("task=classify").task.to_dict() == {"name": "classify"}
+    for wrong in ("task=ordered", "task=multilabel", "separator=|", "weights=even", "task=regress,weights=balanced"):
+        with pytest.raises(errors.ConfigError, match="(task|separator|weights)"):
+            made(wrong)
