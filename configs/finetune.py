@@ -71,6 +71,10 @@ def get_config(arg=""):
     if method not in TRAINABLE:
         config.reparam = lora_ranks.reparam(method, args["rank"], "one")
         config.reparam["targets"] = embbert_finetune.LINEAR
+    if len(config.init_skip) == 2 and config.model.pooler and method != "full":  # a new layer is trained whole
+        config.optimizer.trainable += ("base/pooler/.*",)
+        if method not in TRAINABLE:
+            config.reparam["targets"] = r"(?!pooler/)" + embbert_finetune.LINEAR
     if method == "lora_plus":
         config.optimizer.lora_plus = 16.0
     rate = RATES.get(method, ADAPTER_RATE)

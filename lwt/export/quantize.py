@@ -116,7 +116,7 @@ def main():
         options = {"records": values.calibrate, "percentile": values.percentile, "data": values.data}
         limits = calibrate.limits(source, **options)
     stem = "-".join(filter(None, [used.format, used.activations]))
-    path = values.out or os.path.join(values.workdir, "export", f"{stem}.safetensors")
+    path = values.out or os.path.join(source.workdir, "export", f"{stem}.safetensors")
     written = export(source, path, quantization=used, rest=values.rest, limits=limits)
     command_line.report({"file": path, "bytes": written, "checkpoint": source.step, **integer_file.parts(path)})
 

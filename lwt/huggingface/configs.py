@@ -15,7 +15,11 @@ LIMITS = {  # of values, by our key; all others are sizes
 }
 ARCHITECTURES = (*encoders.ARCHITECTURES, *marian.ARCHITECTURES, *vit.ARCHITECTURES)
 CLASSES = "single_label_classification"
-PROBLEMS = {CLASSES: "classify", "regression": "regress"}  # their problem_type -> our task
+PROBLEMS = {
+    CLASSES: "classify",
+    "regression": "regress",
+    "multi_label_classification": "multilabel",
+}  # their problem_type -> our task
 CLASSIFIES = "ForSequenceClassification"  # the end of the names of classes of text classifiers
 
 

@@ -69,9 +69,10 @@ def as_called(name, layout, *, model):
     return name.removeprefix(layout.body) if getattr(model, "head", "") == "none" else name
 
 
-def in_full(name, layout, *, model):
-    """The inverse of `as_called`."""
-    return layout.body + name if getattr(model, "head", "") == "none" else name
+def in_full(name, layout):
+    """The inverse of `as_called`, for the name of a module or a weight of a model with or without a head."""
+    known = any(ours_of(part, layout) for part in (name, name.rpartition(".")[0]))
+    return name if known or name.startswith(layout.body) else layout.body + name
 
 
 def module_of(name, layout):

@@ -19,6 +19,7 @@ LOG = logging.getLogger(__name__)
 PREFIX = "hf:"
 WANTED = ("*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.spm", "*/config.json")  # files of the Hub
 FIELDS = ("text",)  # of what an imported classifier predicts
+SEPARATOR = "|"  # between the answers of an imported classifier that gives several
 LONGEST = 512  # tokens of a row, where no file says less
 
 
@@ -110,6 +111,8 @@ def _fill_encoder(config, new, *, source, model, section, weights):
         config.data.kind, config.task = "labelled", {"name": configs.task(described, where=where)}
         names = configs.labels(described, rows=len(weights["head/classifier/bias"]), where=where)
         names = [] if config.task.name == "regress" else names
+        if config.task.name == "multilabel":
+            config.data.label_separator = SEPARATOR
         files.write_json(new / labels.FILE, {"names": names, "fields": [*FIELDS]}, indent=None)
     else:
         config.data.kind, config.task = "masked", {"name": "masked_lm"}

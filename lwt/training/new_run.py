@@ -49,7 +49,7 @@ def write(source, workdir, *, weights=None, model=None, reparam=None, adapter=No
     return _write(source, workdir, config, trained=trained, base="", how=how)
 
 
-def adapt(source, workdir, *, reparam, adapter, trained=None, classes=(), how=None):
+def adapt(source, workdir, *, reparam, adapter, trained=None, classes=(), sections=None, how=None):
     """Writes the run `workdir` that adapts the run `source` and does not copy its weights; returns its experiment.
 
     Args and errors are as in `write`, except:
@@ -57,16 +57,19 @@ def adapt(source, workdir, *, reparam, adapter, trained=None, classes=(), how=No
         adapter: its leaves; constant ones are not stored, they follow from the seed.
         trained: flat dict of weights of the model that replace those of `source`, such as a head's.
         classes: names of the classes, if they are others than those of `source`; () for the same.
+        sections: sections of the config that differ from those of `source`.
     """
     arrays, trained = linear.merge(source.weights), trained or {}
     part = compose.build(reparam)
     _check(workdir, "reparametrization", jax.eval_shape(part.init, jax.random.key(0), arrays), adapter)
-    new = [name for name, w in trained.items() if name in arrays and w.shape != arrays[name].shape]
-    changes = {"reparam": reparam, "init_from": source.workdir, "init_checkpoint": str(source.step)}
+    new = [name for name, w in trained.items() if name not in arrays or w.shape != arrays[name].shape]
+    changes = {**(sections or {}), "reparam": reparam, "init_from": source.workdir, "init_checkpoint": str(source.step)}
     changes["init_skip"] = tuple(re.escape(name) for name in new)
     trainable = (*(("adapter/.*",) if adapter else ()), *(re.escape(f"base/{name}") for name in trained))
     config = _config(source, workdir, changes, trainable=trainable)
-    module = assembly.make_model(config, source.data.vocabulary, outputs=len(classes) or source.data.outputs)
+    module = assembly.make_model(
+        config, source.data.vocabulary, outputs=len(classes) or source.data.outputs, frame=source.data.frame
+    )
     wanted = jax.eval_shape(lambda: assembly.init_weights(module, jax.random.key(0)))
     _check(workdir, "model", wanted, {**arrays, **trained})
     leaves = {name: adapter[name] for name, label in part.labels(adapter).items() if label != "constant"}
@@ -96,7 +99,8 @@ def _write(source, workdir, config, *, trained, base, how, classes=()):
             files.copy(os.path.join(source.workdir, name), os.path.join(workdir, name))
     if classes:
         path = os.path.join(workdir, labels.FILE)
-        files.write_json(path, {**files.read_json(path), "names": list(classes)}, indent=None, checked=True)
+        kept = files.read_json(path) if os.path.exists(path) else {"fields": list(config.data.fields)}
+        files.write_json(path, {**kept, "names": list(classes)}, indent=None, checked=True)
     origin = {"run": source.workdir, "step": source.step, **(how or {})}
     files.write_json(os.path.join(workdir, ORIGIN), origin, checked=True)
     identity = {**assembly.make_data(config, workdir, make=False).identity, "base": base}

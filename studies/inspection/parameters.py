@@ -88,6 +88,7 @@ ROWS = (
     ),
     Row("configs/embbert_finetune.py", "model=embbert,task=sst2"),
     Row("configs/embbert_finetune.py", "model=embbert,task=sst2,base=runs/sst2,method=qlora"),
+    *(Row("configs/finetune.py", f"data=folder:snips,method={method}", classes=7) for method in ("full", "lora")),
     *(Row("configs/vlora_cifar10.py", f"rank={rank}") for rank in (0, 8, 4, 2)),
     *(
         Row("configs/vit.py", f"size={size}", classes=1000, paper={"total": paper})

@@ -61,8 +61,8 @@ def test_labels_and_tasks():
         with pytest.raises(errors.CheckpointError, match="c: id2label=.* must name each of the 2 classes once"):
             configs.labels({"id2label": wrong}, rows=2, where="c")
     assert configs.task(named, where="") == "classify" and configs.task({"id2label": {"0": "x"}}, where="") == "regress"
-    with pytest.raises(errors.CheckpointError, match="problem_type='multi_label_classification' must be one of"):
-        configs.task({"problem_type": "multi_label_classification"}, where="config.json")
+    with pytest.raises(errors.CheckpointError, match="problem_type='ranking' must be one of"):
+        configs.task({"problem_type": "ranking"}, where="config.json")
 
 
 @pytest.mark.parametrize(

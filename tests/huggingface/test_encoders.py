@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from lwt import trees
 from lwt.export.torch import hf
+from lwt.export.torch import peft as border
 from lwt.runs import experiment
 from tests.huggingface import small
 
@@ -33,6 +35,7 @@ FAMILY = {  # model_type -> name of its classes, and config
     "electra, wide": ("Electra", COMMON | dict(embedding_size=16)),
     "albert": ("Albert", COMMON | dict(embedding_size=8)),
 }
+TARGETS = r".*(query|q_lin|value|v_lin|lin1|lin2|ffn|intermediate\.dense)"
 HEADS = {"Model": "none", "ForSequenceClassification": "classify"}
 TOKENIZERS = {"Roberta": small.byte_pairs, "XLMRoberta": small.unigram}
 
@@ -101,3 +104,39 @@ def test_equal_both_ways(name, head, tmp_path):
     back, info = type(model).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert {n for n in info["missing_keys"] if "pooler" not in n} == set() == {*info["unexpected_keys"]}
     np.testing.assert_allclose(theirs(back.eval(), tokenizer, texts)[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "xlm-roberta", "electra", "albert"])
+def test_an_adapter_of_peft_there_and_back(name, tmp_path):
+    """PEFT's classifier on an encoder without a head: equal logits, as a run of lwt and written again."""
+    peft = pytest.importorskip("peft", reason="needs peft (the extra `test`)")
+    _, tokenizer = made(name, "Model", tmp_path / "base")
+    given = peft.LoraConfig(
+        task_type="SEQ_CLS", r=2, lora_alpha=4, target_modules=TARGETS,
+        modules_to_save=["classifier", *(["pre_classifier"] if name == "distilbert" else [])],
+    )  # fmt: skip
+
+    def base():
+        cls = getattr(transformers, f"{FAMILY[name][0]}ForSequenceClassification")
+        return cls.from_pretrained(tmp_path / "base", num_labels=3)
+
+    adapted = peft.get_peft_model(base(), given).eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in adapted.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(0, 0.3)
+    adapted.save_pretrained(tmp_path / "adapter")
+    wanted, rows = theirs(adapted, tokenizer, PAIRS)
+    assert np.abs(wanted - wanted[0]).max() > 0.1
+    encoder = experiment.load(f"hf:{tmp_path}/base")
+    run = border.convert(tmp_path / "adapter", encoder, workdir=tmp_path / "run", classes=("a", "b", "c"))
+    assert run.labels == ("a", "b", "c")
+    np.testing.assert_allclose(ours(run, rows), wanted, atol=1e-5)
+    border.write(run, tmp_path / "again")
+    again = peft.PeftModel.from_pretrained(base(), str(tmp_path / "again")).eval()
+    np.testing.assert_allclose(theirs(again, tokenizer, PAIRS)[0], wanted, atol=1e-6)
+    kept, back = (
+        safetensors.numpy.load_file(tmp_path / f"{x}/adapter_model.safetensors") for x in ("adapter", "again")
+    )
+    assert kept.keys() == back.keys() and all((kept[key] == back[key]).all() for key in kept)

@@ -28,5 +28,8 @@ def test_names_of_files_that_differ():
 def test_a_model_without_a_head_has_shorter_names():
     body, whole = types.SimpleNamespace(head="none"), types.SimpleNamespace(head="classify")
     assert names.as_called("bert.pooler.dense", LAYOUT, model=body) == "pooler.dense"
-    assert names.in_full("pooler.dense", LAYOUT, model=body) == "bert.pooler.dense"
+    for name in ("pooler.dense", "bert.pooler.dense"):
+        assert names.in_full(name, LAYOUT) == "bert.pooler.dense"
+    assert names.in_full("classifier", LAYOUT) == "classifier"
+    assert names.in_full("classifier.bias", LAYOUT) == "classifier.bias"
     assert names.as_called("bert.pooler.dense", LAYOUT, model=whole) == "bert.pooler.dense"

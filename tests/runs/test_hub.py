@@ -47,6 +47,10 @@ def test_a_classifier_predicts(tmp_path):
     small.write(tmp_path / "a", "roberta", head="classify", labels=LABELS)
     found = experiment.load(f"hf:{tmp_path}/a")
     assert found.labels == LABELS and {*found.predict(small.TEXTS)} <= {*LABELS}
+    config = json.loads((tmp_path / "a/config.json").read_text()) | {"problem_type": "multi_label_classification"}
+    (tmp_path / "a/config.json").write_text(json.dumps(config))
+    several = experiment.load(f"hf:{tmp_path}/a").predict(small.TEXTS)
+    assert {label for answer in several for label in answer.split("|")} <= {*LABELS, ""}
     small.write(tmp_path / "b", head="classify", labels=("x",), task="regress")
     assert np.isfinite([*map(float, experiment.load(f"hf:{tmp_path}/b").predict(small.TEXTS))]).all()
 

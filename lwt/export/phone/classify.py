@@ -254,7 +254,7 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, precision=PRECISION)
     suffix = RUNTIMES[values.runtime].SUFFIX
-    path = values.out or os.path.join(values.workdir, "export", f"{values.format}.{suffix}")
+    path = values.out or os.path.join(source.workdir, "export", f"{values.format}.{suffix}")
     wanted = {name: values[name].value for name in ("runtime", "format", "length", "records")}
     report = export(source, path, lengths=sorted(map(int, values.lengths)), **wanted)
     command_line.report({"file": path, "checkpoint": source.step, **report})

@@ -90,10 +90,10 @@ def read(folder, model, *, name):
         theirs = key.removeprefix(PREFIX)
         suffix = next((suffix for suffix in LEAVES if theirs.endswith(f".{suffix}")), None)
         if suffix is None:
-            whole[names.in_full(theirs, layout, model=model)] = array
+            whole[names.in_full(theirs, layout)] = array
             continue
         module = theirs.removesuffix(f".{suffix}")
-        target = names.weight_of(names.in_full(module, layout, model=model), layout)
+        target = names.weight_of(names.in_full(module, layout), layout)
         if target is None or array.ndim != (1 if LEAVES[suffix] == "magnitude" else 2):
             raise errors.CheckpointError(f"{path}: {key} belongs to no linear layer or table of lwt's {name!r}")
         leaf, modules[target] = f"{target}/{LEAVES[suffix]}", module
@@ -122,16 +122,26 @@ def convert(folder, base, *, workdir, classes=()):
     configs.of_model(name, base.model)
     section, leaves, trained = read(folder, base.model, name=name)
     path = pathlib.Path(folder, labels.FILE)
-    classes = tuple(classes or (folders.read_json(path).get("names", ()) if path.exists() else ()) or base.labels)
+    classes = tuple(classes or (files.load_json(path).get("names", ()) if path.exists() else ()) or base.labels)
     outputs = {len(w) for name, w in trained.items() if re.fullmatch("head/(.*/)?bias", name)}
     if classes and outputs and outputs != {len(classes)}:
         raise errors.ConfigError(
             f"{folder} has a classifier of {min(outputs)} classes; {', '.join(classes)} are {len(classes)}: name its "
             "classes with --classes"
         )
-    how = {"adapter": str(folder)}
+    how, sections = {"adapter": str(folder)}, {}
+    if outputs and getattr(base.model, "head", "") == "none":  # an encoder becomes a classifier
+        classes = classes or tuple(f"LABEL_{i}" for i in range(min(outputs)))
+        sections = _of_classifier(base, pooler="pooler/kernel" in base.weights | trained)
     options = {"trained": trained, "classes": classes if classes != base.labels else (), "how": how}
-    return new_run.adapt(base, workdir, reparam=section, adapter=leaves, **options)
+    return new_run.adapt(base, workdir, reparam=section, adapter=leaves, sections=sections, **options)
+
+
+def _of_classifier(base, *, pooler):
+    """The sections of the config of a classifier on the encoder `base`, as transformers' classes read it."""
+    data = base.config.data.to_dict() | {"kind": "labelled", "fields": ("text",)}
+    model = base.config.model.to_dict() | {"head": "classify", "pool": "first", "pooler": pooler}
+    return {"model": model, "data": data, "task": {"name": "classify"}}
 
 
 def _parts(source):
