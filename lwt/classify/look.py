@@ -83,7 +83,7 @@ def look(found, *, merge=False, rename=None, min_rows=1):
             "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
         )
     if len(counts) < 2:
-        raise errors.DataError(f"column {found.label!r} has {len(counts)} label with rows to use; a classifier needs 2")
+        raise errors.DataError(f"column {found.label!r} has {len(counts)} labels with rows to use; it needs 2")
     kinds = collections.Counter(wrong.kind for wrong in repeated)
     return Looked(
         rows=rows,

@@ -84,9 +84,9 @@ def of_tokens(ids, *, longest, own):
         own: the run's tokenizer.
     """
     lengths = np.array([len(one) for one in ids]) + own.frame.count(1)
-    middle, high, most = (int(np.quantile(lengths, share, method="higher")) for share in (0.5, 0.95, 1))
+    middle, high, most = (int(np.quantile(lengths, share, method="inverted_cdf")) for share in (0.5, 0.95, 1))
     cut = int((lengths > longest).sum())
-    share = f"{cut:,} texts ({cut / len(lengths):.1%}) are longer than {longest} and lose their end" if cut else ""
+    share = f"{100 * cut / len(lengths):.2g} % are longer than {longest} and lose their end" if cut else ""
     yield (
         f"Tokens of a text: the median is {middle}, 95 % have at most {high}, the longest has {most}; "
         f"{share or 'none is cut'}."

@@ -1,6 +1,7 @@
-"""A messy table of support tickets: 12 classes and what real tables hold. `table` makes it, `write` writes a CSV.
+"""A messy table of support tickets: 12 classes and what real tables hold. `table` makes it, `write` writes a CSV, and
+`write_new` one of tickets without a label.
 
-python -m tests.classify.messy tickets.csv 3000
+python -m tests.classify.messy tickets.csv 3000 new.csv
 """
 
 import csv
@@ -124,5 +125,15 @@ def write(path, rows=3000, *, seed=0, separator=",", encoding="utf-8", columns=(
     return counts
 
 
+def write_new(path, rows=200, *, seed=1):
+    """Writes other tickets as a CSV with the columns id and text; some texts are empty or span two lines."""
+    rng, names = random.Random(f"new {seed}"), list(TOPICS)
+    texts = ["" if i % 50 == 49 else _text(rng, rng.choice(names), 10**7 + i) for i in range(rows)]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *enumerate(texts, 1)])
+
+
 if __name__ == "__main__":
     print(write(sys.argv[1], int(sys.argv[2])))
+    for name in sys.argv[3:]:
+        write_new(name)

@@ -81,7 +81,7 @@ def test_a_text_of_two_parts_stays_in_the_test():
 def test_rare_labels_are_left_out_when_asked():
     given = rows(("one", "a"), ("two", "a"), ("three", "b"), ("four", "b"), ("five", "c"))
     assert kinds(look.look(given)) == {} and kinds(look.look(given, min_rows=2)) == {"rare label": 1}
-    with pytest.raises(errors.DataError, match="has 0 label with rows to use; a classifier needs 2"):
+    with pytest.raises(errors.DataError, match="has 0 labels with rows to use; it needs 2"):
         look.look(given, min_rows=3)
 
 

@@ -126,13 +126,12 @@ def test_without_scikit_learn_the_rest_goes_on(inside, monkeypatch):
 
 def test_a_table_comes_back_with_answers(made, cache):
     folder = made[0]
-    texts = ["My parcel has not arrived", "two\nlines, and a comma", "Stop the renewal", ""]
-    with open(folder / "new.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["id", "text"], *enumerate(texts)])
+    messy.write_new(folder / "new.csv", 100)
     of_page("lwt predict", folder=folder, cache=cache)
     with open(folder / "answers.csv", encoding="utf-8", newline="") as file:
         answers = list(csv.DictReader(file))
-    assert [(row["id"], row["text"]) for row in answers] == [(str(i), text) for i, text in enumerate(texts)]
+    with open(folder / "new.csv", encoding="utf-8", newline="") as file:
+        assert [{key: row[key] for key in ("id", "text")} for row in answers] == list(csv.DictReader(file))
     for row in answers:
         scores = {name.removeprefix("score_"): float(row[name]) for name in row if name.startswith("score_")}
         assert len(scores) == 12 and sum(scores.values()) == pytest.approx(1, abs=1e-4)
