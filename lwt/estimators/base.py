@@ -1,6 +1,7 @@
 """What the estimators share: arguments, the run behind them, and files."""
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import json
@@ -150,11 +151,11 @@ class Estimator:
         """The config of the run, but for the task."""
         base = self.base
         if base == "":
-            started = ("embbert_finetune", {"model": "embbert", "recipe": "tuned"}, "")
+            started = fitting.Start("embbert_finetune", {"model": "embbert", "recipe": "tuned"}, "")
         else:
-            started = fitting.start(os.fspath(base))
-        name, arguments, _ = started
-        if name == "finetune":
+            started = fitting.start("", base=os.fspath(base))
+        arguments = started.arguments
+        if started.config == "finetune":
             arguments = {**arguments, "method": self.method, "rate": self.rate, "rank": self.rank}
             arguments |= {"length": self.length, "rows": ROWS}
             if self.method in ("full", "bitfit", "head"):
@@ -164,7 +165,7 @@ class Estimator:
         elif self.rate:
             arguments = {**arguments, "rate": self.rate}
         given = {"data": "data", "text": "text", "label": "label", "rows": rows, "epochs": self.epochs}
-        config = fitting.make_config((name, arguments, ""), seed=self.seed, **given)
+        config = fitting.make_config(dataclasses.replace(started, arguments=arguments), seed=self.seed, **given)
         with config.unlocked():
             config.data.validation = config.data.test = f"folder:{data}@validation"
             config.data.train, config.data.leak_free = f"folder:{data}@train", False

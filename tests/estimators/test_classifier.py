@@ -125,6 +125,6 @@ def test_wrong_arguments_are_named(texts):
         lwt.Classifier(validation=1.5).fit(*texts)
     with pytest.raises(ValueError, match="Classifier has no parameter 'epoch'; did you mean 'epochs'?"):
         lwt.Classifier().set_params(epoch=3)
-    with pytest.raises(errors.ConfigError, match="no such model or folder"):
+    with pytest.raises(errors.ConfigError, match="base=nowhere: there is no such model"):
         lwt.Classifier("nowhere").fit(*texts)
     assert repr(lwt.Classifier(epochs=3, class_weight="balanced")) == "Classifier(epochs=3, class_weight='balanced')"
