@@ -48,11 +48,12 @@ SHARED = {  # what the neighbours of `layers` on its floor may use of it
     "lwt.layers.conv",
     "lwt.layers.listen",
 }
-EXCEPTIONS = {  # (module, what it may import): the attentions are listed once, in their study
+EXCEPTIONS = {  # (module, what it may import): the attentions are listed once, torchvision is mended once
     ("studies.lighter.architectures", "studies.attention.study"),
     ("studies.lighter.architectures", "studies.attention.variants"),
     ("benchmarks.attention_page", "studies.attention.variants"),
     ("benchmarks.lwt.attention", "studies.attention.variants"),
+    ("studies.pretrained.peft_side", "benchmarks.torch.timm"),
 }
 SINGLE = {"studies"}  # rooms with one file
 LINES = 300  # of a file

@@ -33,7 +33,7 @@ def folder(name):
     """
     if not str(name).startswith(PREFIX):
         return str(name)
-    source = _source(str(name).removeprefix(PREFIX))
+    source = find(name)
     model = sentence.model_folder(source)
     target = files.cache_folder() / "hf" / f"{source.resolve().name}-{_fingerprint(source)[:16]}"
     if not bundle.is_bundle(target):
@@ -50,8 +50,9 @@ def named_in(arguments):
     return [name for value in given for name in value.split("+") if name.startswith(PREFIX)]
 
 
-def _source(name):
-    """The folder `name`, or that of the model `name` of the Hub."""
+def find(name):
+    """The folder of files of Hugging Face that ``hf:...`` names, here or among those downloaded from the Hub."""
+    name = str(name).removeprefix(PREFIX)
     if os.path.isdir(name):
         return pathlib.Path(name)
     if not name or name.startswith((".", "/", "~")) or name.count("/") > 1:

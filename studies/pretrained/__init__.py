@@ -1,0 +1,1 @@
+"""LoRA of a pretrained text encoder: lwt beside PEFT with transformers."""
