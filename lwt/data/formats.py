@@ -155,6 +155,13 @@ def _txt(path, limit):
             yield number, 1, {"text": text, "document": document}
 
 
+def separator(path):
+    """What separates the cells of a ``.csv`` or ``.tsv``."""
+    with _damage(path, lambda: "the beginning"), _open(path) as file:
+        first = file.readline(1 << 20).decode("utf-8-sig", errors="replace")
+    return "\t" if of(path) == ".tsv" else dialects.separator_of(first)
+
+
 def _csv(path, limit):
     with _damage(path, lambda: "the beginning"), _open(path) as file:
         encoding, wrong = dialects.encoding_of(file.read(dialects.SNIFFED)), []

@@ -15,15 +15,19 @@ class Writer:
     """Writes records to an open file; close it at the end.
 
     Args:
-        source: the file whose records are written again, with fields added: its format is kept.
+        source: the file whose records are written again, with fields added: its format and separator are kept. What
+            is text is written as UTF-8.
         file: an open file: of bytes for a format of `BINARY`, else of text.
         added: ``{name: str, float or bool}``, the types of the fields that are added.
     """
 
     def __init__(self, source, file, *, added):
-        self._form, self._file, self._parquet, self._fields = formats.of(pathlib.Path(source)), file, None, None
+        source = pathlib.Path(source)
+        self._form, self._file, self._parquet, self._fields = formats.of(source), file, None, None
         if self._form == ".parquet":
             self._start_parquet(source, added)
+        elif self._form not in JSON:
+            self._separator = formats.separator(source)
 
     def write(self, records):
         """Writes records (dicts). Of a table, all must have the fields of the first."""
@@ -47,9 +51,9 @@ class Writer:
 
     def _row(self, cells):
         if self._form == ".tsv":  # which has no quotes
-            self._file.write("\t".join(cells) + "\n")
+            self._file.write(self._separator.join(cells) + "\n")
         else:
-            csv.writer(self._file, lineterminator="\n").writerow(cells)
+            csv.writer(self._file, delimiter=self._separator, lineterminator="\n").writerow(cells)
 
     def _start_parquet(self, source, added):
         import pyarrow  # imported here because it is slow

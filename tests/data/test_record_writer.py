@@ -20,15 +20,19 @@ RECORDS = [
 def test_what_is_written_is_read_again(tmp_path):
     for name, records in {
         "x.csv": RECORDS,
+        "semicolons.csv": RECORDS,
         "x.jsonl": [*RECORDS, {"id": 4, "more": None}],
         "x.tsv": [{"id": "1", "text": 'an " alone'}],
     }.items():
+        source = tmp_path / f"source of {name}"
+        source.write_text("id;text\n" if name.startswith("semi") else "id,text\n")
         with open(tmp_path / name, "w", newline="", encoding="utf-8") as file:
-            writer = record_writer.Writer(name, file, added={})
+            writer = record_writer.Writer(source, file, added={})
             writer.write(records[:2])
             writer.write(records[2:])
             writer.close()
         assert [record for *_, record in formats.read([tmp_path / name])] == records, name
+    assert (tmp_path / "semicolons.csv").read_text().startswith("id;text\n")
 
 
 def test_a_parquet_keeps_its_types(tmp_path):
@@ -45,9 +49,10 @@ def test_a_parquet_keeps_its_types(tmp_path):
     assert found["prediction"].to_pylist() == ["p", None] and found["abstained"].to_pylist() == [False, True]
 
 
-def test_cells_of_a_table_are_texts():
+def test_cells_of_a_table_are_texts(tmp_path):
     file = io.StringIO()
-    record_writer.Writer("x.csv", file, added={}).write([{"a": None, "b": True, "c": 0.5}])
+    (tmp_path / "x.csv").write_text("a,b,c\n")
+    record_writer.Writer(tmp_path / "x.csv", file, added={}).write([{"a": None, "b": True, "c": 0.5}])
     assert file.getvalue() == "a,b,c\n,true,0.5\n"
     file = io.StringIO()
     record_writer.Writer("x.json", file, added={}).write([{"a": None, "b": True, "c": "ü"}])
