@@ -53,29 +53,35 @@ def _refuse_pickled(folder):
         )
 
 
-def read_arrays(path, *, without="(?!)"):
-    """The arrays of a .safetensors file by name, converted to float32; those whose name matches `without` are left out.
+def read_arrays(path, *, without="(?!)", integers="(?!)"):
+    """The arrays of a .safetensors file by name, converted to float32.
+
+    Args:
+        path: the file.
+        without: arrays whose names match are left out.
+        integers: arrays whose names match may hold whole numbers.
 
     Raises:
         lwt.errors.CheckpointError: the file cannot be read or is damaged; or see `as_weights`.
     """
     try:
         arrays = safetensors.flax.load_file(path)
-        return as_weights({name: a for name, a in arrays.items() if not re.fullmatch(without, name)}, path)
+        arrays = {name: a for name, a in arrays.items() if not re.fullmatch(without, name)}
+        return as_weights(arrays, path, integers=integers)
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, safetensors.SafetensorError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
 
 
-def as_weights(arrays, path):
-    """The arrays of the file `path` as float32.
+def as_weights(arrays, path, *, integers="(?!)"):
+    """The arrays of the file `path` as float32; those whose names match `integers` may hold whole numbers.
 
     Raises:
         lwt.errors.CheckpointError: one holds integers, as files of quantized models do, or a number that is not finite.
     """
     for name, array in arrays.items():
-        if not jnp.issubdtype(array.dtype, jnp.floating):
+        if not jnp.issubdtype(array.dtype, jnp.floating) and not re.fullmatch(integers, name):
             raise errors.CheckpointError(f"{path}: {name} is of type {array.dtype}; lwt reads weights that are floats")
         if not np.isfinite(np.asarray(array, np.float32)).all():
             raise errors.CheckpointError(f"{path}: {name} is not finite")

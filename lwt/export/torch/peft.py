@@ -1,4 +1,4 @@
-"""Converts adapters to Hugging Face's PEFT, and back: LoRA, rsLoRA and DoRA on BERT, Marian and ViT.
+"""Converts adapters to Hugging Face's PEFT, and back: LoRA, DoRA and those of `peft_methods`, on BERT, Marian and ViT.
 
     python -m lwt.export.torch.peft --workdir=runs/mt-arithmetic --out=adapter-peft
     python -m lwt.export.torch.peft --adapter=adapter-peft --base=runs/mt --workdir=runs/mt-again
@@ -20,20 +20,21 @@ from absl import flags
 from lwt import errors, files, trees
 from lwt.data import labels
 from lwt.export import folders
-from lwt.export.torch import peft_configs
+from lwt.export.torch import peft_configs, peft_methods
 from lwt.huggingface import configs, layouts, names, reading
+from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.reparam import adapters
+from lwt.reparam import adapters, compose, lora
 from lwt.reparam.parts import targets
 from lwt.runs import experiment
 from lwt.training import new_run
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-PREFIX = "base_model.model."
+PREFIX, ROOT = "base_model.model.", "base_model."  # of arrays of a module, and of none
 LINEAR = {"a": "lora_A.weight", "b": "lora_B.weight", "magnitude": "lora_magnitude_vector"}
 TABLE = {"a": "lora_embedding_A", "b": "lora_embedding_B", "magnitude": "lora_magnitude_vector"}
 LEAVES = {theirs: ours for table in (LINEAR, TABLE) for ours, theirs in table.items()}
-AXES = {"a": (0,), "b": (-1,), "magnitude": (-1,)}  # axes of a leaf that it shares with its weight
+AXES = {"a": 0, "b": -1, "magnitude": -1}  # the axis that a leaf shares with its weight
 
 
 def write(source, folder, *, as_lora=False):
@@ -51,16 +52,24 @@ def write(source, folder, *, as_lora=False):
     adapter, base, trained = _parts(source)
     if as_lora:
         adapter = adapters.low_rank(adapter, base)
-    reparam = peft_configs.checked(adapter, source.workdir)
-    modules = {target: _module(target, layout, model) for target in targets.select(base, reparam.targets)}
-    saved = _whole_modules(trained, base, modules)
-    arrays = layouts.to_torch(trained, layout, model=model)
-    for leaf, array in adapter.leaves.items():
-        target, _, kind = leaf.rpartition("/")
-        table = TABLE if target in layout.tables else LINEAR
-        arrays[f"{modules[target]}.{table[kind]}"] = _reordered(leaf, array, layout).T
-    arrays = {PREFIX + name: array for name, array in arrays.items()}
-    config = peft_configs.of_reparam(reparam, modules, saved=[_module(name, layout, model) for name in saved])
+    reparam = peft_configs.checked(adapter, source.workdir, reordered=layout.halves)
+    chosen = targets.select(base, reparam.targets) if adapter.leaves else ()
+    modules = {target: _module(target, layout, model) for target in chosen}
+    saved = {weight: _module(weight, layout, model) for weight in _whole_modules(trained, base, modules)}
+    whole = layouts.to_torch(trained, layout, model=model)
+    leaves, roots = _reordered(adapter.leaves, reparam, layout), {}
+    if isinstance(reparam, lora.LoRA):
+        arrays, config = _of_lora(leaves, modules, layout), peft_configs.of_reparam(reparam, modules)
+    elif leaves:
+        about = {"modules": modules, "shapes": {target: tuple(base[target].shape) for target in modules}}
+        arrays, roots, config = peft_methods.write(adapter.config["name"], reparam, leaves=leaves, **about)
+    else:
+        norms = {module for weight, module in saved.items() if f"{weight.rpartition('/')[0]}/scale" in trained}
+        arrays, config = peft_methods.write_norms(whole, norms, where=source.workdir)
+        whole, saved = {}, {weight: module for weight, module in saved.items() if module not in norms}
+    config["modules_to_save"] = sorted(saved.values()) or None
+    arrays = {PREFIX + name: array for name, array in {**whole, **arrays}.items()}
+    arrays |= {ROOT + name: array for name, array in roots.items()}
     with folders.new(folder) as new:
         files.write_json(new / CONFIG, config)
         folders.write_arrays(new / WEIGHTS, arrays)
@@ -69,7 +78,7 @@ def write(source, folder, *, as_lora=False):
     return trees.count(arrays)
 
 
-def read(folder, model, *, name):
+def read(folder, base):
     """Reads a folder; returns ``(section, leaves, trained)``.
 
     ``section`` is a ``config.reparam``, ``leaves`` are the adapter's, and ``trained`` has weights that replace the
@@ -77,30 +86,43 @@ def read(folder, model, *, name):
 
     Args:
         folder: in the format of PEFT.
-        model: the linen module of the base.
-        name: its ``config.model.name``.
+        base: an `experiment.Experiment` of the base.
 
     Raises:
         lwt.errors.CheckpointError: a file is missing or damaged, or the adapter uses a feature lwt does not support.
     """
     config_path, path = (pathlib.Path(folder, file) for file in (CONFIG, WEIGHTS))
-    config, layout = files.load_json(config_path), configs.architecture(name, model).layout
-    leaves, modules, whole = {}, {}, {}
-    for key, array in reading.read_arrays(path).items():
-        theirs = key.removeprefix(PREFIX)
-        suffix = next((suffix for suffix in LEAVES if theirs.endswith(f".{suffix}")), None)
-        if suffix is None:
-            whole[names.in_full(theirs, layout)] = array
+    config, name, model = files.load_json(config_path), base.config.model.name, base.model
+    layout, kind = configs.architecture(name, model).layout, config.get("peft_type")
+    ends = peft_methods.suffixes(kind) if kind in peft_methods.TYPES else LEAVES
+    leaves, modules, whole, roots = {}, {}, {}, {}
+    for key, array in reading.read_arrays(path, integers=peft_methods.INDICES).items():
+        if not key.startswith(PREFIX) and key.startswith(ROOT):
+            roots[key.removeprefix(ROOT)] = array
             continue
-        module = theirs.removesuffix(f".{suffix}")
+        theirs = key.removeprefix(PREFIX)
+        end = next((end for end in ends if theirs.endswith(f".{end}")), None)
+        if end is None:
+            whole[names.in_full(theirs.replace(peft_methods.NORMS, ""), layout)] = array
+            continue
+        module = theirs.removesuffix(f".{end}")
         target = names.weight_of(names.in_full(module, layout), layout)
-        if target is None or array.ndim != (1 if LEAVES[suffix] == "magnitude" else 2):
+        if target is None or ends is LEAVES and array.ndim != (1 if LEAVES[end] == "magnitude" else 2):
             raise errors.CheckpointError(f"{path}: {key} belongs to no linear layer or table of lwt's {name!r}")
-        leaf, modules[target] = f"{target}/{LEAVES[suffix]}", module
-        leaves[leaf] = _reordered(leaf, array.T, layout, back=True)
-    ranks = {target: leaves[f"{target}/a"].shape[1] for target in modules if f"{target}/a" in leaves}
-    section = peft_configs.to_section(config, modules, ranks=ranks, where=config_path)
-    return section, leaves, layouts.from_torch(whole, layout)
+        leaves[f"{target}/{ends[end]}"], modules[target] = array, module
+    trained = layouts.from_torch(whole, layout)
+    if kind == peft_methods.NORM_TUNING:
+        return {"name": "none"}, {}, trained
+    if kind in peft_methods.TYPES:
+        peft_configs.check_channels(peft_methods.TYPES[kind], config_path, reordered=layout.halves)
+        about = {"roots": roots, "modules": modules, "weights": linear.merge(base.weights), "where": config_path}
+        section, leaves, patched = peft_methods.read(config, leaves, **about)
+        trained |= patched
+    else:
+        leaves = {leaf: array.T for leaf, array in leaves.items()}
+        ranks = {target: leaves[f"{target}/a"].shape[1] for target in modules if f"{target}/a" in leaves}
+        section = peft_configs.to_section(config, modules, ranks=ranks, where=config_path)
+    return section, _reordered(leaves, compose.build(section), layout, back=True), trained
 
 
 def convert(folder, base, *, workdir, classes=()):
@@ -120,7 +142,7 @@ def convert(folder, base, *, workdir, classes=()):
     """
     name = base.config.model.name
     configs.of_model(name, base.model)
-    section, leaves, trained = read(folder, base.model, name=name)
+    section, leaves, trained = read(folder, base)
     path = pathlib.Path(folder, labels.FILE)
     classes = tuple(classes or (files.load_json(path).get("names", ()) if path.exists() else ()) or base.labels)
     outputs = {len(w) for name, w in trained.items() if re.fullmatch("head/(.*/)?bias", name)}
@@ -146,16 +168,26 @@ def _of_classifier(base, *, pooler):
 
 def _parts(source):
     """The adapter of a run, its base, and the weights of the base that were trained beside it."""
-    config = source.config
-    if not config.init_from or config.reparam.name == "none":
+    config, stored = source.config, None
+    if config.init_from:
+        trained, frozen = source.stored()
+        stored = {**trained, **frozen} if frozen or config.reparam.name != "none" else None
+    if stored is None:
         raise errors.ConfigError(
             f"{source.workdir} has reparam.name={config.reparam.name!r} and init_from={config.init_from!r}; it must "
             "be a run that trains an adapter of another run"
         )
-    trained, frozen = source.stored()
-    stored = {**trained, **frozen}
     adapter = adapters.Adapter(trees.subtree(stored, "adapter"), config.reparam.to_dict(), step=source.step)
     return adapter, trees.subtree(stored, "base"), trees.subtree(trained, "base")
+
+
+def _of_lora(leaves, modules, layout):
+    """The arrays of LoRA or DoRA by their names in PEFT."""
+    arrays = {}
+    for leaf, array in leaves.items():
+        target, _, kind = leaf.rpartition("/")
+        arrays[f"{modules[target]}.{(TABLE if target in layout.tables else LINEAR)[kind]}"] = array.T
+    return arrays
 
 
 def _module(name, layout, model):
@@ -180,11 +212,17 @@ def _whole_modules(trained, base, modules):
     return parents.values()
 
 
-def _reordered(leaf, array, layout, *, back=False):
-    """A leaf with its channels in the layout's order (`layouts.reordered`)."""
-    target, _, kind = leaf.rpartition("/")
-    axes = [axis for axis in layouts.channel_axes(target) if axis in AXES[kind]]
-    return layouts.reordered(array, axes, layout=layout, back=back)
+def _reordered(leaves, reparam, layout, *, back=False):
+    """Leaves with their channels in the layout's order (`layouts.reordered`)."""
+    found = {}
+    for leaf, array in leaves.items():
+        target, _, kind = leaf.rpartition("/")
+        shared = AXES.get(kind)
+        if kind == "scale":  # of IA3
+            shared = 0 if reparam.scales_inputs(target) else -1
+        axes = [axis for axis in layouts.channel_axes(target) if axis == shared]
+        found[leaf] = layouts.reordered(array, axes, layout=layout, back=back)
+    return found
 
 
 def main():

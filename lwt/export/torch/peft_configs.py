@@ -3,11 +3,12 @@
 import re
 
 from lwt import errors
+from lwt.export.torch import peft_methods
 from lwt.huggingface import configs
 from lwt.reparam import dora
 from lwt.reparam.parts import targets
 
-METHODS = ("lora", "dora")
+METHODS = ("lora", "dora")  # besides those of `peft_methods`
 FIXED = {"peft_type": "LORA", "bias": "none", "fan_in_fan_out": False}  # the choices that lwt supports
 STARTS = (True, False, "gaussian", "eva", "orthogonal")  # init_lora_weights that do not change the base
 ALPHA = (float, 0, 1e9)
@@ -17,28 +18,41 @@ UNSUPPORTED = (  # keys that change the model in a way that lwt does not support
 )
 
 
-def checked(adapter, where):
+def checked(adapter, where, *, reordered=False):
     """The reparametrization of an `adapters.Adapter`, if PEFT supports it.
+
+    Args:
+        where: its run, for error messages.
+        reordered: whether the channels of the model are reordered.
 
     Raises:
         lwt.errors.ConfigError: PEFT does not support it; says what to do.
     """
     name, start = adapter.config["name"], adapter.config.get("start", "lora")
-    if name not in METHODS or start != "lora":
+    if name not in (*METHODS, *peft_methods.METHODS, "none") or start != "lora":
         raise errors.ConfigError(
             f"{where} has reparam.name={name!r}{f' with start={start!r}' if start != 'lora' else ''}, which PEFT "
             "does not support: --as_lora writes a low-rank change as plain LoRA; lwt.export.torch.hf writes any change "
             "as a whole model"
         )
+    check_channels(name, where, reordered=reordered)
     return adapter.reparam
 
 
-def of_reparam(reparam, modules, *, saved):
+def check_channels(name, where, *, reordered):
+    """Refuses a method whose leaves mix channels, for a model with `reordered` channels."""
+    if reordered and name in peft_methods.METHODS and not peft_methods.METHODS[name].keeps_channels:
+        raise errors.ConfigError(
+            f"{where}: {name} mixes channels, which Marian has in another order than lwt; it must be one of "
+            f"{', '.join([*METHODS, *(n for n, method in peft_methods.METHODS.items() if method.keeps_channels)])}"
+        )
+
+
+def of_reparam(reparam, modules):
     """The adapter_config.json of a `lora.LoRA` or `dora.DoRA`, as a dict.
 
     Args:
         modules: ``{target: PyTorch's name of the module}``.
-        saved: PyTorch's names of modules that are stored whole.
     """
     ranks = {module: reparam.rank_of(target) for target, module in modules.items()}
     if reparam.scaling == "one":
@@ -59,7 +73,6 @@ def of_reparam(reparam, modules, *, saved):
         "target_modules": sorted(modules.values()),
         "rank_pattern": {module: rank for module, rank in ranks.items() if rank != reparam.rank},
         "alpha_pattern": {module: value for module, value in alphas.items() if value != alpha},
-        "modules_to_save": sorted(saved) or None,
     }
 
 

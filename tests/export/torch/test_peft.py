@@ -226,7 +226,7 @@ def test_adapters_that_peft_does_not_support(translator, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"peft_type": "IA3"}, "peft_type='IA3' must be 'LORA'"),
+        ({"peft_type": "XLORA"}, "peft_type='XLORA' must be 'LORA'"),
         ({"bias": "all"}, "bias='all' must be 'none'"),
         ({"lora_bias": True}, "lora_bias=True is not supported by lwt"),
         ({"init_lora_weights": "olora"}, "init_lora_weights='olora' has changed the base"),
