@@ -86,7 +86,9 @@ def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=
         epochs = min(most, max(least, round(STEPS * ROWS / rows)))
     given = {**started.arguments, "data": f"folder:{data}", "seed": seed, "teacher": teacher, "epochs": epochs}
     given = {key: value for key, value in given.items() if value not in ("", 0)}
-    if "word_dropout" in settings:
+    if teacher:  # it reads the whole texts once, and may have another tokenizer
+        given["word_dropout"] = 0.0
+    elif "word_dropout" in settings:
         given["word_dropout"] = settings["word_dropout"]
     spec = f"{started.config}:" + ",".join(f"{key}={value}" for key, value in given.items())
     config = config_file.load(spec).copy_and_resolve_references()

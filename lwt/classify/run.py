@@ -117,6 +117,7 @@ def classify(path, workdir="", *, options=None, say=print):
     more = list(of_tokens(config_of(None), workdir, prepared=prepared))
     tell.all_of(more, say)
     tried = trained(config_of, workdir, folder=folder, options=options, large=started.large)
+    tell.all_of(fit.described(tried) if tried else [], say)
     models.append(measured(workdir, prepared, name=options.model, about=started.about, tried=tried))
 
     labels = prepared.labels("test")
@@ -241,7 +242,8 @@ def trained(config_of, workdir, *, folder, options, large):
     if not seconds:
         train.run(config_of(None), str(workdir))
         return []
-    more = {"dropouts": fit.DROPOUTS_OF_LARGE if large else fit.DROPOUTS, "seed": options.seed}
+    dropouts = (0.0,) if options.teacher else fit.DROPOUTS_OF_LARGE if large else fit.DROPOUTS
+    more = {"dropouts": dropouts, "seed": options.seed}
     return fit.search(config_of, str(workdir), folder=folder / "trials", seconds=seconds, **more)
 
 

@@ -30,6 +30,14 @@ def test_small_tables_get_more_epochs_and_columns_get_through():
     assert config.data.fields == ("a, b",) and config.data.label == "c=d" and config.data.train == "folder:folder"
 
 
+def test_a_teacher_reads_whole_texts_because_it_may_have_another_tokenizer():
+    given = dict(data="folder", text="text", label="label", rows=100, teacher="runs/large")
+    for model in ("embbert", "embedder"):
+        config = fit.make_config(fit.start(model), **given)
+        assert config.task.name == "distill" and config.task.teacher == "runs/large" and config.task.cache
+        assert config.model.get("word_dropout", 0.0) == 0.0
+
+
 def test_the_trials_start_with_the_usual_settings_and_differ():
     found = fit._grid(fit.DROPOUTS, 0)
     assert found[0] == {"rate": 1.0, "epochs": 1.0, "word_dropout": 0.2} and len(found) == 27
