@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import importlib.metadata
 import inspect
+import logging
 import pathlib
 import re
 import time
@@ -28,6 +29,7 @@ from lwt.layers import text_head
 from lwt.machine import hardware
 from lwt.tasks import similarity
 
+LOG = logging.getLogger(__name__)
 ONNX = classify.RUNTIMES["onnx"]
 FORMATS = {"float32": "float32", "int8": "dynamic"}  # precision -> format of lwt/export/phone/onnx.py
 # Largest difference of an output from lwt's, relative to the largest output; and least share of equal labels, or least
@@ -78,7 +80,7 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
         out: the folder; an older export is replaced.
         precision: a key of `FORMATS`; int8 rounds as the format "dynamic" of `lwt.export.phone.classify` does.
         data: the set ``KIND:NAME@SPLIT`` to compare and to measure on; "": the run's test set, or `PROBES` if the run
-            has no data or gives vectors.
+            has none, if it is missing, or if the run gives vectors.
         records: number of its records; None: all.
         threads: of the measurements.
 
@@ -134,7 +136,12 @@ def _gives_vectors(source):
 def _texts(source, data, limit):
     """What to compare on, a `lwt.data.kinds.common.Evaluation`; of vectors, without references."""
     if not _gives_vectors(source) and (data or source.config.data.train):
-        return source.data.evaluation(data or source.data.test, limit=limit)
+        try:
+            return source.data.evaluation(data or source.data.test, limit=limit)
+        except errors.DataError as error:
+            if data:
+                raise
+            LOG.warning("the answers are compared on other texts, since those of the run are missing: %s", error)
     if data:
         given = sources.load(data).subset(limit)
         fields = text_fields.choose(given.name, given.fields)

@@ -11,6 +11,7 @@ import pytest
 
 from lwt import errors
 from lwt.data import text
+from lwt.export import bundle
 from lwt.export.service import folder, predict
 from lwt.runs import calibration, config_file, experiment
 from tests.huggingface import small
@@ -137,6 +138,22 @@ def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path):
     command = [sys.executable, tmp_path / "encoder/predict.py", "-"]
     done = subprocess.run(command, input=texts[0], capture_output=True, text=True, check=True)
     np.testing.assert_allclose(np.array(done.stdout.split(), float), vectors[0], atol=1e-4)
+
+
+def test_a_run_whose_data_are_gone(runs, tmp_path, caplog):
+    bundle.write(runs["pairs"], tmp_path / "bundle")
+    config = json.loads((tmp_path / "bundle/config.json").read_text())
+    moved = pathlib.Path(config["data"]["train"].removeprefix("folder:"))
+    moved.rename(tmp_path / "elsewhere")
+    try:
+        source = experiment.load(tmp_path / "bundle")
+        report = folder.write(source, tmp_path / "x")
+        with pytest.raises(errors.DataError, match="no folder"):
+            folder.write(source, tmp_path / "y", data=config["data"]["train"])
+    finally:
+        (tmp_path / "elsewhere").rename(moved)
+    assert report["data"] == "texts of lwt.export.service" and report["agreement"] == 1 and "accuracy" not in report
+    assert "compared on other texts, since those of the run are missing: folder:" in caplog.text
 
 
 def test_vectors_of_a_data_set(imported, runs, tmp_path):
