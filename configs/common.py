@@ -30,7 +30,7 @@ def base():
     config.task = ml_collections.ConfigDict({"name": "translate"})  # lwt/tasks/NAME.py
 
     config.data = ml_collections.ConfigDict()
-    config.data.kind = "pairs"  # "pairs" of texts, "labelled" texts, "masked" running text, or "images" with labels
+    config.data.kind = "pairs"  # "pairs", "labelled" or "compared" texts, "masked" running text, "images" with labels
     config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"
     config.data.validation = ""
     config.data.test = ""

@@ -11,7 +11,8 @@ data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parque
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
 task    classify; multilabel for several labels a text, with a separator between; ordinal for classes with an order;
-        regress for labels that are numbers. docs/answers.md describes them
+        regress for labels that are numbers. docs/answers.md describes them. similarity for numbers, from `low` to
+        `high`, that say how alike `text` and `pair` are: the model learns vectors whose cosine is the answer
 method  full; an adapter on every linear layer of the encoder: lora, lora_plus, lora_fa, rslora, pissa, olora, singlora,
         dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares them); bitfit (biases);
         layer_norm; head (nothing but the head). All of them train the head
@@ -29,7 +30,9 @@ TRAINABLE |= {"full": (".*",), "head": HEAD}
 METHODS = tuple(dict.fromkeys(("full", *lora_ranks.adapters(1), *TRAINABLE)))
 TUNED = embbert_finetune.RECIPES["tuned"]
 RATES = {"full": TUNED["rate"], "lora_plus": 1e-3, "head": 1e-2}
-SELECTED = {"classify": "mcc", "multilabel": "f1_macro", "ordinal": "kappa", "regress": "spearman"}
+SELECTED = {  # task -> the figure that selects the best checkpoint
+    **{"classify": "mcc", "multilabel": "f1_macro", "ordinal": "kappa", "regress": "spearman", "similarity": "spearman"}
+}
 ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
 # Models like BERT: 0.04 over their width for all weights (5e-5 for BERT-Base), ten times that for an adapter.
 BERT_RATE = 0.04
@@ -47,7 +50,7 @@ def get_config(arg=""):
         dict(
             base="pretrained/embbert-tinynlp", data="folder:snips", text="", pair="", label="label", task="classify",
             method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0, teacher="",
-            separator="", weights="", smoothing=0.0, patience=0, ema=0.0, seed=0, smoke=False,
+            separator="", weights="", smoothing=0.0, patience=0, ema=0.0, low=0.0, high=1.0, seed=0, smoke=False,
         ),
     )  # fmt: skip
     method = args["method"]
@@ -58,7 +61,8 @@ def get_config(arg=""):
     config = common.base()
     config.seed = args["seed"]
     like_bert = start_from(config, args)
-    config.data.kind, config.data.train, config.data.label = "labelled", args["data"], args["label"]
+    config.data.kind = "compared" if args["task"] == "similarity" else "labelled"
+    config.data.train, config.data.label = args["data"], args["label"]
     config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
     config.data.rows, config.data.eval_batch = args["rows"], 64
     config.task, config.data.label_separator = task(args), args["separator"]
@@ -68,6 +72,8 @@ def get_config(arg=""):
     if args["teacher"]:
         config.task = common.distilled(config.task, args["teacher"], cache=not word_dropout)
     config.optimizer.trainable = TRAINABLE.get(method, ("adapter/.*", *HEAD))
+    if config.model.head == "none":
+        config.optimizer.trainable = tuple(x for x in config.optimizer.trainable if x not in HEAD)
     if method not in TRAINABLE:
         config.reparam = lora_ranks.reparam(method, args["rank"], "one")
         config.reparam["targets"] = embbert_finetune.LINEAR
@@ -107,21 +113,27 @@ def task(args):
         raise ValueError("task=multilabel and a separator, such as '|', go together: give both or none")
     section = {"class_weights": weights} if weights else {}
     section |= {"label_smoothing": smoothing} if smoothing else {}
-    if name == "regress" and section:
-        raise ValueError("weights and smoothing are of classes: they have no effect with task=regress")
+    if name in ("regress", "similarity") and section:
+        raise ValueError(f"weights and smoothing are of classes: they have no effect with task={name}")
+    if name == "similarity":
+        if args["method"] == "head":
+            raise ValueError("method=head: task=similarity has no head; choose another method")
+        section = dict(low=args["low"], high=args["high"])
     return dict(name=name, **section)
 
 
 def start_from(config, args):
     """Takes model, tokenizer and cleaning from the base, and makes the head anew; returns whether it is like BERT."""
     kept = common.kept_by(args["base"])
-    if kept["data"]["kind"] not in ("labelled", "masked"):
+    if kept["data"]["kind"] not in ("labelled", "compared", "masked"):
         raise ValueError(f"base={args['base']} is no text encoder: its data.kind is {kept['data']['kind']!r}")
     config.init_from, config.init_skip = args["base"], ("head/.*",)
     config.model = dict(kept["model"], head="classify")
     pooler = kept["model"].get("pooler", False)
     config.model.pool = args["pool"] or kept["model"].get("pool", "first" if pooler else TUNED["pool"])
-    if "pooler" in config.model and pooler != (config.model.pool == "first"):  # it reads position 0
+    if args["task"] == "similarity":
+        config.model.head, config.init_skip = "none", ("head/.*",) if kept["model"].get("head") != "none" else ()
+    elif "pooler" in config.model and pooler != (config.model.pool == "first"):  # it reads position 0
         config.model.pooler = not pooler
         config.init_skip = ("head/.*", "pooler/.*")
     for key in ("clean", "tokenizer"):

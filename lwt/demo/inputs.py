@@ -19,7 +19,10 @@ def lengths(longest):
 def of(experiment):
     """The `Inputs` of a run, by the kind of its data."""
     kinds = {"pairs": Pairs, "labelled": Texts, "masked": Unlabelled, "images": Images}
-    return kinds[experiment.config.data.kind](experiment)
+    kind = experiment.config.data.kind
+    if kind not in kinds:
+        raise errors.ConfigError(f"{experiment.workdir}: the page shows no run of data.kind={kind!r}")
+    return kinds[kind](experiment)
 
 
 class Inputs:

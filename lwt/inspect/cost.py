@@ -31,7 +31,7 @@ from absl import flags
 
 from lwt import errors, trees
 from lwt.data import tokenizer, tokenizer_files
-from lwt.data.batches import masked_examples, pair_examples
+from lwt.data.batches import compared_examples, masked_examples, pair_examples
 from lwt.inspect import flops
 from lwt.machine import command_line
 from lwt.reparam import compose
@@ -146,15 +146,19 @@ def batch_of(config, *, rows, row_length):
     positions, kind = (rows, row_length), config.data.kind
     if kind == "pairs":
         shapes = dict.fromkeys(pair_examples.KEYS, positions)
-    elif kind == "labelled":
+    elif kind in ("labelled", "compared"):
         shapes = {"ids": positions, "segments": positions, "label": (rows,)}
+        if kind == "compared":
+            shapes |= {f"{compared_examples.SECOND}{name}": positions for name in ("ids", "segments")}
     elif kind == "images":
         shapes = {"image": (rows, *_model(config, 0).example()["image"].shape[1:]), "weight": (rows,), "label": (rows,)}
     else:
         places = (rows, masked_examples.Masking.of(config.data.masking).count(row_length))
         shapes = {"ids": positions, "segments": positions, "next_sentence": (rows,)}
         shapes |= dict.fromkeys(("masked_positions", "masked_targets", "masked_weights"), places)
-    numbers = {"image", "weight", "masked_weights"} | ({"label"} if _regression(config) else set())
+    numbers = {"image", "weight", "masked_weights"} | (
+        {"label"} if _regression(config) or kind == "compared" else set()
+    )
     return {
         name: jax.ShapeDtypeStruct(shape, jnp.float32 if name in numbers else jnp.int32)
         for name, shape in shapes.items()

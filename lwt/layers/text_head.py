@@ -120,13 +120,13 @@ class TextModel(nn.Module):
         u, v = (_root_mean_square(hidden, batch["segments"] == text) for text in (1, 2))
         return jnp.concatenate([u, v, jnp.abs(u - v), u * v], axis=-1)
 
-    def text_vectors(self, batch, *, normalize=None):
+    def text_vectors(self, batch, *, normalize=None, train=False):
         """The pooled states `[b f]` as they are, without a pooler: what describes a text as a vector.
 
         Args:
             normalize: whether the vectors get length 1; None: as the model says.
         """
-        found = TextModel.pooled(self, self.hidden_states(batch), batch)
+        found = TextModel.pooled(self, self.hidden_states(batch, train=train), batch)
         if self.normalize if normalize is None else normalize:
             return found / jnp.maximum(jnp.linalg.norm(found, axis=-1, keepdims=True), 1e-12)
         return found

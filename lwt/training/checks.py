@@ -13,17 +13,19 @@ LOG = logging.getLogger(__name__)
 TASKS = {  # data.kind -> tasks that read its batches
     "pairs": ("translate",),
     "labelled": ("classify", "multilabel", "ordinal", "regress"),
+    "compared": ("similarity",),
     "masked": ("masked_lm",),
     "images": ("classify_images",),
 }
 OF_KINDS = {  # keys of the data that only some kinds read
-    "leak_free": ("labelled", "images"),
+    "leak_free": ("labelled", "compared", "images"),
     "label_separator": ("labelled",),
     "join": ("masked",),
     **dict.fromkeys(("image_size", "channels", "randaugment"), ("images",)),
 }
 HEADS = {  # task -> model.head of a text model
     **dict.fromkeys(("classify", "multilabel", "ordinal", "regress"), "classify"),
+    "similarity": "none",
     "masked_lm": "pretrain",
 }
 
@@ -133,7 +135,7 @@ def check_labels(task, labels, *, kind):
     elif labels.separator:
         fit, what = ("multilabel",), f"several of {_some(labels)}, with {labels.separator!r} between"
     elif labels.regression:
-        fit, what = ("regress",), "numbers of texts"
+        fit, what = ("similarity" if kind == "compared" else "regress",), "numbers of texts"
     else:
         fit, what = ("classify", "ordinal"), f"the {labels.outputs} classes {_some(labels)} of texts"
     if task not in fit:

@@ -241,7 +241,7 @@ def test_a_comparison_of_single_texts(labelled, tmp_path):
 def test_classes_for_a_task_of_numbers(labelled, tmp_path):
     config = smoke.encoder(f"embbert_finetune.py:data=folder:{labelled},task=stsb")
     config.task = dict(name="regress")
-    with pytest.raises(errors.ConfigError, match="should be 'classify': the labels are the 2 classes even, odd"):
+    with pytest.raises(errors.ConfigError, match="should be 'classify' or 'ordinal': the labels are the 2"):
         build.build(config, str(tmp_path))
 
 

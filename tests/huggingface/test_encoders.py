@@ -35,7 +35,7 @@ FAMILY = {  # model_type -> name of its classes, and config
     "electra, wide": ("Electra", COMMON | dict(embedding_size=16)),
     "albert": ("Albert", COMMON | dict(embedding_size=8)),
 }
-TARGETS = r".*(query|q_lin|value|v_lin|lin1|lin2|ffn|intermediate\.dense)"
+TARGETS = r".*(query|q_lin|value|v_lin|lin1|lin2|ffn_output|intermediate\.dense)"
 HEADS = {"Model": "none", "ForSequenceClassification": "classify"}
 TOKENIZERS = {"Roberta": small.byte_pairs, "XLMRoberta": small.unigram}
 

@@ -19,7 +19,7 @@ from lwt.training import checks
         ({"data.rows": 0}, "data.rows=0 should be from 1 to"),
         ({"optimizer.accumulate": -1}, "optimizer.accumulate=-1"),
         ({"epochs": -0.5}, "epochs=-0.5 should be positive or 0"),
-        ({"data.leak_free": True}, "data.leak_free=True has no effect: data.kind='pairs', not labelled or images"),
+        ({"data.leak_free": True}, "data.leak_free=True has no effect: .* not labelled or compared or images"),
         ({"data.image_size": 32}, "data.image_size=32 has no effect"),
         ({"init_skip": ("head/.*",)}, "init_skip=.* has no effect, since init_from is empty"),
         ({"data.fields": ("source",)}, r"data.fields=\('source',\) should be two names"),
