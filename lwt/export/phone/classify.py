@@ -36,6 +36,7 @@ from lwt.export.phone import layers, litert, onnx, settings
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line, latency
 from lwt.runs import experiment
+from lwt.tasks import similarity
 
 LOG = logging.getLogger(__name__)
 RUNTIMES = {"litert": litert, "onnx": onnx}
@@ -191,6 +192,10 @@ def _check(source, runtime, format):
         raise errors.ConfigError(
             f"{source.workdir}: task.name={source.config.task.name!r} predicts neither classes nor numbers; use "
             "lwt.export.phone.translate to export a translation"
+        )
+    if isinstance(source.task, similarity.Similarity):
+        raise errors.ConfigError(
+            f"{source.workdir}: task.name='similarity' compares vectors; use lwt.export.service to export its encoder"
         )
 
 

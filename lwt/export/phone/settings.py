@@ -67,4 +67,5 @@ def of(source, *, length=None):
     frame = dataclasses.asdict(source.tokenizer.frame)
     row = {name: frame[name] for name in ("begin", "between", "end", "segments", "pad")}
     row |= {"longest": min(length or config.data.row_length, config.data.row_length), "cut": config.data.cut}
-    return found | {"texts": len(getattr(source.data, "fields", ("text",))), "row": row}
+    texts = 1 if found["answers"] == "vectors" else len(source.data.fields)
+    return found | {"texts": texts, "row": row}

@@ -116,8 +116,8 @@ def _served(source):
         lwt.errors.ConfigError: it does neither.
     """
     classify.require_precision(source)
-    headless = getattr(source.model, "head", "") == "none"
-    if hasattr(source.data, "fields") and hasattr(source.task, "predict") and not headless:
+    has_head = getattr(source.model, "head", "") == "classify"
+    if hasattr(source.data, "fields") and hasattr(source.task, "predict") and has_head:
         return source
     if isinstance(source.model, text_head.TextModel) and source.model.pool != "pair":
         encoder = copy.copy(source)

@@ -12,6 +12,7 @@ import pytest
 from lwt import errors
 from lwt.data import text
 from lwt.export import bundle
+from lwt.export.phone import classify
 from lwt.export.service import folder, predict
 from lwt.runs import calibration, config_file, experiment
 from tests.huggingface import small
@@ -138,6 +139,20 @@ def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path):
     command = [sys.executable, tmp_path / "encoder/predict.py", "-"]
     done = subprocess.run(command, input=texts[0], capture_output=True, text=True, check=True)
     np.testing.assert_allclose(np.array(done.stdout.split(), float), vectors[0], atol=1e-4)
+
+
+def test_a_model_of_similarity_gives_vectors(runs, untrained, tmp_path):
+    config = runs["numbers"].config.copy_and_resolve_references()
+    with config.unlocked():
+        config.model, config.task = {**config.model, "head": "none"}, {"name": "similarity", "high": 9.0}
+        config.data.kind, config.data.fields = "compared", ("text", "second")
+    run = untrained(config, tmp_path / "run")
+    report = folder.write(run, tmp_path / "vectors")
+    assert report["least_cosine"] > 0.9999 and report["records"] == len(folder.PROBES)
+    model = predict.load(tmp_path / "vectors")
+    np.testing.assert_allclose(model.embed(["warm and cold"]), run.embed(["warm and cold"]), atol=1e-5)
+    with pytest.raises(errors.ConfigError, match="use lwt.export.service to export its encoder"):
+        classify.export(run, tmp_path / "x", runtime="onnx")
 
 
 def test_a_run_whose_data_are_gone(runs, tmp_path, caplog):
