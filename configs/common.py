@@ -199,6 +199,13 @@ def kept_by(workdir, argument="base"):
         raise ValueError(f"{argument}={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
 
 
+def tokenizer_of(workdir):
+    """The path of the tokenizer of a run: its ``tokenizer.json``, or else its ``tokenizer.model``."""
+    folder = pathlib.Path(FOLDERS.get(str(workdir), workdir))
+    own = folder / "tokenizer.json"
+    return str(own if own.exists() else folder / "tokenizer.model")
+
+
 def of_run(workdir):
     """A config that continues from a run: its model, data, task and optimizer, started from its weights.
 

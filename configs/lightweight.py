@@ -87,7 +87,7 @@ def from_scratch(args):
         config = common.of_run(first_of(args["teacher"]))
         config.init_from, config.reparam = "", dict(name="none")
         if config.data.kind != "images":
-            config.data.tokenizer.path = f"{first_of(args['teacher'])}/tokenizer.model"
+            config.data.tokenizer.path = common.tokenizer_of(first_of(args["teacher"]))
     else:
         config = translation.get_config("data=multi30k").unlock()
     if args["student"]:

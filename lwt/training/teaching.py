@@ -92,7 +92,7 @@ def _check(teachers, data, *, once, layers):
         if student_print != teacher_print and not once:
             raise errors.ConfigError(
                 f"task.teacher={teacher.workdir} has another tokenizer (fingerprint {teacher_print:.12}) than this run "
-                f"({student_print:.12}); start a new run with data.tokenizer.path={teacher.workdir}/tokenizer.model, "
+                f"({student_print:.12}); start a new run with data.tokenizer.path={teacher.tokenizer.path}, "
                 "or, for labelled texts, set task.cache=True, with which each may have its own"
             )
         if classes != tuple(teacher.labels):

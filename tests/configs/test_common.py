@@ -51,6 +51,12 @@ def test_an_argument_without_effect_is_refused():
         config_file.load("configs/quickstart.py:stage=base,base=runs/mt")
 
 
+def test_the_tokenizer_of_a_run(tmp_path):
+    assert common.tokenizer_of(tmp_path) == f"{tmp_path}/tokenizer.model"
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert common.tokenizer_of(tmp_path) == f"{tmp_path}/tokenizer.json"
+
+
 def test_help_names_the_arguments_and_their_defaults():
     found = config_file.arguments("configs/vit.py")
     assert found["size"] == "cifar" and found["epochs"] == 30.0 and found["hybrid"] is False
