@@ -35,7 +35,7 @@ from lwt.data.batches import compared_examples, masked_examples, pair_examples
 from lwt.inspect import flops
 from lwt.machine import command_line
 from lwt.reparam import compose
-from lwt.runs import assembly, config_file
+from lwt.runs import assembly, config_file, hub
 from lwt.training import build, checks, optim
 
 HEADS = r"base/(\w+_)?(head|classifier)/.*"  # the task's weights on top of the model
@@ -135,7 +135,7 @@ def vocabulary_of(config):
     if config.data.kind == "images":
         return 0
     section, of_pairs = config.data.tokenizer, config.data.kind == "pairs"
-    path = section.path or tokenizer_files.path_in(config.init_from)
+    path = section.path or tokenizer_files.path_in(hub.folder(config.init_from))
     if (section.path or config.init_from) and os.path.exists(path):
         return tokenizer_files.load(path, specials=tokenizer.SEQ2SEQ if of_pairs else tokenizer.ENCODER).vocabulary
     return -(-section.vocabulary // 64) * 64 if of_pairs else section.vocabulary

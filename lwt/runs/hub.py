@@ -2,7 +2,7 @@
 
 A folder, as ``save_pretrained`` or the Hub lays it out, is imported once, into ``$LWT_CACHE/hf``, and again when its
 files change. An encoder without a classifier becomes a bundle of a pre-trained model, which answers nothing but gives
-vectors and can be fine-tuned. A classifier of texts becomes a bundle that predicts.
+vectors and can be fine-tuned. A classifier of texts or images, and a translator, become bundles that predict.
 """
 
 import logging

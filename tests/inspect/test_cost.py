@@ -9,7 +9,7 @@ import pytest
 
 from lwt import errors, trees
 from lwt.inspect import cost
-from lwt.runs import assembly, config_file
+from lwt.runs import assembly, config_file, hub
 from lwt.training import build, optim
 
 LORA = "configs/lora_ranks.py:rank=4"
@@ -81,12 +81,16 @@ def test_the_bytes_are_those_of_a_real_state():
     assert cost.parameters(config)["total"] == trees.count({**trainable, **frozen})
 
 
-def test_the_vocabulary_is_that_of_the_run_it_starts_from(tmp_path):
+def test_the_vocabulary_is_that_of_the_run_it_starts_from(tmp_path, monkeypatch):
     from lwt.data import tokenizer
 
     made = tokenizer.train(["ein hund , eine katze"] * 9, tmp_path / "tokenizer.model", vocabulary=300)
     config = config_file.load(f"configs/lora_ranks.py:base={tmp_path}")
     assert cost.vocabulary_of(config) == made.vocabulary < 8000
+    with monkeypatch.context() as patched, config.unlocked():
+        config.init_from = "hf:model"
+        patched.setattr(hub, "folder", {"hf:model": str(tmp_path)}.get)
+        assert cost.vocabulary_of(config) == made.vocabulary
     config = config_file.load("configs/translation.py:data=pool")
     assert cost.vocabulary_of(config) == 50_048
 
