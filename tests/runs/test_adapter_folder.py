@@ -3,13 +3,14 @@
 import json
 import shutil
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors, files
+from lwt import errors, files, trees
 from lwt.layers import linear
-from lwt.reparam import adapters
+from lwt.reparam import adapters, compose
 from lwt.runs import adapter_folder, experiment
 from lwt.training import train
 from tests.configs import smoke
@@ -32,6 +33,18 @@ def config_of(folder, name):
     config = smoke.encoder(f"embbert_finetune.py:model=bert_tiny,data=folder:{texts}")
     config.model.update(width=16, hidden=16, layers=1, max_length=16)
     return config
+
+
+def written(run, base):
+    """Writes the ``adapter/`` of a run that `new_run.adapt` made, as training does; returns its folder."""
+    trained, _ = run.stored()
+    arrays = linear.merge(base.weights)
+    about = {"whole": trees.subtree(trained, "base"), "labels": run.labels, "step": run.step}
+    leaves = compose.build(run.config.reparam).init(jax.random.key(0), arrays) | trees.subtree(trained, "adapter")
+    identity = {**run.data.identity, "base": adapters.fingerprint(arrays)}
+    section = run.config.reparam.to_dict()
+    adapter_folder.write(run.workdir, leaves, identity=identity, reparam_config=section, **about)
+    return adapter_folder.of(run.workdir)
 
 
 @pytest.fixture(scope="module")
