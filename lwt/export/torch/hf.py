@@ -5,9 +5,10 @@
     python -m lwt.export.torch.hf --checkpoint=bert-tiny --base=runs/snips --workdir=runs/tiny --new_head
 
 A folder has config.json, model.safetensors and, for text models, the run's tokenizer: a tokenizer.json, with which
-AutoTokenizer gives the same ids, the files of MarianTokenizer for a run that started from one, or lwt's tokenizer.model,
-whose ids no tokenizer of transformers gives. The logits are equal. An encoder without a head also gets the files of sentence-transformers, which say how it makes vectors.
-`lwt/huggingface/configs.py` says which models exist on both sides, `names` maps their weights.
+AutoTokenizer gives the same ids; the files of MarianTokenizer, for a run that started from one; or lwt's
+tokenizer.model, whose ids no tokenizer of transformers gives. The logits are equal. An encoder without a head also gets
+the files of sentence-transformers, which say how it makes vectors. `lwt/huggingface/configs.py` says which models exist
+on both sides, `names` maps their weights.
 
 The way back takes the model and its weights from the folder. Data, labels and tokenizer come from a run of the same
 architecture, of any size. A missing or unexpected name is an error. With ``--new_head`` the head is that of the run,
