@@ -45,7 +45,11 @@ class Model:
             raise TypeError("this model gives vectors: use embed")
         if not self.labels:
             return [f"{number:.4g}" for number in self.outputs(texts)]
-        shares, separator = self.predict_proba(texts), self.settings["separator"]
+        return self.choose(self.predict_proba(texts), threshold=threshold)
+
+    def choose(self, shares, *, threshold=None):
+        """The answers of `predict` to texts with the probabilities `shares`, those of `predict_proba`."""
+        separator = self.settings["separator"]
         if not separator:
             return [self.labels[row.argmax()] if row.max() >= (threshold or 0) else None for row in shares]
         chosen = shares >= (self.settings["thresholds"] if threshold is None else threshold)
@@ -82,10 +86,15 @@ def main():
     content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
     texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
     model = load(pathlib.Path(__file__).parent)
+    if (flags.scores or flags.threshold is not None) and not model.labels:
+        parser.error("--scores and --threshold need a model with labels")
     if model.settings["answers"] == "vectors":
-        answers = [" ".join(f"{number:.6g}" for number in vector) for vector in model.embed(texts)]
+        lines = [" ".join(f"{number:.6g}" for number in vector) for vector in model.embed(texts)]
+    elif model.labels:
+        shares = model.predict_proba(texts)
+        scores = [f"\t{row.max():.6f}" if flags.scores else "" for row in shares]
+        answers = model.choose(shares, threshold=flags.threshold)
+        lines = [(answer or "") + score for answer, score in zip(answers, scores, strict=True)]
     else:
-        answers = model.predict(texts, threshold=flags.threshold)
-    scores = [f"\t{row.max():.6f}" for row in model.predict_proba(texts)] if flags.scores else [""] * len(texts)
-    for answer, score in zip(answers, scores, strict=True):
-        print((answer or "") + score)
+        lines = model.predict(texts)
+    print(*lines, sep="\n", end="\n" if lines else "")
