@@ -5,6 +5,7 @@ files change. An encoder without a classifier becomes a bundle of a pre-trained 
 vectors and can be fine-tuned. A classifier of texts or images, and a translator, become bundles that predict.
 """
 
+import functools
 import logging
 import os
 import pathlib
@@ -57,6 +58,12 @@ def find(name):
         return pathlib.Path(name)
     if not name or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise errors.ConfigError(f"{PREFIX}{name}: there is no such folder; give one with config.json and the weights")
+    return _downloaded(name)
+
+
+@functools.cache  # a run asks for it several times
+def _downloaded(name):
+    """The folder of the model `name` of the Hub."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -73,7 +80,8 @@ def find(name):
 
 def _fingerprint(source):
     """A hash of the files of a folder that an import reads."""
-    paths = sorted({path for pattern in WANTED for path in source.glob(pattern)} | {*source.glob("0_*/*")})
+    folders = {source, sentence.model_folder(source)}
+    paths = sorted({path for folder in folders for pattern in WANTED for path in folder.glob(pattern)})
     sums = [f"{path.relative_to(source)} {files.sha256(path)}" for path in paths if path.is_file()]
     return files.sha256("\n".join(["import 1", *sums]).encode())
 

@@ -49,6 +49,11 @@ def test_a_classifier_predicts(tmp_path):
     assert found.labels == LABELS and {*found.predict(small.TEXTS)} <= {*LABELS}
     config = json.loads((tmp_path / "a/config.json").read_text()) | {"problem_type": "multi_label_classification"}
     (tmp_path / "a/config.json").write_text(json.dumps(config))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/test.csv").write_text("text,label\nthe sea,no\nan old house,maybe\n")
+    assert found.report(data=f"folder:{tmp_path}/texts@test")["records"] == 2
+    with pytest.raises(errors.DataError, match="has no data of its own; name a set, such as --data=folder:"):
+        found.report()
     several = experiment.load(f"hf:{tmp_path}/a").predict(small.TEXTS)
     assert {label for answer in several for label in answer.split("|")} <= {*LABELS, ""}
     small.write(tmp_path / "b", head="classify", labels=("x",), task="regress")
@@ -110,7 +115,7 @@ def test_a_name_is_downloaded_where_there_is_a_network(tmp_path, monkeypatch):
         hub.folder("hf:./nowhere")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(errors.ConfigError, match=r"pip install 'lwt\[hf\]'"):
-        hub.folder("hf:somebody/small")
+        hub.folder("hf:somebody/else")
 
 
 @pytest.fixture(scope="module")

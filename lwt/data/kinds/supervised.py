@@ -28,6 +28,10 @@ class Supervised(common.Data):
     def splits(self):
         """The `splits.Splits` of the training data, made once per workdir; see `splits.make`."""
         section = self._section
+        if not section.train:  # an imported model
+            raise errors.DataError(
+                f"{self._workdir} has no data of its own; name a set, such as --data=folder:PATH@test"
+            )
         tests = (section.test,) if isinstance(section.test, str) else tuple(section.test)
         parts = splits.make(
             section.train,
@@ -72,8 +76,10 @@ class Supervised(common.Data):
         Raises:
             lwt.errors.DataError: there is no such part, or none of its labels is among the classes.
         """
-        parts = {"train": self.splits.train, "validation": self.splits.validation, **self.splits.tests}
         name = "validation" if name in ("", self._section.validation) else name
+        parts = {}
+        if self._section.train or ":" not in name:
+            parts = {"train": self.splits.train, "validation": self.splits.validation, **self.splits.tests}
         if name in parts:
             source = parts[name]
         elif ":" in name:
