@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import re
+import shutil
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from lwt import errors, files, trees
 from lwt.classify import baseline, figures, fit, look, page, split, table, tell
 from lwt.data import labels as data_labels
 from lwt.data import text as texts
+from lwt.data.kinds import common
 from lwt.report import study
 from lwt.runs import assembly, run_config
 from lwt.training import train
@@ -169,24 +171,27 @@ def renames(given):
 
 
 def keep(folder, found, *, options):
-    """Keeps what was asked for, so that the same call continues and another one is refused."""
+    """Keeps what was asked for: the same call continues; another one is refused once training has begun."""
     asked = {name: value for name, value in dataclasses.asdict(options).items() if name != "time"}
     asked |= {"rename_labels": list(options.rename_labels), "search": bool(options.time)}
     asked |= {"text": found.text, "label": found.label}
     asked["files"] = {str(path): files.sha256(path) for paths in found.files.values() for path in paths}
-    path = folder / ASKED
-    if not path.exists():
-        if (folder.parent / run_config.NAME).exists():
-            raise errors.ConfigError(f"--out={folder.parent} holds another run; give another folder")
+    path, begun = folder / ASKED, (folder.parent / run_config.NAME).exists() or (folder / "trials").exists()
+    if begun and not path.exists():
+        raise errors.ConfigError(f"--out={folder.parent} holds another run; give another folder")
+    before = files.read_json(path) if path.exists() else {}
+    changed = [key for key in asked if before.get(key) != asked[key]]
+    if changed and begun:
+        key = changed[0]
+        was, now = ("another content", "this one") if key == "files" else (before.get(key), asked[key])
+        raise errors.ConfigError(
+            f"--out={folder.parent} was begun with {key}={was!r}, not {now!r}: give another folder, or remove it"
+        )
+    if changed:  # nothing was trained: what was made of the table is made again
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        for name in common.FILES:
+            files.remove(folder.parent / name)
         files.write_json(path, asked, checked=True)
-        return
-    before = files.read_json(path)
-    for key in asked:
-        if before.get(key) != asked[key]:
-            was, now = ("another content", "this one") if key == "files" else (before.get(key), asked[key])
-            raise errors.ConfigError(
-                f"--out={folder.parent} was begun with {key}={was!r}, not {now!r}: give another folder, or remove it"
-            )
 
 
 def fitted_baseline(prepared):

@@ -117,6 +117,27 @@ def test_the_same_call_continues_and_another_is_refused(made, inside):
         again(seed=1)
 
 
+def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    messy.write("tickets.csv", 100)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.fit.train, "run", stop)
+    monkeypatch.setattr(baseline, "available", lambda: False)
+    for merge in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            again(merge_labels=merge, rename_labels=(), min_rows=1)
+    assert json.loads((tmp_path / WORKDIR / "classify/asked.json").read_text())["merge_labels"] is True
+    (tmp_path / WORKDIR / "config.json").write_text("{}")
+    with pytest.raises(errors.ConfigError, match="was begun with merge_labels=True, not False"):
+        again(merge_labels=False, rename_labels=(), min_rows=1)
+    (tmp_path / WORKDIR / "classify/asked.json").unlink()
+    with pytest.raises(errors.ConfigError, match="--out=runs/tickets holds another run"):
+        again(merge_labels=True, rename_labels=(), min_rows=1)
+
+
 def test_without_scikit_learn_the_rest_goes_on(inside, monkeypatch):
     monkeypatch.setattr(baseline, "available", lambda: False)
     found, lines = again()
