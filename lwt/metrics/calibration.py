@@ -1,7 +1,6 @@
 """How well probabilities say how often an answer is right, and the temperature that makes them say it better."""
 
 import numpy as np
-from scipy import optimize
 
 from lwt.metrics import exact
 
@@ -63,5 +62,7 @@ def fit_temperature(logits, labels):
     inverses = np.geomspace(1 / HOTTEST, HOTTEST, 41)
     best = int(np.argmin([loss(inverse) for inverse in inverses]))
     bounds = inverses[max(best - 1, 0)], inverses[min(best + 1, len(inverses) - 1)]
+    from scipy import optimize  # imported late: a quarter of a second that other programs need not spend
+
     found = optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6 * bounds[0]})
     return float(1 / found.x)

@@ -6,8 +6,6 @@ Transformers" (appendix 2).
 
 import re
 
-import sacrebleu
-
 from lwt import errors
 from lwt.metrics import exact
 
@@ -28,6 +26,8 @@ def score(hypotheses, references, *, groups=None, lowercase=False):
     exact.check_lengths(hypotheses, references, groups=groups)
     if not len(hypotheses):
         raise errors.DataError("no translation to score: the split is empty")
+    import sacrebleu  # imported late: it reads tables that other programs do not need
+
     bleu, chrf = sacrebleu.BLEU(lowercase=lowercase, force=True), sacrebleu.CHRF(lowercase=lowercase)
     figures = {
         "bleu": bleu.corpus_score(hypotheses, [references]).score,
@@ -46,6 +46,8 @@ def score(hypotheses, references, *, groups=None, lowercase=False):
 def sentence_bleu(hypotheses, references, *, lowercase=False):
     """BLEU of each sentence, 0 to 1."""
     exact.check_lengths(hypotheses, references)
+    import sacrebleu
+
     bleu = sacrebleu.BLEU(lowercase=lowercase, effective_order=True)
     return [bleu.sentence_score(h, [r]).score / 100 for h, r in zip(hypotheses, references)]
 
