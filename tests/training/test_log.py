@@ -1,6 +1,7 @@
 """One call, three readers: the console, metrics.jsonl and TensorBoard."""
 
 import json
+import subprocess
 import sys
 
 from tensorboardX.proto import event_pb2
@@ -138,3 +139,10 @@ def test_other_processes_write_nothing(tmp_path, capsys):
     silent.write(4, {"loss": 1.0})
     silent.close()
     assert not (tmp_path / "w").exists() and capsys.readouterr().out == ""
+
+
+def test_tensorboard_s_files_need_no_pytorch(tmp_path):
+    code = "import sys; from lwt.training import log; written = log.Log(sys.argv[1], total_steps=9, active=True)\n"
+    code += "written.write(1, {'loss': 1.0}); written.close(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert any(event.HasField("summary") for event in events(tmp_path))
