@@ -1,6 +1,7 @@
 """LoRA of a pretrained text encoder, here and in PEFT with transformers.
 
     python -m studies.pretrained --base=hf:all-MiniLM-L6-v2 --workdir=runs/pretrained --out=docs/results/pretrained
+    python -m studies.pretrained --base=hf:all-MiniLM-L6-v2 --workdir=runs/pretrained --only='^snips'
 
 See `study.py` for more.
 """
