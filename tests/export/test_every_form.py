@@ -14,6 +14,7 @@ from lwt.export import bundle, quantize
 from lwt.export.c import export as c
 from lwt.export.phone import classify
 from lwt.export.torch import hf, peft
+from lwt.huggingface import model_folder
 from lwt.layers import linear
 from lwt.reparam import compose
 from lwt.runs import config_file, experiment, integer_file
@@ -87,7 +88,7 @@ def test_bundle(form, precision, folders, tmp_path):
 def test_hf(form, folders, tmp_path):
     source = experiment.load(folders / form)
     hf.write(source, tmp_path / "hf")
-    assert_equal(hf.read(tmp_path / "hf")[1], source.weights)
+    assert_equal(model_folder.read(tmp_path / "hf")[1], source.weights)
 
 
 def test_peft(form, folders, tmp_path):
