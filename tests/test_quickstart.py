@@ -28,7 +28,7 @@ def call(*command, folder, **environment):
 def built(tmp_path_factory):
     """A folder with the wheel and the sdist, the wheel built from the sdist."""
     folder = tmp_path_factory.mktemp("built")
-    for name in ("lwt", "configs"):
+    for name in ("lwt", "configs", "pretrained"):
         shutil.copytree(ROOT / name, folder / "source" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / "source")
@@ -61,6 +61,8 @@ def test_the_wheel_has_the_configs_and_nothing_of_the_checkout(built):
     assert {name.split("/")[0] for name in names} == {"lwt", f"lwt-{lwt.__version__}.dist-info"}
     configs = {path.name for path in (ROOT / "configs").glob("*.py")}
     assert {name.removeprefix("lwt/configs/") for name in names if name.startswith("lwt/configs/")} == configs
+    bundles = {name.split("/")[2] for name in names if name.startswith("lwt/pretrained/")}
+    assert bundles == {"embbert-encoder"} and "lwt/pretrained/embbert-encoder/model.safetensors" in names
     assert "lwt/export/c/source/Makefile" in names and len(list(built.glob("*.tar.gz"))) == 1
 
 

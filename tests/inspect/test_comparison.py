@@ -1,7 +1,5 @@
 """What a comparison tells of runs, from their files."""
 
-import dataclasses
-
 import pytest
 
 from lwt import errors
@@ -49,4 +47,4 @@ def test_the_best_is_the_largest_of_an_accuracy_and_the_smallest_of_a_loss(tiny)
 def test_a_plot_has_a_curve_for_each_run(runs, tmp_path):
     found = {name: (runs / name, comparison.facts(runs / name, "loss")) for name in ("base", "lora")}
     drawn = comparison.draw(found, tmp_path / "x.png")
-    assert len(drawn.axes[0].lines) == 4 and dataclasses.is_dataclass(found["base"][1])
+    assert len(drawn.axes[0].lines) == 4  # training and validation of each
