@@ -38,6 +38,7 @@ ADAPTER_RATE = 5e-3  # of the methods that RATES does not name
 BERT_RATE = 0.04
 BERT_RATES = {"full": 1.0, "lora_plus": 2.5, "head": 100.0}
 BERT_EPOCHS = {"full": 3.0}  # others: 5
+BERT_WARMUP = 20  # steps; a table of some hundred rows has no more than a hundred in all
 
 
 def get_config(arg=""):
@@ -89,7 +90,7 @@ def get_config(arg=""):
         rate = BERT_RATE / config.model.width * BERT_RATES.get(method, 10.0)
         epochs, config.optimizer.clip_norm = BERT_EPOCHS.get(method, 5.0), 1.0
     config.optimizer.learning_rate = args["rate"] or rate
-    config.optimizer.schedule = TUNED["schedule"]
+    config.optimizer.schedule = dict(TUNED["schedule"], warmup=BERT_WARMUP) if like_bert else TUNED["schedule"]
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01
     config.epochs = args["epochs"] or epochs
