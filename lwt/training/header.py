@@ -22,7 +22,7 @@ def lines(config, data, *, trainable, frozen, validation, epoch):
     )
     share = f", {trained:,} of them trained ({100 * trained / (trained + kept):.2g} %)" if kept else ", all trained"
     method = "" if config.reparam.name == "none" else f" with {config.reparam.name}"
-    length = f" x {config.data.row_length} tokens" if config.data.kind != "images" else ""
+    length = f" of up to {config.data.row_length} tokens" if config.data.kind != "images" else ""
     return (
         f"model   {config.model.name}{method}: {trained + kept:,} parameters{share}",
         f"data    {data.taken()}; {validation:,} records to evaluate on while training",

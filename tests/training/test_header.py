@@ -19,7 +19,7 @@ def test_it_says_what_is_trained_on_what_and_for_how_long(tiny, tmp_path):
     total, trained = (int(text.replace(",", "")) for text in re.findall(r"([\d,]+) (?:parameters|of them)", model))
     assert model.startswith("model   seq2seq with lora: ") and total - trained == trees.count(weights), model
     assert data.startswith("data    train: generated:arithmetic") and re.search(r"\d+ records to evaluate on", data)
-    epochs = re.fullmatch(rf"length  {run.steps} steps of 16 rows x 32 tokens, ([\d.]+) epochs", length)
+    epochs = re.fullmatch(rf"length  {run.steps} steps of 16 rows of up to 32 tokens, ([\d.]+) epochs", length)
     assert float(epochs[1]) == pytest.approx(2, abs=0.2), length  # rounded to a whole step
     assert device.startswith("device  ")
 
