@@ -107,7 +107,6 @@ setuptools.setup(
         "data": DATA,
         "tensorboard": ["tensorboard>=2.20,<3"],
         "sklearn": [SKLEARN],  # the linear baselines
-        "hub": ["huggingface_hub"],
         "c": DEVICE,
         "litert": LITERT,
         "onnx": ONNX,

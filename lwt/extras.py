@@ -9,7 +9,7 @@ EXTRAS = {  # package, as it is imported -> the extra of setup.py
     "tensorflow_datasets": "data",
     "pyarrow": "data",
     "sklearn": "sklearn",
-    "huggingface_hub": "hub",
+    "huggingface_hub": "hf",
     "gradio": "demo",
     "torchvision": "augment",
     "unicorn": "c",

@@ -1,17 +1,17 @@
 """The baseline: logistic regression on TF-IDF features, by scikit-learn (the extra ``sklearn``)."""
 
 import dataclasses
-import importlib.util
 import pickle
 import time
 
 import numpy as np
 
+from lwt import extras
 from lwt.classify import look
 from lwt.metrics import classification
 
 NAME = "TF-IDF, logistic regression"
-MISSING = "the baseline is left out: it needs scikit-learn, pip install 'lwt[sklearn]'"
+MISSING = f"the baseline is left out: it needs scikit-learn, {extras.install('sklearn')}"
 STRENGTHS = (1.0, 10.0)  # C: the validation set chooses
 UNSPACED = ("Chinese characters", "Japanese", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # without spaces of words
 MANY = 1000  # texts, from which on a term must be in two of them
@@ -46,7 +46,7 @@ class Baseline:
 
 def available():
     """Whether scikit-learn is installed."""
-    return importlib.util.find_spec("sklearn") is not None
+    return extras.available("sklearn")
 
 
 def fit(train, validation, *, classes, scripts=()):

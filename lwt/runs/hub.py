@@ -10,7 +10,7 @@ import logging
 import os
 import pathlib
 
-from lwt import errors, files
+from lwt import errors, extras, files
 from lwt.data import hf_tokenizer, labels
 from lwt.huggingface import configs, images, model_folder, old_tokenizers, reading, sentence, translator
 from lwt.machine import config_folder
@@ -64,17 +64,12 @@ def find(name):
 @functools.cache  # a run asks for it several times
 def _downloaded(name):
     """The folder of the model `name` of the Hub."""
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise errors.ConfigError(
-            f"{PREFIX}{name} is no folder here; to download a model of this name, pip install 'lwt[hf]'"
-        ) from error
+    huggingface_hub = extras.load("huggingface_hub", f"{PREFIX}{name} is no folder here, and its download")
     try:
         return pathlib.Path(huggingface_hub.snapshot_download(name, allow_patterns=list(WANTED)))
     except Exception as error:  # of the network, of the Hub, of the disk
         raise errors.ConfigError(
-            f"{PREFIX}{name} is no folder here and cannot be downloaded ({str(error).splitlines()[0]:.200})"
+            f"{PREFIX}{name} is no folder here and cannot be downloaded ({errors.first_line(error):.200})"
         ) from error
 
 
