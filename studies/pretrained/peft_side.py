@@ -50,7 +50,7 @@ def train(config, folder):
             now = time.perf_counter()
             spans.append((step - start) / (now - clock))
             if step % config.eval_every == 0 or step == config.steps:
-                found = evaluate(model, data, task=task)
+                found = evaluate(model, data, task=task, limit=config.data.max_eval_records)
                 if best is None or found["mcc"] > best[0]["mcc"]:
                     best = found, step, {name: p.detach().clone() for name, p in _trained(model)}
                 model.train()
@@ -60,7 +60,7 @@ def train(config, folder):
     return {
         "steps": config.steps,
         "checkpoint": best[1],
-        "validation": best[0],
+        "validation": evaluate(model, data, task=task),
         "figures": {"data": data.named("")} | evaluate(model, data, task=task, name=data.named("")),
         "trainable": sum(p.numel() for _, p in _trained(model)),
         "texts_per_second": statistics.median(spans[1:] or spans) * config.data.rows,
@@ -105,9 +105,9 @@ def classifier(folder, *, outputs, config):
     return Classifier()
 
 
-def evaluate(model, data, *, task, name="validation"):
-    """The figures of a set, as `task` computes them."""
-    torch, found = _import(), data.evaluation(name)
+def evaluate(model, data, *, task, name="validation", limit=0):
+    """The figures of a set, as `task` computes them, or of `limit` of its records."""
+    torch, found = _import(), data.evaluation(name, limit=limit)
     outputs = np.zeros((len(found.sources), data.outputs), np.float32)
     model.eval()
     with torch.inference_mode():

@@ -5,9 +5,9 @@
     python -m studies.pretrained --base=hf:all-MiniLM-L6-v2 --workdir=runs/pretrained --report_only
 
 Both sides read the same batches in the same order: splits, tokens, rows and padding are lwt's. They have the same
-matrices to adapt, rank, head, optimizer, schedule and rates, dropout, and the same choice of the checkpoint: the epoch
-with the best Matthews correlation on the validation set. Initial factors, heads and dropout masks are random and
-differ. The runs of the two sides alternate, so that both see the same machine.
+matrices to adapt, rank, head, optimizer, schedule, rates and dropout, and choose the checkpoint alike: the epoch with
+the best Matthews correlation on 500 records of the validation set. Initial factors, heads and dropout masks are random
+and differ. The runs of the two sides alternate, so that both see the same machine.
 
 A run's folder has a name like ``snips-peft-rate0.001-seed0``. How runs are chosen, resumed and reported:
 `lwt/report/study.py`.
@@ -31,7 +31,8 @@ TASKS = {"snips": "folder:snips", "emotion": "folder:emotion"}
 SIDES = ("lwt", "peft")
 RATES = (5e-4, 2e-3)
 RANK = 8
-RECORDS = 4_000  # of the training set, the same on both sides
+RECORDS = 2_000  # of the training set, the same on both sides
+CHOSEN_ON = 500  # records of the validation set, after every epoch
 EPOCHS = 2.0
 
 
@@ -65,7 +66,7 @@ def config_of(entry):
     with config.unlocked():
         config.log_every = min(config.log_every, 25)  # speeds are medians over these spans
         if "smoke" not in entry.spec:
-            config.data.max_train_records = RECORDS
+            config.data.max_train_records, config.data.max_eval_records = RECORDS, CHOSEN_ON
     return config
 
 
