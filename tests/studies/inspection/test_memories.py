@@ -57,7 +57,9 @@ def test_statistics_are_of_the_keys_that_are_alive():
 
 
 def test_the_page(tmp_path):
-    tokenizer = types.SimpleNamespace(first=5, decode=lambda rows: ["".join(f"<{i}>" for i in ids) for ids in rows])
+    tokenizer = types.SimpleNamespace(
+        piece="<{}>".format, decode=lambda rows: ["".join(f"<{i}>" for i in ids) for ids in rows]
+    )
     layers = [
         layer("encoder/layer_0/mlp/fc2/kernel"),
         layer("decoder/layer_0/mlp/fc2/kernel", predicts="the next token"),
