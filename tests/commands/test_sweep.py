@@ -11,7 +11,7 @@ import pytest
 from lwt import errors
 from lwt.commands import sweep
 from lwt.inspect import comparison
-from lwt.runs import config_file
+from lwt.machine import config_folder
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = str(ROOT / "tests/training/tiny.py")
@@ -96,7 +96,7 @@ def test_wrong_settings_are_refused(text, words):
 
 def test_values_take_the_type_of_the_key():
     settings = sweep.parse(["rank=8", "optimizer.learning_rate=2", "eval_decode=false"], arguments={"rank": 16},
-                           keys=[*sweep.keys_of(config_file.defaults())])  # fmt: skip
+                           keys=[*sweep.keys_of(config_folder.defaults())])  # fmt: skip
     chosen = {"rank": "8", "optimizer.learning_rate": "2", "eval_decode": "false"}
     given = {"settings": settings, "overrides": {"steps": 7}}
     config = sweep.config_of("lora_ranks:base=x", chosen, **given)
