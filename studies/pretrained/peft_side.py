@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import statistics
 import time
 
 import numpy as np
@@ -14,12 +13,13 @@ from lwt.training import build, optim
 LINEAR = ["query", "key", "value", "dense"]  # every linear layer of BERT's encoder
 
 
-def train(config, folder):
+def train(config, folder, *, speed_of):
     """Trains the run of `config` with PEFT; returns its record, without what names the run.
 
     Args:
         config: of the same run in lwt; it starts from ``hf:FOLDER``.
         folder: keeps what is made of the data.
+        speed_of: steps a second from ``[(last step, number of steps, seconds)]``, without evaluations.
 
     Raises:
         lwt.errors.ConfigError: PyTorch, transformers or PEFT is missing.
@@ -48,7 +48,7 @@ def train(config, folder):
         optimizer.step()
         if step % config.log_every == 0 or step % config.eval_every == 0 or step == config.steps:
             now = time.perf_counter()
-            spans.append((step - start) / (now - clock))
+            spans.append((step, step - start, now - clock))
             if step % config.eval_every == 0 or step == config.steps:
                 found = evaluate(model, data, task=task, limit=config.data.max_eval_records)
                 if best is None or found["mcc"] > best[0]["mcc"]:
@@ -63,7 +63,7 @@ def train(config, folder):
         "validation": evaluate(model, data, task=task),
         "figures": {"data": data.named("")} | evaluate(model, data, task=task, name=data.named("")),
         "trainable": sum(p.numel() for _, p in _trained(model)),
-        "texts_per_second": statistics.median(spans[1:] or spans) * config.data.rows,
+        "texts_per_second": speed_of(spans) * config.data.rows,
         "seconds": seconds,
         "versions": _versions(),
     }

@@ -6,7 +6,7 @@ from lwt.report import pages, results
 
 TITLES = {"lwt": "lwt", "peft": "PEFT"}
 HOW_TO_READ = """\
-Accuracy on the test split in per cent and training speed in texts per second (median over spans of 25 steps, without \
+Accuracy on the test split in per cent and training speed in texts per second (behind the first 50 steps, without \
 evaluations): mean ± standard deviation over the seeds. "Validation" is the accuracy by which a rate is chosen.
 """
 

@@ -15,7 +15,6 @@ A run's folder has a name like ``snips-peft-rate0.001-seed0``. How runs are chos
 
 import functools
 import os
-import statistics
 
 from absl import flags
 
@@ -29,11 +28,12 @@ from studies.pretrained import report as pretrained_report
 RECORD = os.path.join("eval", "pretrained_study.json")
 TASKS = {"snips": "folder:snips", "emotion": "folder:emotion"}
 SIDES = ("lwt", "peft")
-RATES = (5e-4, 2e-3)
+RATES = (1e-3,)
 RANK = 8
 RECORDS = 2_000  # of the training set, the same on both sides
 CHOSEN_ON = 500  # records of the validation set, after every epoch
 EPOCHS = 2.0
+WARM = 50  # steps before speed is measured: lwt compiles a program for each length of a row
 
 
 def entries(base, *, seeds=3, smoke=False):
@@ -64,7 +64,7 @@ def config_of(entry):
     """The config of a run, of either side."""
     config = config_file.load(entry.spec)
     with config.unlocked():
-        config.log_every = min(config.log_every, 25)  # speeds are medians over these spans
+        config.log_every = min(config.log_every, 25)  # speed is measured over these spans
         if "smoke" not in entry.spec:
             config.data.max_train_records, config.data.max_eval_records = RECORDS, CHOSEN_ON
     return config
@@ -80,7 +80,7 @@ def run(entry, workdir):
         return kept
     run_config.keep(config, folder)
     hardware.record(folder)
-    found = {"arguments": entry.arguments, "config": entry.spec} | peft_side.train(config, folder)
+    found = {"arguments": entry.arguments, "config": entry.spec} | peft_side.train(config, folder, speed_of=speed_of)
     found["hardware"] = hardware.of_run(folder)
     study.write_record(folder, found, record=RECORD)
     return found
@@ -91,16 +91,23 @@ def measure(entry, folder):
     del entry
     trained = experiment.load(folder)
     own, _ = trained.stored()
-    speeds = plots.read(folder, "train/steps_per_second")[1]
+    steps, speeds = plots.read(folder, "train/steps_per_second")
+    spans = [(step, step - before, (step - before) / speed) for before, step, speed in zip([0, *steps], steps, speeds)]
     return {
         "checkpoint": trained.step,
         "validation": trained.report(split="validation"),
         "figures": trained.report(),
         "trainable": trees.count(own),
-        "texts_per_second": statistics.median(speeds[1:] or speeds) * trained.config.data.rows,  # the first compiles
+        "texts_per_second": speed_of(spans) * trained.config.data.rows,
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
     }
+
+
+def speed_of(spans):
+    """Steps a second behind the first `WARM` steps, from ``[(last step, number of steps, seconds)]``."""
+    late = [span for span in spans if span[0] > WARM] or spans
+    return sum(count for _, count, _ in late) / sum(seconds for _, _, seconds in late)
 
 
 def main():
