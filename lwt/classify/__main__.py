@@ -32,7 +32,7 @@ def main():
 
 
 def table_first(arguments):
-    """The arguments, with the first as ``--table=`` if it is no flag."""
+    """The arguments; a first one that is not a flag becomes ``--table=``."""
     first = arguments[:1]
     return [f"--table={first[0]}", *arguments[1:]] if first and not first[0].startswith("-") else arguments
 

@@ -12,7 +12,7 @@ class Frame:
         segments: the segments of the first and of the second text; 0 is padding. They are equal where the tokenizer
             does not tell the two apart.
         pad: the id of padding.
-        mask: the id of a masked token; None if there is none.
+        mask: the id of the mask token, or None.
         specials: the ids that are never masked and never drawn.
     """
 

@@ -25,7 +25,7 @@ class Tokenizer:
         fingerprint: SHA-256 of the file.
 
     Raises:
-        lwt.errors.DataError: the file is missing or damaged, or its frame is none of lwt's.
+        lwt.errors.DataError: the file is missing or damaged, or frames a row as lwt cannot.
     """
 
     cleans = True

@@ -141,7 +141,7 @@ def task(config, *, where):
     """The name of the task of a text classifier's config.json.
 
     Raises:
-        lwt.errors.CheckpointError: it is none of lwt's.
+        lwt.errors.CheckpointError: lwt has no such task.
     """
     problem = config.get("problem_type")
     if problem is None:

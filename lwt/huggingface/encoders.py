@@ -16,13 +16,7 @@ from lwt.huggingface import names
 SIZES = {
     "vocabulary": "vocab_size",
     "max_length": "max_position_embeddings",
-    "width": "hidden_size",
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "hidden": "intermediate_size",
-    "norm_epsilon": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
+    **names.LAYERS,
 }
 DEFAULTS = {  # of files that omit them, as those of the first small BERTs do
     **{"layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},

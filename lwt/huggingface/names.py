@@ -3,6 +3,15 @@
 import dataclasses
 import re
 
+LAYERS = {  # our fields -> keys of config.json, of most encoders
+    "width": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "hidden": "intermediate_size",
+    "norm_epsilon": "layer_norm_eps",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
 PROJECTIONS = ("query", "key", "value")
 
 

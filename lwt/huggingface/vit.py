@@ -12,13 +12,7 @@ KEYS = {
     "image_size": "image_size",
     "channels": "num_channels",
     "patch": "patch_size",
-    "width": "hidden_size",
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "hidden": "intermediate_size",
-    "norm_epsilon": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
+    **names.LAYERS,
 }
 BLOCK = {
     "attention_norm": "layernorm_before",

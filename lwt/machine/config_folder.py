@@ -31,7 +31,7 @@ def common():
 
 
 def find(path):
-    """The config file at `path`; if there is none, ``NAME`` and ``configs/NAME.py`` name one in `folder()`.
+    """The config file at `path`; if it does not exist, ``NAME`` and ``configs/NAME.py`` name one in `folder()`.
 
     Raises:
         lwt.errors.ConfigError: there is no such file.

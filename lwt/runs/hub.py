@@ -77,8 +77,15 @@ def _fingerprint(source):
     """A hash of the files of a folder that an import reads."""
     folders = {source, sentence.model_folder(source)}
     paths = sorted({path for folder in folders for pattern in WANTED for path in folder.glob(pattern)})
-    sums = [f"{path.relative_to(source)} {files.sha256(path)}" for path in paths if path.is_file()]
+    sums = [f"{path.relative_to(source)} {_hash(path, path.stat().st_mtime_ns)}" for path in paths if path.is_file()]
     return files.sha256("\n".join(["import 1", *sums]).encode())
+
+
+@functools.cache  # a run asks for it several times, and weights are large
+def _hash(path, changed):
+    """The hash of a file that was last changed at a time."""
+    del changed
+    return files.sha256(path)
 
 
 def _write(new, source, model):

@@ -18,7 +18,7 @@ class Regress:
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real records of a batch."""
-        return self._sums(self._values(apply(batch, train=train, rngs=rngs)), batch)
+        return self._sums(self._values(apply, batch, train=train, rngs=rngs), batch)
 
     def evaluate(self, apply, batch):
         """Sums over one batch, without dropout."""
@@ -33,7 +33,7 @@ class Regress:
 
     def predict(self, apply, batch):
         """Values `[b]` in float32, one per record; those of filler rows are meaningless."""
-        return self._values(apply(batch, train=False))
+        return self._values(apply, batch, train=False)
 
     def score(self, predictions, references, *, groups=None):
         """``loss``, and what `correlation.score` and `error_figures` give, of all predictions at once."""
@@ -42,13 +42,18 @@ class Regress:
         difference = np.asarray(predictions, np.float64) - np.asarray(references, np.float64)
         return {"loss": float(np.mean(difference**2))} | figures
 
-    def _values(self, outputs):
+    def _target(self, labels):
+        """What a value should be, of the records' labels."""
+        return labels
+
+    def _values(self, apply, batch, **options):
+        outputs = apply(batch, **options)
         if outputs.shape[-1] != 1:
             raise errors.ConfigError(f"model.outputs={outputs.shape[-1]} must be 1: regression predicts one number")
         return outputs[:, 0].astype(jnp.float32)
 
     def _sums(self, values, batch):
         real = batch["segments"][:, 0] > 0
-        loss = jnp.where(real, (values - batch["label"]) ** 2, 0.0).sum()
+        loss = jnp.where(real, (values - self._target(batch["label"])) ** 2, 0.0).sum()
         examples = real.sum() * 1.0
         return loss, examples, {"loss": loss, "examples": examples, "tokens": (batch["segments"] > 0).sum() * 1.0}

@@ -8,11 +8,12 @@ import numpy as np
 from lwt import errors, values
 from lwt.data.batches import compared_examples
 from lwt.metrics import correlation
+from lwt.tasks import regress
 
 
 @dataclasses.dataclass(frozen=True)
-class Similarity:
-    """The task; every method is pure. Its loss is the squared difference between the cosine and the label's place
+class Similarity(regress.Regress):
+    """Regression whose values are cosines. Its loss is the squared difference between the cosine and the label's place
     between `low` (0) and `high` (1), as in Reimers and Gurevych 2019 (arXiv 1908.10084, section 3).
 
     A batch is one of `compared_examples`; a filler row has segments 0.
@@ -29,31 +30,12 @@ class Similarity:
         if not self.low < self.high:
             raise errors.ConfigError(f"task.low={self.low} must be less than task.high={self.high}")
 
-    def loss(self, apply, batch, *, train=True, rngs=None):
-        """``(sum, count, sums)`` over the real records of a batch."""
-        return self._sums(self._cosines(apply, batch, train=train, rngs=rngs), batch)
-
-    def evaluate(self, apply, batch):
-        """Sums over one batch, without dropout."""
-        return self._sums(self.predict(apply, batch), batch)[2]
-
-    def finish(self, sums):
-        """Sums -> ``loss`` and ``examples``. Correlations need all records: see `score`."""
-        examples = float(sums["examples"])
-        if not examples > 0:
-            raise errors.DataError("no record was rated: the split is empty")
-        return {"loss": float(sums["loss"]) / examples, "examples": int(examples)}
-
-    def predict(self, apply, batch):
-        """Cosines `[b]` in float32; those of filler rows are meaningless."""
-        return self._cosines(apply, batch, train=False)
-
     def score(self, predictions, references, *, groups=None):
         """``loss``, and what `correlation.score` gives for cosines and labels."""
         difference = np.asarray(predictions, np.float64) - self._target(np.asarray(references, np.float64))
         return {"loss": float(np.mean(difference**2))} | correlation.score(predictions, references, groups=groups)
 
-    def _cosines(self, apply, batch, **options):
+    def _values(self, apply, batch, **options):
         first = {name: batch[name] for name in ("ids", "segments")}
         second = {name: batch[f"{compared_examples.SECOND}{name}"] for name in first}
         x, y = (apply(side, method="text_vectors", normalize=True, **options) for side in (first, second))
@@ -61,12 +43,6 @@ class Similarity:
 
     def _target(self, labels):
         return (labels - self.low) / (self.high - self.low)
-
-    def _sums(self, cosines, batch):
-        real = batch["segments"][:, 0] > 0
-        loss = jnp.where(real, (cosines - self._target(batch["label"])) ** 2, 0.0).sum()
-        examples = real.sum() * 1.0
-        return loss, examples, {"loss": loss, "examples": examples, "tokens": (batch["segments"] > 0).sum() * 1.0}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,7 +64,7 @@ def make(loss, optimizer, *, accumulate=1, ema=0.0):
         accumulate: number of microbatches; each takes every `accumulate`-th row, so that sharded rows do not move.
         ema: decay of the moving average, ``average ← d·average + (1-d)·trainable`` after step t, with
             ``d = min(ema, (1+t)/(10+t))``, so that a short run forgets its start (as TensorFlow's
-            ``ExponentialMovingAverage`` with ``num_updates``); 0: there is none.
+            ``ExponentialMovingAverage`` with ``num_updates``); 0: no average.
     """
 
     def gradient(state, frozen, batch, key):

@@ -249,7 +249,7 @@ def _measured(source, call, batch, *, lengths):
 
 
 def _fitted(row, lengths):
-    """A batch of one record, cut to the smallest of the `lengths` that holds its text, if any does."""
+    """A batch of one record, cut to the smallest of the `lengths` that fits its text; whole if none fits."""
     size = int((row["segments"] > 0).sum()) if lengths else 0
     return _padded(row, min((length for length in lengths if length >= size), default=None))
 
