@@ -21,11 +21,15 @@ from lwt import errors
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """The files of a package that define a part: a class with the attributes `needs`, or a module of such functions."""
+    """The files of a package that define a part: a class with the attributes `needs`, or a module of such functions.
+
+    The files of the sub-packages `rooms` are choices, too.
+    """
 
     package: str
     needs: tuple
     function: bool = False
+    rooms: tuple = ()
 
     def names(self):
         """The names that a config can give, sorted."""
@@ -70,12 +74,16 @@ class Registry:
         return functools.partial(cls, **given)
 
     def _files(self):
-        path = importlib.import_module(self.package).__path__
-        return sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
+        """``{name: module}`` of all files, sorted."""
+        found = {}
+        for package in (self.package, *(f"{self.package}.{room}" for room in self.rooms)):
+            path = importlib.import_module(package).__path__
+            found |= {file.name: f"{package}.{file.name}" for file in pkgutil.iter_modules(path) if not file.ispkg}
+        return dict(sorted(found.items()))
 
     def _part(self, name):
         """The part in a file, or None."""
-        module = importlib.import_module(f"{self.package}.{name}")
+        module = importlib.import_module(self._files()[name])
         if self.function:
             return module if all(callable(vars(module).get(need)) for need in self.needs) else None
         for value in vars(module).values():
@@ -90,7 +98,7 @@ NUMBERS = {bool: bool, int: numbers.Integral, float: numbers.Real}
 MODELS = Registry("lwt.models", ("example",))
 TASKS = Registry("lwt.tasks", ("loss", "finish"))
 ATTENTIONS = Registry("lwt.attention", ("mix",))
-REPARAMS = Registry("lwt.reparam", ("init", "expand", "labels"))
+REPARAMS = Registry("lwt.reparam", ("init", "expand", "labels"), rooms=("compression",))
 DATA_KINDS = Registry("lwt.data.kinds", ("training", "evaluation"))
 SOURCES = Registry("lwt.data.sources", ("read",), function=True)
 

@@ -4,9 +4,9 @@
     python -m lwt.compress.factorise --workdir=runs/mt --out=runs/mt-e90 --energy=0.9 --calibrate=256
     python -m lwt.compress.factorise --workdir=runs/mt --out=runs/mt-half --budget=0.5 --calibrate=256
 
-The new run stores the factors (`lwt/reparam/svd.py`), and a run that starts from it (`common.of_run`) trains them. The
-last line of output is one JSON object: bytes before and after, and the share of energy that each weight (with
-``--calibrate``, its outputs) keeps.
+The new run stores the factors (`lwt/reparam/compression/svd.py`), and a run that starts from it (`common.of_run`)
+trains them. The last line of output is one JSON object: bytes before and after, and the share of energy that each
+weight (with ``--calibrate``, its outputs) keeps.
 
 By default the factors are the nearest to W. With ``--calibrate`` they are the nearest in the layer's outputs: they
 minimise ``||X (W - W')||`` over the layer's inputs X on that many records. With ``XᵀX = L Lᵀ`` this is
@@ -30,7 +30,7 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear, listen
 from lwt.machine import command_line
-from lwt.reparam import svd
+from lwt.reparam.compression import svd
 from lwt.reparam.parts import targets
 from lwt.training import new_run
 

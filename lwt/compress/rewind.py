@@ -20,7 +20,8 @@ import lwt
 from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
-from lwt.reparam import compose, prune
+from lwt.reparam import compose
+from lwt.reparam.compression import prune
 from lwt.runs import assembly
 from lwt.training import new_run
 

@@ -4,8 +4,8 @@
     python -m lwt.compress.sparsify --workdir=runs/mt --out=runs/mt-2of4 --pattern=2:4
     python train.py --config=configs/lightweight.py:base=runs/mt-s80,method=prune --workdir=runs/mt-s80-tuned
 
-`lwt/reparam/prune.py` chooses the weights; training with method=prune and no sparsity keeps the zeros. Arrays keep
-their shapes, so neither size nor time shrinks. The last line of output is one JSON object.
+`lwt/reparam/compression/prune.py` chooses the weights; training with method=prune and no sparsity keeps the zeros.
+Arrays keep their shapes, so neither size nor time shrinks. The last line of output is one JSON object.
 """
 
 import re
@@ -17,7 +17,7 @@ from lwt import errors
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.reparam import prune
+from lwt.reparam.compression import prune
 from lwt.training import new_run
 
 

@@ -10,7 +10,7 @@ RECORDS = 256
 
 
 def limits(experiment, *, records=RECORDS, percentile=100.0, data=""):
-    """``{"NAME/limit": float32 scalar}`` for every kernel NAME of a linear layer, in the form of `reparam/quantize.py`.
+    """``{"NAME/limit": float32 scalar}`` for every kernel NAME of a linear layer, in the form of `quantize.Quantize`.
 
     The limit is a percentile, over tokens (or patches, or pixels), of max |x|, where x is one token's input to the
     layer; padding is left out. At 100 nothing in the calibration data is clipped; a lower percentile clips the tokens

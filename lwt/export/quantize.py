@@ -26,7 +26,8 @@ from lwt import errors
 from lwt.export import calibrate, folders
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line
-from lwt.reparam import compose, quantize
+from lwt.reparam import compose
+from lwt.reparam.compression import quantize
 from lwt.runs import bundle, experiment, integer_file
 
 

@@ -21,7 +21,7 @@ from absl import flags
 from lwt import errors, registry, trees
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.report import results
 from studies.embbert import formulas, memory_search
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from lwt import errors, trees
 from lwt.inspect import cost
 from lwt.layers import linear, quantized_weight
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.report import study
 from lwt.runs import assembly, config_file
 from studies.attention import study as attention_study

@@ -22,7 +22,7 @@ from lwt.export import quantize as export
 from lwt.inspect import measuring
 from lwt.layers import linear
 from lwt.machine import command_line, hardware, latency
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.report import pages, results, study
 from lwt.runs import integer_file as artefact
 from studies.lighter import fronts

@@ -27,7 +27,7 @@ from lwt.export import quantize
 from lwt.inspect import measuring
 from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
-from lwt.reparam import quantize as rounding
+from lwt.reparam.compression import quantize as rounding
 from lwt.report import pages, plots, records, results, study
 from lwt.runs import checkpoint, config_file
 from lwt.runs import experiment as experiments

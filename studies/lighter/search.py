@@ -33,7 +33,7 @@ from lwt import errors
 from lwt.export import quantize
 from lwt.inspect import measuring
 from lwt.machine import command_line, hardware, latency
-from lwt.reparam import quantize as rounding
+from lwt.reparam.compression import quantize as rounding
 from lwt.report import pages, records, results, study
 from studies.lighter import architectures, fronts
 

@@ -13,7 +13,7 @@ from lwt import errors
 from lwt.export import bundle, quantize
 from lwt.layers import linear
 from lwt.reparam import compose
-from lwt.reparam import quantize as rounding
+from lwt.reparam.compression import quantize as rounding
 from lwt.runs import experiment, integer_file, pretrained
 from lwt.training import new_run
 

@@ -12,7 +12,7 @@ import pytest
 from lwt import errors, files, trees
 from lwt.export import quantize as export
 from lwt.layers import linear, quantized_weight
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.runs import assembly, config_file, experiment, integer_file
 from lwt.training import train
 

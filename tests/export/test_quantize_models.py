@@ -10,7 +10,7 @@ import pytest
 
 from lwt import registry, trees
 from lwt.layers import linear, listen
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.runs import integer_file
 
 TEXT = dict(vocabulary=70, max_length=8, width=16, head="classify", outputs=3)

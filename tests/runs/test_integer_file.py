@@ -10,7 +10,8 @@ import pytest
 
 from lwt import errors
 from lwt.layers import linear
-from lwt.reparam import lora, quantize
+from lwt.reparam import lora
+from lwt.reparam.compression import quantize
 from lwt.runs import integer_file as artefact
 
 SHAPES = {"embed/embedding": (301, 16), "block_0/out/kernel": (130, 33), "block_0/conv/kernel": (32, 130)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.runs import integer_file
 from studies.embbert import formulas as f
 from studies.embbert import memory, memory_search

@@ -13,7 +13,7 @@ import pytest
 from lwt import errors, trees
 from lwt.inspect import cost, measuring
 from lwt.models import seq2seq
-from lwt.reparam import quantize
+from lwt.reparam.compression import quantize
 from lwt.report import results
 from lwt.runs import assembly, integer_file
 from studies.lighter import architectures, fronts, search

@@ -7,7 +7,8 @@ import pytest
 
 from lwt import errors, trees
 from lwt.layers import linear, text_embed
-from lwt.reparam import compose, svd
+from lwt.reparam import compose
+from lwt.reparam.compression import svd
 
 TARGETS = svd.LAYERS + "|.*embedding"
 NAME = "encoder/layer_0/cross_attention/key/kernel"  # [12 20]

@@ -10,7 +10,8 @@ import pytest
 from lwt import errors, trees
 from lwt.layers import linear
 from lwt.models import bert, embbert, seq2seq
-from lwt.reparam import compose, vertical
+from lwt.reparam import compose
+from lwt.reparam.compression import vertical
 from lwt.runs import assembly, experiment
 from lwt.training import train
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.reparam import compose, prune
+from lwt.reparam import compose
+from lwt.reparam.compression import prune
 
 QUERY, TABLE = "encoder/layer_0/self_attention/query/kernel", "embed/embedding"
 

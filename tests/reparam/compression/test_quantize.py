@@ -6,7 +6,8 @@ import pytest
 
 from lwt import errors, trees
 from lwt.layers import linear, quantized_weight
-from lwt.reparam import compose, lora, quantize
+from lwt.reparam import compose, lora
+from lwt.reparam.compression import quantize
 
 QUERY, TABLE = "encoder/layer_0/self_attention/query/kernel", "embed/embedding"
 KEY = jax.random.key(0)
