@@ -3,8 +3,6 @@
 from lwt import errors
 from lwt.export.c import parts
 
-ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh", "tanh")  # numbered as in source/bert.c
-
 
 def network(model, source):
     """The `parts.Network` of a `bert.Bert`.
@@ -38,8 +36,8 @@ def network(model, source):
         "epsilon": model.norm_epsilon,
         "efficient": efficient,
         "inline": model.norm_place == "inline",
-        "activation": ACTIVATIONS.index(model.activation),
-        "pooler_activation": ACTIVATIONS.index(model.pooler_activation),
+        "activation": parts.ACTIVATIONS.index(model.activation),
+        "pooler_activation": parts.ACTIVATIONS.index(model.pooler_activation),
     }
 
     def macs(tokens):

@@ -21,7 +21,7 @@ NETWORKS = {
 }
 COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
-    *("encode.h", "encode.c", "lwt.h", "lwt.c"),
+    *("encode.h", "encode.c", "row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c"),
     *("golden.h", "golden.c", "main.c", "firmware.c", "cortex_m4.ld", "README.md"),
 )
 PROGRAMS = ("main.c", "firmware.c")  # all other sources belong to both programs
@@ -63,7 +63,7 @@ def export(experiment, out, *, activations="fp16", budget=None):
 def write(experiment, folder, *, activations, budget=None):
     """Writes all files except the report into an empty folder; returns the `parts.Network`."""
     _check(experiment)
-    values, quantization = weights.of(experiment)
+    values, _ = weights.of(experiment)
     source = weights.Source(values)
     network = NETWORKS[type(experiment.model)](experiment.model, source)
     classifier = source.linear("head/classifier")
@@ -72,9 +72,10 @@ def write(experiment, folder, *, activations, budget=None):
         raise errors.ConfigError(f"the engine in C does not use the weights {sorted(unused)}")
     tokens = _tables(experiment)
     _copy(folder, network.name, tokenizer=tokens.name, activations=activations, budget=budget)
-    shape = network.shape | _shape(experiment, quantization) | {"int8": activations == "int8"} | tokens.defines
+    shape = network.shape | _shape(experiment) | {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
-    shape["operand"] = max(shape["inner"], shape["features"])  # the longest row that is multiplied by weights
+    longest = max(shape["inner"], shape["features"])  # of the rows that are multiplied by weights
+    shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP
     (folder / "model.h").write_text(_header(shape, network.name, tokens.name))
     labels = ", ".join(literals.string(printed(label)) for label in experiment.labels or [""])
     definitions = (
@@ -161,13 +162,12 @@ def _check(experiment):
         raise errors.ConfigError("task.name='multilabel': the engine in C gives one class; train with 'classify'")
 
 
-def _shape(experiment, quantization):
+def _shape(experiment):
     model, data = experiment.model, experiment.config.data
     return {
         "length": data.row_length,
         "width": model.width,
         "outputs": model.outputs,
-        "block": quantization.block,
         "segments": model.segments,
         "features": model.features,
         "pool_first": model.pool == "first",
@@ -194,12 +194,12 @@ def _header(shape, network, tokenizer):
 #endif
 
 #include "engine.h"
-#include "states.h"
-#include "{network}.h"
 #include "text.h"
 #include "{tokenizer}.h"
 #include "lookup.h"
 #include "encode.h"
+#include "states.h"
+#include "{network}.h"
 
 extern const char *const lwt_labels[LWT_OUTPUTS];
 

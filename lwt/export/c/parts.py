@@ -6,6 +6,7 @@ import dataclasses
 from lwt import errors
 
 LENGTH = "LWT_LENGTH"
+ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh", "tanh")  # numbered as in source/engine.h
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,8 @@ from lwt.layers import quantized_weight
 from lwt.runs import integer_file
 
 LARGEST_BLOCK = 512  # beyond it, sums of products of 8 and 16 bits would not fit into 32
+BITS = {"int8": 8, "int4": 4}
+GROUP = 16  # weights of 4 bits that are packed together
 HALF = "float16"
 
 
@@ -19,13 +21,15 @@ def of(experiment):
         lwt.errors.ConfigError: the engine in C does not support the quantization.
     """
     used = quantize.quantization_of(experiment)
-    wanted = {"format": "int8", "outliers": 0, "activations": ""}
-    for key, value in wanted.items():
-        if getattr(used, key) != value:
-            raise errors.ConfigError(f"reparam.{key}={getattr(used, key)!r} must be {value!r} for the engine in C")
-    if used.block % 4 or not 0 < used.block <= LARGEST_BLOCK:
+    wanted = {"format": [*BITS], "outliers": [0], "activations": [""]}
+    for key, values in wanted.items():
+        if getattr(used, key) not in values:
+            names = " or ".join(map(repr, values))
+            raise errors.ConfigError(f"reparam.{key}={getattr(used, key)!r} must be {names} for the engine in C")
+    step = GROUP if used.format == "int4" else 4
+    if used.block % step or used.block > LARGEST_BLOCK:
         raise errors.ConfigError(
-            f"reparam.block={used.block} must be a multiple of 4 between 4 and {LARGEST_BLOCK} for the engine in C"
+            f"reparam.block={used.block} must be 0 or a multiple of {step} up to {LARGEST_BLOCK} for the engine in C"
         )
     return integer_file.as_stored(quantize.weights(experiment, used), rest=HALF), used
 
@@ -57,13 +61,23 @@ class Source:
         """``lwt_linear`` of a module with a kernel and an optional bias."""
         kernel = self._node(f"{name}/kernel")
         inputs, outputs = kernel.shape
-        values, scales = np.asarray(kernel.values).T, np.asarray(kernel.scales).T
-        return f"{{{self._pair(name, values, scales)}, {self._vector(f'{name}/bias')}, {inputs}, {outputs}}}"
+        if kernel.block > LARGEST_BLOCK:
+            raise errors.ConfigError(
+                f"{name}/kernel has {kernel.block} inputs a scale, and the engine in C at most {LARGEST_BLOCK}: "
+                "quantize it in blocks"
+            )
+        bits, values, scales = BITS[kernel.format], np.asarray(kernel.values).T, np.asarray(kernel.scales).T
+        sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}"
+        return f"{{{self._pair(name, values, scales, bits)}, {self._vector(f'{name}/bias')}, {sizes}}}"
 
     def table(self, name):
-        """``lwt_table`` of an embedding."""
+        """``lwt_table`` of an embedding; scales belong to blocks of rows, or to each row."""
         table = self._node(name)
-        return f"{{{self._pair(name, np.asarray(table.values), np.asarray(table.scales))}, {table.shape[1]}}}"
+        width, bits, by_row = table.shape[1], BITS[table.format], table.axis != 0
+        if by_row and table.scales.shape[1] > 1:
+            raise errors.ConfigError(f"{name!r} has {table.block} entries a scale; the engine in C takes whole rows")
+        pair = self._pair(name, np.asarray(table.values), np.asarray(table.scales), bits)
+        return f"{{{pair}, {width}, {0 if by_row else table.block}, {bits}}}"
 
     def norm(self, name):
         """``lwt_norm`` of a norm."""
@@ -90,7 +104,8 @@ class Source:
         self.used.add(name)
         return node
 
-    def _pair(self, name, values, scales):
+    def _pair(self, name, values, scales, bits=8):
+        values = values if bits == 8 else packed(values)
         return f"{self._array(name, values, 'weights')}, {self._array(f'{name}/scales', scales, 'scales')}"
 
     def _vector(self, name):
@@ -100,3 +115,10 @@ class Source:
         symbol = "w_" + name.replace("/", "_")
         self.text += "static " + literals.array(symbol, values, part=part)
         return symbol
+
+
+def packed(values):
+    """Packs rows of integers from -7 to 7 two a byte: byte k of 8 has values k and k + 8 of a group of `GROUP`."""
+    padded = np.pad(values, ((0, 0), (0, -values.shape[1] % GROUP)))
+    low, high = np.moveaxis(padded.reshape(len(values), -1, 2, GROUP // 2), 2, 0)
+    return ((low & 15) | high << 4).astype(np.int8)

@@ -1,33 +1,9 @@
 /* See bert.h. */
 #include "model.h"
 
-enum { RELU, SILU, GELU, GELU_TANH, TANH }; /* as in bert.py */
-
-static float activate(int activation, float x)
-{
-    switch (activation) {
-    case RELU:
-        return x > 0 ? x : 0;
-    case SILU:
-        return x * lwt_sigmoid(x);
-    case GELU:
-        return 0.5f * x * (1 + lwt_erf(x * 0.707106781f));
-    case TANH: /* tanh(u) = 2 sigmoid(2u) - 1 */
-        return 2 * lwt_sigmoid(2 * x) - 1;
-    default:
-        return x * lwt_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
-    }
-}
-
 static void normalise(const lwt_norm *norm, float *row)
 {
     lwt_normalise(norm, row, LWT_WIDTH, LWT_EPSILON);
-}
-
-static void add(float *row, const float *more)
-{
-    for (int i = 0; i < LWT_WIDTH; i++)
-        row[i] += more[i];
 }
 
 /* Writes the attention's output at position t to net->mixed. */
@@ -52,15 +28,14 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
     lwt_operand operand = {.values = net->integers};
     attend(net, b, x, t, length);
     lwt_read(net->row, x, t);
-    add(net->row, net->mixed);
+    lwt_add(net->row, net->mixed, LWT_WIDTH);
     normalise(LWT_INLINE ? &b->mlp_norm : &b->attention_norm, net->row);
     lwt_round(&operand, net->row, LWT_WIDTH);
     lwt_multiply(&b->first, &operand, net->inner);
-    for (int i = 0; i < b->first.outputs; i++)
-        net->inner[i] = activate(LWT_ACTIVATION, net->inner[i]);
+    lwt_activate(LWT_ACTIVATION, net->inner, b->first.outputs);
     lwt_round(&operand, net->inner, b->first.outputs);
     lwt_multiply(&b->second, &operand, net->mixed);
-    add(net->row, net->mixed);
+    lwt_add(net->row, net->mixed, LWT_WIDTH);
     if (!LWT_INLINE)
         normalise(&b->mlp_norm, net->row);
 }
@@ -85,8 +60,7 @@ static void classify(lwt_network *net, const lwt_row *text, float *logits)
     lwt_round(&operand, net->pooled, LWT_FEATURES);
     if (lwt_pooler.values) {
         lwt_multiply(&lwt_pooler, &operand, net->row);
-        for (int i = 0; i < LWT_WIDTH; i++)
-            net->row[i] = activate(LWT_POOLER_ACTIVATION, net->row[i]);
+        lwt_activate(LWT_POOLER_ACTIVATION, net->row, LWT_WIDTH);
         lwt_round(&operand, net->row, LWT_WIDTH);
     }
     lwt_multiply(&lwt_classifier, &operand, logits);

@@ -2,6 +2,7 @@
 #ifndef LWT_BERT_H
 #define LWT_BERT_H
 
+#include "embed.h"
 #include "engine.h"
 #include "states.h"
 

@@ -2,6 +2,7 @@
 #ifndef LWT_EMBBERT_H
 #define LWT_EMBBERT_H
 
+#include "embed.h"
 #include "engine.h"
 #include "states.h"
 

@@ -2,6 +2,7 @@
 #ifndef LWT_EMBEDDER_H
 #define LWT_EMBEDDER_H
 
+#include "embed.h"
 #include "engine.h"
 #include "states.h"
 

@@ -1,12 +1,6 @@
 /* See encode.h. */
 #include "model.h"
 
-/* The ids kept from the start of a long text; the rest of the row is a ring buffer for its end. */
-static int first_half(int limit)
-{
-    return (limit + 1) / 2;
-}
-
 int lwt_full(const lwt_ids *ids)
 {
     return !LWT_CUT_MIDDLE && ids->count >= ids->limit;
@@ -18,39 +12,14 @@ void lwt_put(lwt_ids *ids, uint16_t id)
     if (lwt_full(ids))
         return;
     if (at >= ids->limit) {
-        int half = first_half(ids->limit);
+        int half = lwt_first_half(ids->limit);
         at = half + (at - half) % (ids->limit - half);
     }
     ids->ids[at] = id;
     ids->count++;
 }
 
-static void reverse(uint16_t *ids, int count)
-{
-    for (int i = 0; i < count / 2; i++) {
-        uint16_t id = ids[i];
-        ids[i] = ids[count - 1 - i];
-        ids[count - 1 - i] = id;
-    }
-}
-
-/* Keeps `kept` of the `count` ids of a text: the first ones, or as many first as last ones. */
-static void cut(uint16_t *ids, int count, int kept, int limit)
-{
-    if (!LWT_CUT_MIDDLE || kept == count)
-        return;
-    if (count > limit) { /* puts the ring buffer in order */
-        int half = first_half(limit), rest = limit - half, turn = (count - half) % rest;
-        reverse(ids + half, turn);
-        reverse(ids + half + turn, rest - turn);
-        reverse(ids + half, rest);
-        count = limit;
-    }
-    for (int i = first_half(kept); i < kept; i++)
-        ids[i] = ids[count - kept + i];
-}
-
-static int tokenize(lwt_words *words, const char *utf8, uint16_t *row, int limit)
+int lwt_read_ids(lwt_words *words, const char *utf8, uint16_t *row, int limit)
 {
     lwt_ids ids = {row, 0, limit};
     const uint8_t *end = (const uint8_t *)utf8;
@@ -59,30 +28,4 @@ static int tokenize(lwt_words *words, const char *utf8, uint16_t *row, int limit
     lwt_text text = {(const uint8_t *)utf8, end, ' ', 0};
     lwt_tokenize(words, &text, &ids);
     return ids.count;
-}
-
-void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row)
-{
-    int limit = LWT_LENGTH - 2 - (second != 0);
-    uint16_t *ids = row->ids;
-    int a = tokenize(words, first, ids + 1, limit);
-    int b = second ? tokenize(words, second, words->second, limit) : 0;
-    if (a + b > limit) { /* see truncate in lwt/data/batches/text_rows.py */
-        int half = limit - b > (limit + 1) / 2 ? limit - b : (limit + 1) / 2;
-        int first_kept = a < half ? a : half, second_kept = b < limit - first_kept ? b : limit - first_kept;
-        cut(ids + 1, a, first_kept, limit);
-        cut(words->second, b, second_kept, limit);
-        a = first_kept;
-        b = second_kept;
-    }
-    ids[0] = LWT_CLS;
-    ids[a + 1] = LWT_SEP;
-    row->first = a + 2;
-    row->length = a + 2;
-    if (second) {
-        for (int i = 0; i < b; i++)
-            ids[a + 2 + i] = words->second[i];
-        ids[a + 2 + b] = LWT_SEP;
-        row->length += b + 1;
-    }
 }

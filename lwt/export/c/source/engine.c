@@ -14,17 +14,37 @@ int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
     return sum;
 }
 
+/* 16 times the sum for weights of 4 bits, which are the high halves of bytes. */
+static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
+{
+    int32_t sum = 0;
+    for (; n > 0; n -= 16, values += 8, operand += 16) {
+        int16x8_t pairs = vldrbq_s16(values);
+        sum = vmladavaq_s16(sum, vshrq_n_s16(vshlq_n_s16(pairs, 12), 8), vldrhq_s16(operand));
+        sum = vmladavaq_s16(sum, vandq_s16(pairs, vdupq_n_s16(~15)), vldrhq_s16(operand + 8));
+    }
+    return sum;
+}
+
 #elif defined(__ARM_FEATURE_DSP)
 #include <arm_acle.h>
 
+static inline uint32_t load(const void *four)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, four, 4);
+    return word;
+}
+
+static inline int32_t dot_word(uint32_t four, const int16_t *operand, int32_t sum)
+{
+    sum = __smlad(__sxtb16(four), load(operand), sum);
+    return __smlad(__sxtb16(__ror(four, 8)), load(operand + 2), sum);
+}
+
 static inline int32_t dot_four(const int8_t *values, const int16_t *operand, int32_t sum)
 {
-    uint32_t four, even, odd;
-    __builtin_memcpy(&four, values, 4);
-    __builtin_memcpy(&even, operand, 4);
-    __builtin_memcpy(&odd, operand + 2, 4);
-    sum = __smlad(__sxtb16(four), even, sum);
-    return __smlad(__sxtb16(__ror(four, 8)), odd, sum);
+    return dot_word(load(values), operand, sum);
 }
 
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
@@ -38,8 +58,22 @@ int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
     }
     for (; n >= 4; n -= 4, values += 4, operand += 4)
         sum = dot_four(values, operand, sum);
-    for (; n; n--)
-        sum += *values++ * *operand++;
+    for (int i = 0; i < n; i++)
+        sum += values[i] * operand[lwt_place(i)];
+    return sum;
+}
+
+/* 16 times the sum for weights of 4 bits, which are the high halves of bytes. */
+static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
+{
+    int32_t sum = 0;
+    for (; n > 0; n -= 16, values += 8, operand += 16) {
+        uint32_t a = load(values), b = load(values + 4);
+        sum = dot_word(a << 4 & 0xf0f0f0f0, operand, sum);
+        sum = dot_word(b << 4 & 0xf0f0f0f0, operand + 4, sum);
+        sum = dot_word(a & 0xf0f0f0f0, operand + 8, sum);
+        sum = dot_word(b & 0xf0f0f0f0, operand + 12, sum);
+    }
     return sum;
 }
 
@@ -53,7 +87,22 @@ int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
     return sum;
 }
 
+/* 16 times the sum for weights of 4 bits, which are the high halves of bytes. */
+static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
+{
+    int32_t sum = 0;
+    for (; n > 0; n -= 16, values += 8, operand += 16)
+        for (int i = 0; i < 8; i++)
+            sum += (int8_t)(values[i] << 4) * operand[i] + (values[i] & ~15) * operand[i + 8];
+    return sum;
+}
+
 #endif
+
+int32_t lwt_dot_bits(const int8_t *values, const int16_t *operand, int n, int bits)
+{
+    return bits == 4 ? dot_halves(values, operand, n) / 16 : lwt_dot(values, operand, n);
+}
 
 float lwt_largest(const float *row, int n)
 {
@@ -73,7 +122,7 @@ void lwt_round(lwt_operand *operand, const float *row, int n)
     operand->step = largest / 32767;
     for (int i = 0; i < n; i++) {
         float value = row[i] * units;
-        operand->values[lwt_place(i, n)] = (int16_t)(value + (value < 0 ? -0.5f : 0.5f));
+        operand->values[lwt_place(i)] = (int16_t)(value + (value < 0 ? -0.5f : 0.5f));
     }
 }
 
@@ -83,10 +132,10 @@ void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
     const lwt_half *scales = weight->scales;
     for (int o = 0; o < weight->outputs; o++) {
         float sum = 0;
-        for (int start = 0; start < weight->inputs; start += LWT_BLOCK) {
-            int n = weight->inputs - start < LWT_BLOCK ? weight->inputs - start : LWT_BLOCK;
-            sum += lwt_widen(*scales++) * (float)lwt_dot(values, x->values + start, n);
-            values += n;
+        for (int start = 0; start < weight->inputs; start += weight->block) {
+            int n = weight->inputs - start < weight->block ? weight->inputs - start : weight->block;
+            sum += lwt_widen(*scales++) * (float)lwt_dot_bits(values, x->values + start, n, weight->bits);
+            values += lwt_row_bytes(n, weight->bits);
         }
         y[o] = sum * x->step + (weight->bias ? lwt_widen(weight->bias[o]) : 0);
     }
@@ -109,80 +158,33 @@ void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon)
         row[i] = row[i] * inverse * lwt_widen(norm->scale[i]) + (norm->bias ? lwt_widen(norm->bias[i]) : 0);
 }
 
-/* Adds row r of a table. */
-static void look_up(const lwt_table *table, int r, float *row)
+/* Value i of a row of weights. */
+static int value_of(const int8_t *row, int i, int bits)
 {
-    const int8_t *values = table->values + r * table->width;
-    const lwt_half *scales = table->scales + r / LWT_BLOCK * table->width;
-    for (int i = 0; i < table->width; i++)
-        row[i] += values[i] * lwt_widen(scales[i]);
+    if (bits == 8)
+        return row[i];
+    int byte = row[i / 16 * 8 + i % 8];
+    return (i & 8 ? byte & ~15 : (int8_t)(byte << 4)) / 16;
 }
 
-static void clear(float *row, int n)
+void lwt_look_up(const lwt_table *table, int r, float *row)
+{
+    const int8_t *values = table->values + r * lwt_row_bytes(table->width, table->bits);
+    const lwt_half *scales = table->scales + (table->block ? r / table->block * table->width : r);
+    for (int i = 0; i < table->width; i++)
+        row[i] += value_of(values, i, table->bits) * lwt_widen(scales[table->block ? i : 0]);
+}
+
+void lwt_clear(float *row, int n)
 {
     for (int i = 0; i < n; i++)
         row[i] = 0;
 }
 
-/* Adds row r of a narrow table, expanded. */
-static void expand(const lwt_table *table, const lwt_linear *expander, int r, float *row, float *scratch, lwt_operand *x)
+void lwt_add(float *row, const float *more, int n)
 {
-    clear(scratch, table->width);
-    look_up(table, r, scratch);
-    lwt_round(x, scratch, table->width);
-    lwt_multiply(expander, x, scratch);
-    for (int i = 0; i < expander->outputs; i++)
-        row[i] += scratch[i];
-}
-
-void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x)
-{
-    clear(row, LWT_WIDTH);
-    if (LWT_SEGMENTS) { /* a table of three rows has padding first */
-        int segment = LWT_SEGMENTS == 1 ? 0 : (t < text->first ? 1 : 2) - (LWT_SEGMENTS == 2);
-        look_up(&embedder->segment, segment, row);
-    }
-    if (embedder->token_expander.values) {
-        expand(&embedder->token, &embedder->token_expander, text->ids[t], row, scratch, x);
-        expand(&embedder->position, &embedder->position_expander, t, row, scratch, x);
-    } else {
-        look_up(&embedder->token, text->ids[t], row);
-        look_up(&embedder->position, t, row);
-    }
-}
-
-void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row)
-{
-    if (t == 0)
-        clear(pooled, LWT_FEATURES);
-    if (LWT_POOL_PAIR && t >= text->first)
-        pooled += LWT_WIDTH;
-    for (int i = 0; i < LWT_WIDTH; i++)
-        pooled[i] += LWT_POOL_FIRST || LWT_POOL_MEAN ? row[i] : row[i] * row[i];
-}
-
-/* Sums of squares become the root of their mean. */
-static void root(float *row, int count)
-{
-    for (int i = 0; i < LWT_WIDTH; i++)
-        row[i] = __builtin_sqrtf(row[i] / (count ? count : 1) + 1e-12f);
-}
-
-void lwt_finish_pool(float *pooled, const lwt_row *text)
-{
-    for (int i = 0; i < LWT_WIDTH && LWT_POOL_MEAN; i++)
-        pooled[i] /= text->length;
-    if (LWT_POOL_FIRST || LWT_POOL_MEAN)
-        return;
-    root(pooled, LWT_POOL_PAIR ? text->first : text->length);
-    if (LWT_POOL_PAIR) {
-        root(pooled + LWT_WIDTH, text->length - text->first);
-        for (int i = 0; i < LWT_WIDTH; i++) {
-            float u = pooled[i], v = pooled[LWT_WIDTH + i];
-            pooled[2 * LWT_WIDTH + i] = u > v ? u - v : v - u;
-            pooled[3 * LWT_WIDTH + i] = u * v;
-        }
-    }
+    for (int i = 0; i < n; i++)
+        row[i] += more[i];
 }
 
 void lwt_softmax(float *scores, int n)
@@ -221,4 +223,26 @@ float lwt_erf(float x)
     float series = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     float y = 1 - series * lwt_exp(-size * size);
     return x < 0 ? -y : y;
+}
+
+static float activated(int activation, float x)
+{
+    switch (activation) {
+    case LWT_RELU:
+        return x > 0 ? x : 0;
+    case LWT_SILU:
+        return x * lwt_sigmoid(x);
+    case LWT_GELU:
+        return 0.5f * x * (1 + lwt_erf(x * 0.707106781f));
+    case LWT_TANH: /* tanh(u) = 2 sigmoid(2u) - 1 */
+        return 2 * lwt_sigmoid(2 * x) - 1;
+    default:
+        return x * lwt_sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
+    }
+}
+
+void lwt_activate(int activation, float *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        row[i] = activated(activation, row[i]);
 }

@@ -1,4 +1,4 @@
-/* The parts of a network, one position at a time. Weights are int8 with a half-precision scale per block of inputs. */
+/* The parts of a network, one position at a time. Weights are int8 or int4 with a half-precision scale per block. */
 #ifndef LWT_ENGINE_H
 #define LWT_ENGINE_H
 
@@ -6,19 +6,28 @@
 
 #include "half.h"
 
-/* y = x W + b. `values` [outputs][inputs], `scales` [outputs][blocks], `bias` [outputs] or NULL. */
+/* Weights of 4 bits are two a byte: byte k of 8 has values k (low) and k + 8 (high) of 16. A row of n is filled up with
+   zeros to a multiple of 16. Bytes of a row: */
+static inline int lwt_row_bytes(int n, int bits)
+{
+    return bits == 4 ? (n + 15) / 16 * 8 : n;
+}
+
+/* y = x W + b. `values` [outputs][inputs], `scales` [outputs][blocks of inputs], `bias` [outputs] or NULL. */
 typedef struct {
     const int8_t *values;
     const lwt_half *scales;
     const lwt_half *bias;
-    uint16_t inputs, outputs;
+    uint16_t inputs, outputs, block;
+    uint8_t bits;
 } lwt_linear;
 
-/* Rows to look up. `values` [rows][width], `scales` [blocks of rows][width]. */
+/* Rows to look up. `values` [rows][width]; `scales` [blocks of rows][width], or [rows] if block is 0. */
 typedef struct {
     const int8_t *values;
     const lwt_half *scales;
-    uint16_t width;
+    uint16_t width, block;
+    uint8_t bits;
 } lwt_table;
 
 /* LayerNorm with scale and bias; RMSNorm without a bias. Both [width]. */
@@ -34,37 +43,26 @@ typedef struct {
     const lwt_half *bias;
 } lwt_conv;
 
-/* Token, position and segment; with expanders if the tables are narrow ("nano"). */
-typedef struct {
-    lwt_table token, position, segment;
-    lwt_linear token_expander, position_expander;
-} lwt_embedder;
-
-/* The input of a product, value · step: integers meet integers, and their sums are exact. */
+/* The input of a product, value · step: integers meet integers, and their sums are exact. `values` has room for a
+   multiple of 16. */
 typedef struct {
     int16_t *values;
     float step;
 } lwt_operand;
 
-/* A text as ids: [CLS] a [SEP], or [CLS] a [SEP] b [SEP]; `first` tokens up to the first [SEP]. */
-typedef struct {
-    uint16_t *ids;
-    uint16_t length, first;
-} lwt_row;
-
-/* The place of value i of n in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */
-static inline int lwt_place(int i, int n)
+/* The place of value i in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */
+static inline int lwt_place(int i)
 {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-    return i < (n & ~3) ? (i & ~3) | (i & 1) << 1 | (i >> 1 & 1) : i;
+    return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1);
 #else
-    (void)n;
     return i;
 #endif
 }
 
-/* The sum of the products of n integers. */
+/* The sum of the products of n integers: of 8 bits, and of 8 or 4 bits. */
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n);
+int32_t lwt_dot_bits(const int8_t *values, const int16_t *operand, int n, int bits);
 
 /* The largest magnitude of a row. */
 float lwt_largest(const float *row, int n);
@@ -75,15 +73,18 @@ void lwt_round(lwt_operand *operand, const float *row, int n);
 void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y);
 void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon);
 
-/* The embedding of position t; `scratch` has room for a row of every width in use. */
-void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *row, float *scratch, lwt_operand *x);
+/* Adds row r of a table. */
+void lwt_look_up(const lwt_table *table, int r, float *row);
 
-/* The classifier's input, `pooled` [LWT_FEATURES]: lwt_pool takes all positions t in order, then lwt_finish_pool. */
-void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row);
-void lwt_finish_pool(float *pooled, const lwt_row *text);
+void lwt_clear(float *row, int n);
+void lwt_add(float *row, const float *more, int n);
 
 /* Softmax of n scores, in place. */
 void lwt_softmax(float *scores, int n);
+
+/* Applies an activation to n values: */
+enum { LWT_RELU, LWT_SILU, LWT_GELU, LWT_GELU_TANH, LWT_TANH }; /* as in parts.py */
+void lwt_activate(int activation, float *row, int n);
 
 float lwt_exp(float x);
 float lwt_sigmoid(float x);

@@ -27,7 +27,7 @@ void lwt_load(lwt_operand *x, const lwt_states *states, int t, float *scratch)
 {
     (void)scratch;
     for (int i = 0; i < LWT_WIDTH; i++)
-        x->values[lwt_place(i, LWT_WIDTH)] = states->cells[t][i];
+        x->values[lwt_place(i)] = states->cells[t][i];
     x->step = states->steps[t];
 }
 
