@@ -6,9 +6,9 @@
 The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
-method   an adapter: lora, lora_plus, lora_fa, rslora, pissa, olora, singlora, dora, hira, miss, shira, oft, lokr, vera,
-         c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and layer_norm train biases, or the layer
-         norms; full trains all weights
+method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, periodic_lora, singlora, dora, hira,
+         miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and layer_norm
+         train biases, or the layer norms; full trains all weights
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
 The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
@@ -80,9 +80,11 @@ def adapters(rank, scaling="one"):
         lora=lora,
         lora_plus=lora,
         lora_fa=dict(lora, frozen_a=True),
+        lora_dropout=dict(lora, factor_dropout=0.1),
         rslora=dict(lora, alpha=16.0, scaling="rslora"),
         pissa=dict(lora, start="pissa"),
         olora=dict(lora, start="olora"),
+        periodic_lora=dict(lora, name="periodic_lora"),
         singlora=dict(name="singlora", rank=rank, alpha=float(rank), ramp=200),
         dora=dict(name="dora", rank=rank, alpha=float(rank)),
         hira=dict(name="hira", rank=rank),

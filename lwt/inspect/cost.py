@@ -58,7 +58,7 @@ def parameters(config, *, vocabulary=0, outputs=0):
         heads += trees.count(leaf) if re.fullmatch(HEADS, name) else 0
     return {
         "total": groups.total(),
-        "trainable": trees.count(trainable),
+        "trainable": trees.count(assembly.learned(compose.build(config.reparam), trainable)),
         "model": groups.total() - groups["adapter"] - heads,
         "groups": {name: count for name, count in sorted(groups.items()) if count},
     }

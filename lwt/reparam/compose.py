@@ -57,6 +57,23 @@ class Compose:
             labels |= trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix)
         return labels
 
+    def memory(self, adapter):
+        """What the parts carry from step to step; see `memory`."""
+        found = {}
+        for prefix, part in self._named():
+            found |= trees.with_prefix(memory(part, trees.subtree(adapter, prefix)), prefix)
+        return found
+
+    def advance(self, adapter, carried, *, gradients, step, key):
+        """The leaves and the memory of all parts after a step; see `advance`."""
+        leaves, kept = {}, {}
+        for i, (prefix, part) in enumerate(self._named()):
+            own = [trees.subtree(tree, prefix) for tree in (adapter, carried, gradients)]
+            more = {"carried": own[1], "gradients": own[2], "step": step, "key": jax.random.fold_in(key, i)}
+            for tree, new in zip((leaves, kept), advance(part, own[0], **more), strict=True):
+                tree |= trees.with_prefix(new, prefix)
+        return leaves, kept
+
     def ramp_at(self, step):
         """``{prefix: u(step)}`` of the parts that have a ramp."""
         return {prefix: part.ramp_at(step) for prefix, part in self._named() if hasattr(part, "ramp_at")}
@@ -68,6 +85,31 @@ class Compose:
 def stored(reparam, base):
     """The weights of the model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
     return reparam.stored(base) if hasattr(reparam, "stored") else base
+
+
+def advances(reparam):
+    """Whether a step of training changes the leaves of `reparam` besides the optimizer; see `advance`."""
+    return any(map(advances, reparam.parts)) if isinstance(reparam, Compose) else hasattr(reparam, "advance")
+
+
+def memory(reparam, adapter):
+    """The arrays that `advance` carries from step to step, a flat dict, as they are at step 0."""
+    return reparam.memory(adapter) if hasattr(reparam, "memory") else {}
+
+
+def advance(reparam, adapter, *, carried, gradients, step, key):
+    """``(adapter, memory)`` after optimizer step `step`, a pure function; most methods leave it to the optimizer.
+
+    Args:
+        adapter: the trained leaves, as the optimizer left them.
+        carried: the `memory`, as the last step left it.
+        gradients: of the step, by leaf.
+        step: number of the step, from 1 on; may be traced.
+        key: randomness of the step.
+    """
+    if not hasattr(reparam, "advance"):
+        return adapter, carried
+    return reparam.advance(adapter, carried, gradients=gradients, step=step, key=key)
 
 
 def build(section, *, key="reparam"):

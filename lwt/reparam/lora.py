@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt import errors
-from lwt.layers import linear
+from lwt.layers import dropout, linear
 from lwt.reparam.parts import targets
 
 STARTS = ("lora", "pissa", "olora")
@@ -30,12 +30,17 @@ class LoRA:
     With ``frozen_a`` (LoRA-FA, Zhang et al. 2023, arXiv 2308.03303) `a` stays as it starts: half of the weights are
     trained, and the inputs of `a` need not be kept for the backward pass.
 
+    ``factor_dropout`` is LoRA Dropout (Lin et al. 2024, arXiv 2404.09610, section 3.1): each step drops whole rows of
+    `a` (inputs) and columns of `b` (outputs), the same ones for all tokens, and divides the rest by the kept share.
+    Deviation: answers come from the factors as they are, not from the mean over several draws.
+
     Attributes:
         rank: r.
         alpha: α, above 0.
         scaling: s is ``"alpha/r"`` α/r, ``"rslora"`` α/√r (Kalajdzievski 2023, arXiv 2312.03732), or ``"one"`` 1
             at any rank (then α has no effect).
         dropout: rate on the input of `a`; embeddings have none.
+        factor_dropout: rate on the rows of `a` and on the columns of `b`.
         targets: which matrices to adapt, such as ("query", "value"), see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
@@ -47,6 +52,7 @@ class LoRA:
     alpha: float = 16.0
     scaling: str = "alpha/r"
     dropout: float = 0.0
+    factor_dropout: float = 0.0
     targets: str | tuple[str, ...] = targets.ATTENTION
     rank_pattern: tuple = ()
     alpha_pattern: tuple = ()
@@ -82,6 +88,9 @@ class LoRA:
                 a = jnp.concatenate([a, jax.lax.stop_gradient(adapter[f"{name}/a0"])], axis=1)
                 b = jnp.concatenate([b, -jax.lax.stop_gradient(adapter[f"{name}/b0"])], axis=0)
             own_key = jax.random.fold_in(key, i) if key is not None and self.dropout > 0 else None
+            if key is not None and self.factor_dropout > 0:
+                first, second = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, i), 1))
+                a, b = _dropped(first, a.T, self.factor_dropout).T, _dropped(second, b, self.factor_dropout)
             scale = jnp.asarray(self.scale(name), jnp.float32)
             weights[name] = linear.LowRank(base[name], a, b, scale, own_key, self.dropout)
         return weights
@@ -121,3 +130,9 @@ class LoRA:
             return targets.best_factors(w / self.scale(name), rank)
         q, r = jnp.linalg.qr(w.astype(jnp.float32).T)  # of the PyTorch-side matrix [out in]: B = Q, A = R
         return r[:rank].T, q[:, :rank].T
+
+
+def _dropped(key, x, rate):
+    """`x` with columns of zeros at this rate, and the others divided by the kept share."""
+    kept = dropout.kept_of_256(rate)
+    return x * (dropout.keep_mask(key, rate, shape=x.shape[1:]) * (256 / kept))[None]

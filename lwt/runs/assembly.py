@@ -111,6 +111,12 @@ def initial_params(config, model, *, reparam, base=None):
     return trees.split(params, lambda name: name in wanted - constant)
 
 
+def learned(reparam, trainable):
+    """The leaves among `trainable` that the optimizer moves: all but those that `reparam` labels "state"."""
+    labels = trees.with_prefix(reparam.labels(trees.subtree(trainable, "adapter")), "adapter")
+    return {name: leaf for name, leaf in trainable.items() if labels.get(name) != "state"}
+
+
 def expand(reparam, params, *, step, key=None):
     """The weights that the model multiplies with, from the leaves ``base/...`` and ``adapter/...`` at a step.
 

@@ -66,11 +66,13 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     about = {"sums": (*sums, "grad_norm", "steps"), "averaged": config.optimizer.ema > 0}
+    about["memory"] = compose.memory(reparam, trees.subtree(trainable, "adapter"))
     init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, **about)
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
-    update = step.make(loss, optimizer, accumulate=config.optimizer.accumulate, ema=config.optimizer.ema)
+    how = {"accumulate": config.optimizer.accumulate, "ema": config.optimizer.ema}
+    update = step.make(loss, optimizer, advance=make_advance(config, reparam), **how)
 
     # ---- How it is measured, and what it leaves behind.
     evaluator = evaluation.Evaluator(task, model, mesh)
@@ -98,8 +100,8 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         header=header.lines(
             config,
             data,
-            trainable=trainable,
-            frozen=frozen,
+            learned=assembly.learned(reparam, trainable),
+            leaves={**trainable, **frozen},
             validation=len(validation.sources),
             epoch=batches.measure()["batches"],
         ),
@@ -197,6 +199,29 @@ def make_loss(model, objective, *, reparam, train=True, teacher=None):
         return objective.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None, **more)
 
     return loss
+
+
+def make_advance(config, reparam):
+    """What happens after each update of the optimizer, as `step.make` takes it; None for most methods.
+
+    Raises:
+        lwt.errors.ConfigError: the weights are averaged as well, which such a method does not allow.
+    """
+    if not compose.advances(reparam):
+        return None
+    if config.optimizer.ema:
+        raise errors.ConfigError(
+            f"optimizer.ema={config.optimizer.ema} should be 0: {config.reparam.name} changes its leaves in one step, "
+            "and an average of both has no meaning"
+        )
+
+    def advance(trainable, memory, *, gradients, step, key):
+        adapter, gradients = (trees.subtree(tree, "adapter") for tree in (trainable, gradients))
+        about = {"carried": memory, "gradients": gradients, "step": step, "key": key}
+        adapter, memory = compose.advance(reparam, adapter, **about)
+        return {**trainable, **trees.with_prefix(adapter, "adapter")}, memory
+
+    return advance
 
 
 def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):

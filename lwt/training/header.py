@@ -6,25 +6,25 @@ from lwt.machine import hardware
 MADE = ("base/", "adapter/")  # names of the run's own weights; a teacher's are frozen leaves, too
 
 
-def lines(config, data, *, trainable, frozen, validation, epoch):
+def lines(config, data, *, learned, leaves, validation, epoch):
     """The lines of a header.
 
     Args:
         config: of the run, with its length in steps.
         data: its data.
-        trainable, frozen: leaves by name, ``base/...`` and ``adapter/...``.
+        learned, leaves: those that the optimizer moves, and all, by name, ``base/...`` and ``adapter/...``.
         validation: number of records of the validation set.
         epoch: batches of an epoch.
     """
-    trained, kept = (
-        trees.count({name: leaf for name, leaf in leaves.items() if name.startswith(MADE)})
-        for leaves in (trainable, frozen)
+    trained, all_ = (
+        trees.count({name: leaf for name, leaf in found.items() if name.startswith(MADE)})
+        for found in (learned, leaves)
     )
-    share = f", {trained:,} of them trained ({100 * trained / (trained + kept):.2g} %)" if kept else ", all trained"
+    share = f", {trained:,} of them trained ({100 * trained / all_:.2g} %)" if trained < all_ else ", all trained"
     method = "" if config.reparam.name == "none" else f" with {config.reparam.name}"
     length = f" of up to {config.data.row_length} tokens" if config.data.kind != "images" else ""
     return (
-        f"model   {config.model.name}{method}: {trained + kept:,} parameters{share}",
+        f"model   {config.model.name}{method}: {all_:,} parameters{share}",
         f"data    {data.taken()}; {validation:,} records to evaluate on while training",
         f"length  {config.steps:,} steps of {config.data.rows} rows{length}, {config.steps / epoch:.3g} epochs",
         f"device  {hardware.describe()}",

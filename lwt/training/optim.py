@@ -142,7 +142,8 @@ def labels(section, trainable, *, frozen=(), reparam=None):
     """The groups of a run's leaves: ``{leaf: label}``, and ``{label: (rate factor, decay factor)}``.
 
     The rate factor of a leaf is that of the first of ``rate_rules`` whose regex matches its whole name, times the
-    factor of `lora_plus`; the decay factor comes from ``decay_rules`` likewise. Frozen leaves have the label `FROZEN`.
+    factor of `lora_plus`; the decay factor comes from ``decay_rules`` likewise. Frozen leaves, and those that only the
+    reparametrization itself changes, have the label `FROZEN`.
     Vectors of an adapter, such as DoRA's magnitudes, do not decay unless a rule other than ``.*`` says so.
 
     Args:
@@ -165,6 +166,9 @@ def labels(section, trainable, *, frozen=(), reparam=None):
         )
     found, factors = dict.fromkeys(frozen, FROZEN), {}
     for leaf in trainable:
+        if roles.get(leaf) == "state":
+            found[leaf] = FROZEN
+            continue
         own = {key: _first_rule(leaf, section[key], what=f"optimizer.{key}") for key in used}
         rate = own["rate_rules"][1] * lora_plus(roles.get(leaf), section.lora_plus)
         pattern, decay = own.get("decay_rules", ("", 0.0))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import optax
 
 NEVER = jnp.iinfo(jnp.int32).max
+ADVANCE = NEVER  # makes a key other than those of microbatches
 
 
 @flax.struct.dataclass
@@ -19,6 +20,7 @@ class State:
         bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
         bad_leaves: `[leaves]` bool, where the gradient or update of that step was not finite; leaves in sorted order.
         average: the moving average of `trainable` (see `make`); empty without ``optimizer.ema``.
+        memory: what the reparametrization carries from step to step, see `make`.
     """
 
     step: jax.Array
@@ -29,6 +31,7 @@ class State:
     bad_step: jax.Array
     bad_leaves: jax.Array
     average: dict = flax.struct.field(default_factory=dict)
+    memory: dict = flax.struct.field(default_factory=dict)
 
     @property
     def used(self):
@@ -36,12 +39,13 @@ class State:
         return self.average or self.trainable
 
 
-def init_state(trainable, optimizer, *, seed, sums, averaged=False):
+def init_state(trainable, optimizer, *, seed, sums, averaged=False, memory=None):
     """The state at step 0.
 
     Args:
         sums: names of the figures that the step adds up.
         averaged: whether to keep a moving average of the trainable leaves.
+        memory: what the reparametrization carries from step to step, a flat dict; None for nothing.
     """
     return State(
         step=jnp.zeros((), jnp.int32),
@@ -52,10 +56,11 @@ def init_state(trainable, optimizer, *, seed, sums, averaged=False):
         bad_step=jnp.full((), NEVER, jnp.int32),
         bad_leaves=jnp.zeros((len(trainable),), bool),
         average={name: jnp.array(leaf, copy=True) for name, leaf in trainable.items()} if averaged else {},
+        memory=memory or {},
     )
 
 
-def make(loss, optimizer, *, accumulate=1, ema=0.0):
+def make(loss, optimizer, *, accumulate=1, ema=0.0, advance=None):
     """Makes ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
 
     Args:
@@ -65,6 +70,8 @@ def make(loss, optimizer, *, accumulate=1, ema=0.0):
         ema: decay of the moving average, ``average ← d·average + (1-d)·trainable`` after step t, with
             ``d = min(ema, (1+t)/(10+t))``, so that a short run forgets its start (as TensorFlow's
             ``ExponentialMovingAverage`` with ``num_updates``); 0: no average.
+        advance: ``(trainable, memory, *, gradients, step, key) -> (trainable, memory)``, what happens after the
+            optimizer's update number `step`; None for nothing.
     """
 
     def gradient(state, frozen, batch, key):
@@ -99,7 +106,10 @@ def make(loss, optimizer, *, accumulate=1, ema=0.0):
         sizes = jnp.stack([jnp.vdot(updates[name], updates[name]) for name in sorted(updates)])
         bad = ~jnp.isfinite(squares + sizes)
         good = ~bad.any() & jnp.isfinite(sums["loss"])
-        trainable = optax.apply_updates(state.trainable, updates)
+        trainable, memory = optax.apply_updates(state.trainable, updates), state.memory
+        if advance:
+            more = {"gradients": grads, "step": state.step + 1, "key": jax.random.fold_in(key, ADVANCE)}
+            trainable, memory = advance(trainable, memory, **more)
         average = _moved(state.average, trainable, ema=ema, count=state.step + 1) if ema else {}
         first_bad = ~good & (state.bad_step == NEVER)
         new_sums = {**sums, "grad_norm": norm, "steps": jnp.ones(())}
@@ -116,6 +126,7 @@ def make(loss, optimizer, *, accumulate=1, ema=0.0):
             bad_step=jnp.where(first_bad, state.step + 1, state.bad_step),
             bad_leaves=jnp.where(first_bad, bad, state.bad_leaves),
             average=jax.tree.map(keep, average, state.average),
+            memory=jax.tree.map(keep, memory, state.memory),
         )
 
     return step

@@ -11,13 +11,14 @@ from lwt import registry, trees
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 
-LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "constant"}
+LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "state", "constant"}
+UNMOVED = ("state", "constant")  # by the optimizer
 EVERYTHING = ".*(kernel|embedding)"
 SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "compose"]
 SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
 SECTIONS += [{"name": "lora", "rank": 3, "frozen_a": True}, {"name": "oft", "block_size": 4, "neumann": 5}]
 SECTIONS += [{"name": name, "targets": EVERYTHING} for name in "ia3 vera lokr hira miss shira unilora oft".split()]
-SECTIONS += [{"name": "unilora", "centred": False}]
+SECTIONS += [{"name": "unilora", "centred": False}, {"name": "lora", "rank": 3, "factor_dropout": 0.2}]
 SECTIONS += [{"name": name, "rank": 3, "scaling": "rslora", "targets": EVERYTHING} for name in ("dora", "singlora")]
 SECTIONS += [
     {"name": "compose", "parts": [{"name": "lora", "rank": 2}, {"name": "dora", "rank": 3, "start": "pissa"}]},
@@ -93,7 +94,17 @@ class TestContract:
         gradients = jax.jit(jax.grad(loss))(adapter, base, jnp.int32(LATE))
         for name, label in labels.items():
             assert np.isfinite(gradients[name]).all()
-            assert (np.abs(gradients[name]).max() > 0) == (label != "constant"), name
+            assert (np.abs(gradients[name]).max() > 0) == (label not in UNMOVED), name
+
+    def test_a_step_keeps_the_structure_and_has_no_effect_on_constants(self, section, base):
+        reparam, adapter = started(section, base)
+        memory, about = compose.memory(reparam, adapter), {"gradients": adapter, "key": jax.random.key(3)}
+        found = jax.jit(lambda step: compose.advance(reparam, adapter, carried=memory, step=step, **about))(LATE)
+        for before, after in zip((adapter, memory), found, strict=True):
+            assert trees.differences(before, after) == ""
+        assert compose.advances(reparam) or not memory
+        for name in (name for name, label in reparam.labels(adapter).items() if label == "constant"):
+            np.testing.assert_array_equal(found[0][name], adapter[name])
 
     def test_artefact_round_trip(self, section, base, tmp_path, moved):
         reparam, adapter = started(section, base)
@@ -105,5 +116,5 @@ class TestContract:
 
 
 def test_all_files_are_found():
-    found = "c3a compose dora hira ia3 lokr lora miss none oft prune quantize shira singlora svd unilora vera vertical"
-    assert registry.REPARAMS.names() == found.split()
+    found = "c3a compose dora hira ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora svd unilora"
+    assert registry.REPARAMS.names() == [*found.split(), "vera", "vertical"]

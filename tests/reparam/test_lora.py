@@ -96,3 +96,19 @@ def test_a_frozen_a_trains_half(base, moved):
     assert 2 * half == whole
     with pytest.raises(errors.ConfigError, match="frozen_a: .embed/embedding. is a table"):
         lora.LoRA(rank=2, frozen_a=True, targets="embed/.*").init(jax.random.key(0), base)
+
+
+def test_factor_dropout_drops_inputs_and_outputs_for_all_tokens():
+    name, shape = "l/kernel", (400, 300)
+    reparam = lora.LoRA(rank=1, scaling="one", targets=".*", factor_dropout=0.25)
+    base, adapter = {name: jnp.zeros(shape)}, {f"{name}/a": jnp.ones((400, 1)), f"{name}/b": jnp.ones((1, 300))}
+    dropped, again = (linear.dense(reparam.expand(base, adapter, 0, key=jax.random.key(1))[name]) for _ in range(2))
+    rows, columns = (np.array(dropped).any(axis) for axis in (1, 0))
+    np.testing.assert_allclose(dropped, np.outer(rows, columns) * (4 / 3) ** 2, rtol=1e-6)
+    assert abs(rows.mean() - 0.75) < 0.08 and abs(columns.mean() - 0.75) < 0.08
+    np.testing.assert_array_equal(dropped, again)
+    np.testing.assert_array_equal(linear.dense(reparam.expand(base, adapter, 0)[name]), 1)
+    start = lora.LoRA(rank=2, start="pissa", targets=".*", factor_dropout=0.5)
+    base = {name: jax.random.normal(jax.random.key(0), (20, 30))}
+    first = start.expand(base, start.init(jax.random.key(0), base), 0, key=jax.random.key(1))
+    np.testing.assert_allclose(linear.dense(first[name]), base[name], atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.runs import checkpoint, run_config
+from lwt.runs import checkpoint, experiment, run_config
 from lwt.training import train
 
 # Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
@@ -132,3 +132,23 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
         state, _, last = everything(tmp_path)
         assert end == f"the last good checkpoint is step {last}" and last == int(step) - 1 >= 1
         assert all(np.isfinite(leaf).all() for leaf in state.values())
+
+
+@pytest.mark.parametrize("method", ["periodic_lora"])
+def test_what_a_method_does_after_a_step_resumes(method, tiny, rows, tmp_path):
+    """Stopped in the middle of a stage; what `advance` sets has no moments, and is in the artefact."""
+    train.run(tiny({"steps": 1}), tmp_path / "base")
+    section = {"periodic_lora": {"name": method, "rank": 2, "period": 2}}[method]
+    changes = {**LORA, "reparam": section, "init_from": f"{tmp_path}/base", "log_every": 1}
+    train.run(tiny({**changes, "steps": 5}), tmp_path / "whole")
+    for steps in (3, 5):
+        train.run(tiny({**changes, "steps": steps}), tmp_path / "parts")
+    (state, _, _), (again, _, _) = everything(tmp_path / "whole"), everything(tmp_path / "parts")
+    assert list(state) == list(again) and all(np.array_equal(state[name], leaf) for name, leaf in again.items())
+    set_by_it = {name for name in state if name.endswith("/sum")}
+    assert set_by_it and all(name.startswith("trainable/adapter/") and state[name].any() for name in set_by_it)
+    adapter = experiment.load(tmp_path / "whole/adapter", base=tmp_path / "base")
+    for name, w in experiment.load(tmp_path / "whole").weights.items():
+        np.testing.assert_array_equal(adapter.weights[name], w)
+    with pytest.raises(errors.ConfigError, match=rf"optimizer.ema=0.5 should be 0: {method} changes"):
+        train.run(tiny({**changes, "optimizer.ema": 0.5}), tmp_path / "averaged")

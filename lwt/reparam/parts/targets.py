@@ -18,6 +18,7 @@ ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implement
 LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant"}  # by the last part of a leaf's name
 LABELS |= dict.fromkeys(("magnitude", "scale", "lambda_d", "lambda_b"), "vector")
 LABELS |= dict.fromkeys(("w1", "w2", "rotation", "entries", "circulant"), "update")
+LABELS |= {"sum": "state"}
 SCALINGS = ("alpha/r", "rslora", "one")
 _COUNT = {"what": "an integer of 1 or more", "least": 1, "integer": True}
 _POSITIVE = {"what": "a number above 0", "least": math.ulp(0.0)}
@@ -25,10 +26,10 @@ _SHARE = {"what": "a share in [0, 1)", "below": 1}
 _WHOLE = {"what": "an integer of 0 or more", "integer": True}
 _STEPS = {"what": "a number of steps, 0 or more", "integer": True}
 RANGES = {  # of the fields of methods, as `check_number` takes them
-    **{"rank": _COUNT, "chunks": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
+    **{"rank": _COUNT, "chunks": _COUNT, "period": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
     **{"begin": _STEPS, "end": _STEPS, "every": _STEPS, "ramp": _STEPS},
     **{"sparsity": _SHARE, "initial": _SHARE, "outliers": _SHARE},
-    "dropout": {"what": "a dropout rate in [0, 1)", "below": 1},
+    **dict.fromkeys(("dropout", "factor_dropout"), {"what": "a dropout rate in [0, 1)", "below": 1}),
     **{"length": _COUNT, "bound": _POSITIVE, "seed": _WHOLE, "neumann": _WHOLE, "block_size": _WHOLE},
     "factor": {"what": "a whole number of 1 or more, or -1", "least": -1, "integer": True},
     "block": {"what": "a number of weights, or 0: row-wise", "integer": True},
