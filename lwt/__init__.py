@@ -33,7 +33,7 @@ def __getattr__(name):
     return importlib.import_module("lwt.estimators.saved").KINDS[name]
 
 
-def load(workdir, *, checkpoint="best", base=""):
+def load(workdir, *, checkpoint="best", base="", adapters=None, capacity=0):
     """Opens a run, a bundle or an adapter as an `lwt.runs.experiment.Experiment`, ready to predict and evaluate.
 
     It has ``.model``, ``.weights``, ``.tokenizer``, ``.predict([...])`` and ``.evaluate()``. What a `Classifier` or a
@@ -44,12 +44,16 @@ def load(workdir, *, checkpoint="best", base=""):
         checkpoint: ``"best"``, ``"last"`` or a step; a bundle and an adapter have only one.
         base: the run that an adapter run started from, if it is neither where it was nor beside it: its folder, or the
             experiment that `load` returned for it, which many adapters can share.
+        adapters: ``{name: folder}`` of adapters on `workdir`, so that ``.predict(texts, adapters=names)`` answers each
+            text with its own, all in one batch; ``.adapters.add(name, folder)`` adds more.
+        capacity: the number of adapters to reserve room for; 0: those of `adapters`.
 
     Raises:
+        lwt.errors.ConfigError: the adapters do not fit into one stack; says what differs.
         lwt.errors.CheckpointError: nothing can be loaded from ``workdir``; the message says what is there.
     """
     from lwt.runs import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
 
-    if os.path.exists(os.path.join(workdir, "estimator.json")):
+    if os.path.exists(os.path.join(workdir, "estimator.json")) and not adapters:
         return importlib.import_module("lwt.estimators.saved").load(workdir)
-    return experiment.load(workdir, checkpoint=checkpoint, base=base)
+    return experiment.load(workdir, checkpoint=checkpoint, base=base, adapters=adapters, capacity=capacity)

@@ -25,24 +25,26 @@ class Evaluator:
     """
 
     def __init__(self, task, model, mesh):
-        self._task, self._mesh, self._given, self._spread = task, mesh, None, None
-
-        def apply(weights):
-            return functools.partial(model.apply, {"params": trees.unflatten(weights)})
+        self._task, self._model, self._mesh, self._given, self._spread = task, model, mesh, None, None
 
         def sums(weights, batch):
-            return task.evaluate(apply(weights), batch)
+            return task.evaluate(self.apply(weights, batch), batch)
 
         def generate(weights, batch, *, length, vocabulary):
-            return task.generate(apply(weights), batch, length=length, vocabulary=vocabulary)
+            return task.generate(self.apply(weights, batch), batch, length=length, vocabulary=vocabulary)
 
         def predict(weights, batch):
-            return task.predict(apply(weights), batch), batch["example"]
+            return task.predict(self.apply(weights, batch), batch), batch["example"]
 
         compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
         self._sums, self._predict = compile_(sums), compile_(predict)
         self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
         self._gather = compile_(lambda x: x)
+
+    def apply(self, weights, batch):
+        """The model with its weights, as a task calls it; here a flat dict of weights, for all rows of `batch`."""
+        del batch
+        return functools.partial(self._model.apply, {"params": trees.unflatten(weights)})
 
     def _on_devices(self, weights):
         """The weights on all devices of the mesh; those of a checkpoint come on one."""
@@ -92,9 +94,17 @@ class Evaluator:
             found[examples[examples >= 0]] = values[examples >= 0]
         return found
 
-    def outputs(self, weights, data, *, evaluation):
-        """The decoded texts, or the predictions, for all records; None for a task that has neither."""
+    def outputs(self, weights, data, *, evaluation, fields=None):
+        """The decoded texts, or the predictions, for all records; None for a task that has neither.
+
+        Args:
+            fields: ``{name: array}`` with an entry for each record, which the batches get as well.
+        """
         batches = data.batches(evaluation, share=share_of_process())
+        if fields:
+            batches = (
+                batch | {name: x[np.maximum(batch["example"], 0)] for name, x in fields.items()} for batch in batches
+            )
         if hasattr(self._task, "generate"):
             count = len(evaluation.sources)
             return self.texts(weights, batches, tokenizer=data.tokenizer, count=count, max_length=data.max_length)

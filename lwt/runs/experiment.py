@@ -35,21 +35,29 @@ from lwt.runs import (
     predictor,
     run_config,
 )
+from lwt.runs.serving import adapter_stack
 
 LOG = logging.getLogger(__name__)
 
 
-def load(workdir, *, checkpoint="best", base="", decoding=None, precision=""):
+def load(workdir, *, checkpoint="best", base="", adapters=None, capacity=0, decoding=None, precision=""):
     """Opens a run or a bundle; see `lwt.load`.
 
     Args:
         workdir: folder of the run, bundle or adapter.
         checkpoint: ``"best"``, ``"last"`` or a step; a bundle and an adapter have only one.
         base: folder of the run that this one adapts, or its `Experiment`; "": where `bases.candidates` finds it.
+        adapters, capacity: of the stack, see `adapter_stack.AdapterStack`; None: without.
         decoding: settings of the task that replace the config's, such as ``{"beams": 4}``.
         precision: of the operands of products; "": the config's.
     """
-    return Experiment(workdir, checkpoint=checkpoint, base=base, decoding=decoding, precision=precision)
+    found = Experiment(workdir, checkpoint=checkpoint, base=base, decoding=decoding, precision=precision)
+    if capacity and not adapters:
+        raise errors.ConfigError(f"capacity={capacity} is room for adapters: give adapters as well")
+    if adapters:
+        options = {"capacity": capacity, "decoding": decoding, "precision": precision}
+        found.adapters = adapter_stack.AdapterStack(found, adapters, **options)
+    return found
 
 
 def arrays_of(workdir, checkpoint):
@@ -72,6 +80,7 @@ class Experiment(predictor.Predictor):
         labels: names of the classes, if the task has classes.
         step: optimizer steps of the checkpoint.
         calibration: the `calibration.Calibration` of its probabilities; None if none was fitted to this checkpoint.
+        adapters: the `adapter_stack.AdapterStack` that answers in its place, if it was opened with one.
     """
 
     def __init__(self, workdir, *, checkpoint="best", base="", decoding=None, precision=""):

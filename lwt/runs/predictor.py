@@ -17,6 +17,8 @@ LOG = logging.getLogger(__name__)
 class Predictor:
     """The part of `experiment.Experiment` that answers; it reads the attributes listed there."""
 
+    adapters = None
+
     def calibrate(self):
         """Fits the temperature (or thresholds) to the validation set, and keeps it in the run; see `calibration.fit`.
 
@@ -26,29 +28,50 @@ class Predictor:
         self.calibration = calibration.read(self.workdir, step=self.step)
         return found
 
-    def predict(self, texts):
+    def predict(self, texts, *, adapters=None):
         """One answer for each text (or path of an image), in order: the decoded text, or the class or number as text.
 
-        One warning counts the texts that are too long, and are cut. A pre-training run, which gives no answers, raises
-        `lwt.errors.ConfigError`; for other errors see `inputs.checked`.
+        One warning counts the texts that are too long, and are cut.
+
+        Args:
+            texts: a list of texts.
+            adapters: for each text, the name of the adapter that answers it, of those given to `lwt.load`; None: no
+                adapter does.
+
+        Raises:
+            lwt.errors.ConfigError: a pre-training run gives no answers; or there is no such adapter, or not one for
+                each text. For other errors see `inputs.checked`.
         """
+        if adapters is not None:
+            return self._stacked().predict(texts, adapters=adapters)
         outputs, cut = self.outputs(texts)
         self.warn_of_cut(cut)
         return self.answers(outputs)
 
-    def predict_proba(self, texts):
+    def predict_proba(self, texts, *, adapters=None):
         """The probabilities of the classes `labels` for each text, `[n c]` float32, whose rows sum to 1.
 
-        Where a text may have several labels, each column is the probability of its label alone.
+        Where a text may have several labels, each column is the probability of its label alone. With `adapters`, whose
+        classes may differ, the result is a list of ``{class: probability}``; see `predict`.
 
         Raises:
             lwt.errors.ConfigError: the task gives no probabilities; for other errors see `predict`.
         """
+        if adapters is not None:
+            return self._stacked().predict_proba(texts, adapters=adapters)
         if not hasattr(self.task, "probabilities"):
             raise errors.ConfigError(f"{self.workdir}: task.name={self.config.task['name']!r} gives no probabilities")
         outputs, cut = self.outputs(texts)
         self.warn_of_cut(cut)
         return self.probabilities(outputs)
+
+    def _stacked(self):
+        """The stack of the adapters."""
+        if not self.adapters:
+            raise errors.ConfigError(
+                f"{self.workdir} was opened without adapters; give lwt.load their names and folders"
+            )
+        return self.adapters
 
     def embed(self, texts, *, normalize=None):
         """A vector for each text, `[n d]` float32, in order: the text encoder's states, pooled as ``model.pool`` says.
