@@ -53,7 +53,7 @@ def check(source, folder, *, data="", emulated=0):
         "agree": int((found == wanted).sum()),
     }
     if emulated:
-        board = emulator.Board(toolchain.read(toolchain.firmware(folder)), outputs=len(source.labels))
+        board = emulator.Board(toolchain.read(toolchain.firmware(folder)[0]), outputs=len(source.labels))
         device = np.array([board.classify(text)[0] for text in texts[:emulated]])
         figures |= {"emulated": len(device), "emulated_agree": int((device == found[:emulated]).sum())}
     return figures

@@ -22,7 +22,7 @@ NETWORKS = {
 COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
     *("encode.h", "encode.c", "row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c"),
-    *("golden.h", "golden.c", "main.c", "firmware.c", "cortex_m4.ld", "README.md"),
+    *("golden.h", "golden.c", "main.c", "firmware.c", "firmware.ld", "README.md"),
 )
 PROGRAMS = ("main.c", "firmware.c")  # all other sources belong to both programs
 REPORT = "report.json"
@@ -112,16 +112,17 @@ def _copy(folder, name, *, tokenizer, activations, budget):
 
 
 def measure(folder, experiment, *, network, budget=None):
-    """Links the firmware and measures its memory and instructions; empty without a compiler.
+    """Links the firmware and measures its memory and instructions; without a compiler, says why it did not.
 
     Raises:
-        lwt.errors.ConfigError: the firmware exceeds the budget; or there is a budget and no compiler to check it.
+        lwt.errors.ConfigError: the firmware exceeds the budget; or there is one and no compiler builds the firmware.
     """
-    if toolchain.device() is None:
+    try:
+        path, compiler = toolchain.firmware(folder, BUDGET=UNLIMITED, FLASH=UNLIMITED // 4, RAM=UNLIMITED // 4)
+    except errors.ConfigError as error:
         if budget:
-            toolchain.require(None, "a Cortex-M4F, which is needed to check the budget")
-        return {}
-    path = toolchain.firmware(folder, BUDGET=UNLIMITED, FLASH=UNLIMITED // 4, RAM=UNLIMITED // 4)
+            raise errors.ConfigError(f"the budget cannot be checked: {error}") from error
+        return {"not_measured": str(error)}
     elf = toolchain.read(path)
     sizes = elf.sizes()
     if budget and sizes["total"] > budget:
@@ -131,7 +132,7 @@ def measure(folder, experiment, *, network, budget=None):
         )
     path.unlink()
     fits = sizes["flash_total"] <= emulator.FLASH_BYTES and sizes["ram_total"] <= emulator.RAM_BYTES
-    report = {**sizes, "budget": budget, "fits_emulator": fits}
+    report = {"compiler": compiler, **sizes, "budget": budget, "fits_emulator": fits}
     return report | (_run(elf, experiment, network) if fits and emulator.available() else {})
 
 

@@ -10,9 +10,10 @@ import sys
 
 from lwt import errors, extras
 
-ZIG = (sys.executable, "-m", "ziglang", "cc")
-DEVICE = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")  # Zig's cortex_m4 has no floats
-GCC = "arm-none-eabi-gcc"
+ZIG = (sys.executable, "-m", "ziglang")
+CORES = ("m0plus", "m3", "m4", "m4f", "m7", "m33", "m33f", "m55")  # as in source/Makefile
+QEMU = "qemu-system-arm"
+CORE = "m4f"  # which Unicorn emulates
 NOT_LOADED = 8  # type of sections that take no flash
 ALLOCATED = 2
 FLASH = ("vectors", "code", "constants", "weights", "scales", "tokenizer", "golden")
@@ -22,22 +23,25 @@ RAM = ("data", "arena", "bss", "stack")
 @functools.cache
 def host():
     """The command of a compiler for this machine, or None."""
-    return "cc" if shutil.which("cc") else _zig()
+    if shutil.which("cc"):
+        return "cc"
+    return shlex.join([*ZIG, "cc"]) if extras.available("ziglang") else None
 
 
 @functools.cache
-def device():
-    """The command of a compiler for a Cortex-M4F, or None; "" is the Makefile's default, GCC."""
-    return _zig(*DEVICE) or ("" if shutil.which(GCC) else None)
+def devices():
+    """The compilers for a Cortex-M that are installed: TOOLCHAIN of the Makefile, the preferred one first."""
+    found = {"zig": extras.available("ziglang"), "gcc": shutil.which("arm-none-eabi-gcc")}
+    return tuple(name for name, there in found.items() if there)
 
 
 def require(command, what):
-    """Returns `command`, the result of `host` or `device`.
+    """Returns `command`, the result of `host` or `devices`.
 
     Raises:
-        lwt.errors.ConfigError: it is None; says that a compiler for `what` is missing.
+        lwt.errors.ConfigError: there is none; says that a compiler for `what` is missing.
     """
-    if command is None:
+    if not command:
         raise errors.ConfigError(f"no compiler for {what} is installed: {extras.install('c')}")
     return command
 
@@ -46,7 +50,7 @@ def make(folder, target, **variables):
     """Runs a target of an exported folder's Makefile, with some of its variables; returns what it prints.
 
     Raises:
-        lwt.errors.ConfigError: make is missing, or the target fails; has the end of the compiler's output.
+        lwt.errors.ConfigError: make is missing, or the target fails; has the end of the output.
     """
     command = ["make", "-s", "-C", str(folder), target, *(f"{key}={value}" for key, value in variables.items())]
     try:
@@ -64,11 +68,42 @@ def program(folder):
     return folder / "classify"
 
 
-def firmware(folder, **limits):
-    """Builds the firmware in a `pathlib.Path`; returns its path. Limits in bytes: BUDGET, STACK, FLASH, RAM."""
-    own = require(device(), "a Cortex-M4F")
-    make(folder, "firmware", **limits, **({"CROSS": own} if own else {}))
-    return folder / "firmware.elf"
+def firmware(folder, *, core=CORE, compiler="", **limits):
+    """Builds the firmware in a `pathlib.Path`; returns its path, and the compiler that built it.
+
+    Args:
+        folder: an exported folder.
+        core: one of `CORES`.
+        compiler: "zig" or "gcc"; "": the first that is installed and builds it.
+        limits: bytes, the Makefile's BUDGET, STACK, FLASH, RAM.
+
+    Raises:
+        lwt.errors.ConfigError: no compiler is installed, or none builds it; has what the first one says.
+    """
+    failures = []
+    for name in [compiler] if compiler else require(devices(), "a Cortex-M"):
+        try:
+            make(folder, "firmware", **_device(core, name), **limits)
+        except errors.ConfigError as error:
+            failures.append(error)
+        else:
+            return folder / "firmware.elf", name
+    raise failures[0]
+
+
+def qemu(folder, *, core, compiler):
+    """Runs the firmware's self-test on QEMU's board with `core`, and builds it if needed; returns what it prints.
+
+    Raises:
+        lwt.errors.ConfigError: QEMU is missing, the firmware is not built, or the self-test fails.
+    """
+    if not shutil.which(QEMU):
+        raise errors.ConfigError(f"{QEMU} is not installed; it emulates boards")
+    return make(folder, "qemu", **_device(core, compiler)).strip()
+
+
+def _device(core, compiler):
+    return {"CORE": core, "TOOLCHAIN": compiler, "ZIG": shlex.join(ZIG)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +155,3 @@ def read(path):
 
 def _text(data, at):
     return data[at : data.index(b"\0", at)].decode()
-
-
-def _zig(*more):
-    return shlex.join([*ZIG, *more]) if extras.available("ziglang") else None

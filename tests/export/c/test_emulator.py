@@ -29,7 +29,7 @@ def logits_of_host(answer, text):
 def test_the_device_equals_the_host_to_the_bit(kind, activations, fields, variant, program):
     experiment = variant(kind, **fields)
     answer = program(experiment, activations)
-    elf = toolchain.read(toolchain.firmware(answer.folder))
+    elf = toolchain.read(toolchain.firmware(answer.folder)[0])
     board = emulator.Board(elf, outputs=3)
     for text in TEXTS:
         best, logits = board.classify(text)
@@ -41,7 +41,7 @@ def test_the_device_equals_the_host_to_the_bit(kind, activations, fields, varian
 def test_sizes_and_instructions(variant, program):
     experiment = variant("embbert", layers=1, kernel_size=4)
     answer = program(experiment, "fp16")
-    elf = toolchain.read(toolchain.firmware(answer.folder))
+    elf = toolchain.read(toolchain.firmware(answer.folder)[0])
     sizes = elf.sizes()
     shapes = {name: w.shape for name, w in experiment.weights.items() if "difference" not in name}
     count = sum(math.prod(shape) * (2 if len(shape) == 1 else 1) for shape in shapes.values())
@@ -61,7 +61,7 @@ def test_an_access_outside_the_memory_stops_the_device(variant, program):
     answer = program(variant("embbert", layers=1, kernel_size=4), "fp16")
     path = answer.folder / "lwt.c"
     path.write_text(path.read_text().replace("int best = 0;", "int best = *(volatile int *)0x20030000 * 0;"))
-    board = emulator.Board(toolchain.read(toolchain.firmware(answer.folder)), outputs=3)
+    board = emulator.Board(toolchain.read(toolchain.firmware(answer.folder)[0]), outputs=3)
     with pytest.raises(errors.ConfigError, match="lwt_classify stops at 0x80"):
         board.classify("old")
     with pytest.raises(errors.DataError, match=r"the text 'oldoldold.*'... does not fit .* 32,768 bytes"):

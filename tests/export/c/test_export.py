@@ -23,9 +23,9 @@ def test_the_folder_and_the_budget(variant, tmp_path):
         export.export(experiment, out, activations="int8", budget=report["total"] - 1)
     again = export.export(experiment, out, activations="int8", budget=report["total"])
     assert again["total"] == report["total"] and not (out / "classify").exists()  # the folder was replaced
-    toolchain.firmware(out, BUDGET=report["total"])
+    toolchain.firmware(out, compiler=report["compiler"], BUDGET=report["total"])
     with pytest.raises(errors.ConfigError, match="above the budget"):
-        toolchain.firmware(out, BUDGET=report["total"] - 1)
+        toolchain.firmware(out, compiler=report["compiler"], BUDGET=report["total"] - 1)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").touch()
@@ -36,8 +36,9 @@ def test_the_folder_and_the_budget(variant, tmp_path):
 
 
 def test_without_a_compiler(variant, tmp_path, monkeypatch):
-    monkeypatch.setattr(toolchain, "device", lambda: None)
+    monkeypatch.setattr(toolchain, "devices", lambda: ())
     experiment = variant("embbert", layers=1, kernel_size=4)
-    assert "total" not in export.export(experiment, tmp_path / "out")
+    report = export.export(experiment, tmp_path / "out")
+    assert "total" not in report and "no compiler for a Cortex-M is installed" in report["not_measured"]
     with pytest.raises(errors.ConfigError, match="pip install 'lwt"):
         export.export(experiment, tmp_path / "out", budget=10**6)

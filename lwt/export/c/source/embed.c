@@ -41,7 +41,7 @@ void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row)
 static void root(float *row, int count)
 {
     for (int i = 0; i < LWT_WIDTH; i++)
-        row[i] = __builtin_sqrtf(row[i] / (count ? count : 1) + 1e-12f);
+        row[i] = lwt_sqrt(row[i] / (count ? count : 1) + 1e-12f);
 }
 
 void lwt_finish_pool(float *pooled, const lwt_row *text)

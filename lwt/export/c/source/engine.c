@@ -39,7 +39,7 @@ static inline uint32_t load(const void *four)
 static inline int32_t dot_word(uint32_t four, const int16_t *operand, int32_t sum)
 {
     sum = __smlad(__sxtb16(four), load(operand), sum);
-    return __smlad(__sxtb16(__ror(four, 8)), load(operand + 2), sum);
+    return __smlad(LWT_ODD_BYTES(four), load(operand + 2), sum);
 }
 
 static inline int32_t dot_four(const int8_t *values, const int16_t *operand, int32_t sum)
@@ -153,7 +153,7 @@ void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon)
         row[i] -= mean;
         square += row[i] * row[i];
     }
-    float inverse = 1 / __builtin_sqrtf(square / n + epsilon);
+    float inverse = 1 / lwt_sqrt(square / n + epsilon);
     for (int i = 0; i < n; i++)
         row[i] = row[i] * inverse * lwt_widen(norm->scale[i]) + (norm->bias ? lwt_widen(norm->bias[i]) : 0);
 }
@@ -198,6 +198,34 @@ void lwt_softmax(float *scores, int n)
     for (int i = 0; i < n; i++)
         scores[i] /= sum;
 }
+
+#if defined(__SSE2__) || defined(__aarch64__) || defined(__wasm__) || (defined(__ARM_FP) && (__ARM_FP & 4))
+
+float lwt_sqrt(float x)
+{
+    return __builtin_sqrtf(x);
+}
+
+#else
+
+float lwt_sqrt(float x)
+{
+    uint32_t bits = lwt_to_bits(x), exponent = bits >> 23, root = 0;
+    if (!exponent) /* 0, or a subnormal number: times 2^24 */
+        return bits ? lwt_sqrt(x * 0x1p24f) * 0x1p-12f : x;
+    uint32_t rest = (bits & 0x7fffff) | 0x800000;
+    rest <<= exponent % 2 ? 1 : 2; /* the exponent becomes even */
+    for (uint32_t bit = 1 << 24; bit; bit >>= 1) { /* 25 binary digits: one more than a float has */
+        if (2 * root + bit <= rest) {
+            rest -= 2 * root + bit;
+            root += bit;
+        }
+        rest <<= 1;
+    }
+    return lwt_of_bits(((exponent + 125) / 2 << 23) + ((root + (root & 1)) >> 1));
+}
+
+#endif
 
 /* 2^n · e^r with |r| <= ln 2 / 2, by the series up to r^6: relative error below 2e-7. */
 float lwt_exp(float x)

@@ -60,6 +60,9 @@ static inline int lwt_place(int i)
 #endif
 }
 
+/* Bytes 1 and 3, sign-extended, for SMLAD; __sxtb16 gives bytes 0 and 2. GCC has no __ror. */
+#define LWT_ODD_BYTES(four) __sxtb16((four) >> 8 | (four) << 24)
+
 /* The sum of the products of n integers: of 8 bits, and of 8 or 4 bits. */
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n);
 int32_t lwt_dot_bits(const int8_t *values, const int16_t *operand, int n, int bits);
@@ -85,6 +88,9 @@ void lwt_softmax(float *scores, int n);
 /* Applies an activation to n values: */
 enum { LWT_RELU, LWT_SILU, LWT_GELU, LWT_GELU_TANH, LWT_TANH }; /* as in parts.py */
 void lwt_activate(int activation, float *row, int n);
+
+/* The root, rounded to nearest: of the compiler, or of integers where the processor has none. x >= 0. */
+float lwt_sqrt(float x);
 
 float lwt_exp(float x);
 float lwt_sigmoid(float x);

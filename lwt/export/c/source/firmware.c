@@ -1,4 +1,4 @@
-/* The program for a Cortex-M4F: starts the machine, runs the self-test, and reports to a debugger (semihosting). */
+/* The program for a Cortex-M: starts the machine, runs the self-test, and reports to a debugger (semihosting). */
 #include "golden.h"
 
 extern char lwt_stack_top[], lwt_bss_start[], lwt_bss_end[];
@@ -16,8 +16,10 @@ static int semihost(int operation, const void *argument)
 
 void lwt_reset(void)
 {
+#ifdef __ARM_FP
     *(volatile uint32_t *)0xe000ed88 |= 0xfu << 20; /* CPACR: the floating-point unit may be used */
     __asm__ volatile("dsb\n isb");
+#endif
     for (volatile char *p = lwt_bss_start; p < lwt_bss_end; p++)
         *p = 0;
     float worst;

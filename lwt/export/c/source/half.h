@@ -21,7 +21,7 @@ static inline uint32_t lwt_to_bits(float x)
     return bits;
 }
 
-#if defined(__F16C__) || (defined(__ARM_FP) && (__ARM_FP & 2))
+#if defined(__F16C__) || (defined(__ARM_FP) && (__ARM_FP & 2) && defined(__ARM_FP16_FORMAT_IEEE))
 
 static inline float lwt_widen(lwt_half half)
 {

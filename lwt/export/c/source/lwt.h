@@ -9,7 +9,7 @@ typedef struct {
     union { /* ids are made before the network runs */
         lwt_words words;
         lwt_network network;
-    };
+    } use;
 } lwt_arena;
 
 /* Logits of a text in UTF-8, or of two (`second` may be NULL); returns the class with the highest. */

@@ -24,7 +24,7 @@ static int self_test(void)
 static void print_ids(const char *first, const char *second)
 {
     lwt_row row = {.ids = arena.ids};
-    lwt_encode(&arena.words, first, second, &row);
+    lwt_encode(&arena.use.words, first, second, &row);
     for (int i = 0; i < row.length; i++)
         printf("%d%c", row.ids[i], i + 1 < row.length ? ' ' : '\n');
 }

@@ -57,7 +57,7 @@ static void weigh_four(const float *weights, const lwt_half *value, int length, 
 
 void lwt_attend(const lwt_heed *heed, const float *q, float *mixed)
 {
-    float scale = 1 / __builtin_sqrtf((float)heed->n);
+    float scale = 1 / lwt_sqrt((float)heed->n);
     for (int s = 0; s < heed->length; s++)
         heed->scores[s] = scale * product(q, heed->keys->cells[s] + heed->start, heed->n);
     lwt_softmax(heed->scores, heed->length);

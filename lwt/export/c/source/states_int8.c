@@ -90,8 +90,8 @@ static void weigh_four(const float *scores, const int8_t *value, int length, int
         __builtin_memcpy(&weights, (const char *)scores + 2 * s, 4);
         __builtin_memcpy(&here, value, 4);
         __builtin_memcpy(&next, value + LWT_WIDTH, 4);
-        uint32_t here02 = __sxtb16(here), here13 = __sxtb16(__ror(here, 8));
-        uint32_t next02 = __sxtb16(next), next13 = __sxtb16(__ror(next, 8));
+        uint32_t here02 = __sxtb16(here), here13 = LWT_ODD_BYTES(here);
+        uint32_t next02 = __sxtb16(next), next13 = LWT_ODD_BYTES(next);
         sum[0] = __smlad((here02 & 0xffff) | next02 << 16, weights, sum[0]);
         sum[1] = __smlad((here13 & 0xffff) | next13 << 16, weights, sum[1]);
         sum[2] = __smlad(here02 >> 16 | (next02 & 0xffff0000), weights, sum[2]);
@@ -114,7 +114,7 @@ static void weigh_four(const float *scores, const int8_t *value, int length, int
 void lwt_attend(const lwt_heed *heed, const float *q, float *mixed)
 {
     lwt_round(heed->operand, q, heed->n);
-    float scale = heed->operand->step / __builtin_sqrtf((float)heed->n);
+    float scale = heed->operand->step / lwt_sqrt((float)heed->n);
     for (int s = 0; s < heed->length; s++) {
         int32_t sum = lwt_dot(heed->keys->cells[s] + heed->start, heed->operand->values, heed->n);
         heed->scores[s] = (float)sum * (scale * heed->keys->steps[s]);
