@@ -10,6 +10,7 @@ import math
 import re
 
 import jax
+import numpy as np
 
 from lwt import errors, registry, trees
 from lwt.attention.parts import approximation_check
@@ -63,7 +64,10 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         plain = make_loss(model, task, reparam=reparam, train=False)
         warn_of_approximation(plain, batches, trainable=trainable, frozen=frozen)
     checks.check_trainable(config, trainable, frozen=frozen)
-    optimizer, rate = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
+    make_optimizer = functools.partial(
+        optim.build, config.optimizer, trainable.keys(), steps=config.steps, frozen=frozen.keys(), reparam=reparam
+    )
+    optimizer, rate = make_optimizer()
     sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
     about = {"sums": (*sums, "grad_norm", "steps"), "averaged": config.optimizer.ema > 0}
     about["memory"] = compose.memory(reparam, trees.subtree(trainable, "adapter"))
@@ -71,8 +75,8 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
-    how = {"accumulate": config.optimizer.accumulate, "ema": config.optimizer.ema}
-    update = step.make(loss, optimizer, advance=make_advance(config, reparam), **how)
+    update = make_update(config, loss, make_optimizer=make_optimizer, advance=make_advance(config, reparam))
+    jitted = jax.jit(update, donate_argnums=0, out_shardings=placement)
 
     # ---- How it is measured, and what it leaves behind.
     evaluator = evaluation.Evaluator(task, model, mesh)
@@ -83,7 +87,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         workdir=workdir,
         steps=config.steps,
         init=lambda: devices.put(init(trainable), placement),
-        step=jax.jit(update, donate_argnums=0, out_shardings=placement),
+        step=functools.partial(jitted, learning_rate=np.float32(config.optimizer.learning_rate)),
         frozen=frozen,
         batches=batches,
         positions=data.positions,
@@ -222,6 +226,17 @@ def make_advance(config, reparam):
         return {**trainable, **trees.with_prefix(adapter, "adapter")}, memory
 
     return advance
+
+
+def make_update(config, loss, *, make_optimizer, advance):
+    """``(State, frozen, batch, learning_rate) -> State``; runs that differ in their rate share the compiled program."""
+
+    def update(state, frozen, batch, learning_rate):
+        optimizer, _ = make_optimizer(learning_rate=learning_rate)
+        how = {"accumulate": config.optimizer.accumulate, "ema": config.optimizer.ema, "advance": advance}
+        return step.make(loss, optimizer, **how)(state, frozen, batch)
+
+    return update
 
 
 def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):

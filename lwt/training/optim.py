@@ -185,7 +185,7 @@ def _first_rule(leaf, rules, *, what):
     return pattern, float(dict(reversed(rules))[pattern])
 
 
-def build(section, trainable, *, steps, frozen=(), reparam=None):
+def build(section, trainable, *, steps, frozen=(), reparam=None, learning_rate=None):
     """``(optax transformation, learning-rate schedule)`` for flat dicts of leaves.
 
     Args:
@@ -193,8 +193,10 @@ def build(section, trainable, *, steps, frozen=(), reparam=None):
         trainable: names of what is trained.
         steps: optimizer steps of the run, for schedules that end.
         frozen, reparam: see `labels`. A frozen leaf has no state, and its update is zero.
+        learning_rate: None for that of `section`; a traced scalar makes one compiled step serve all rates.
     """
-    rate = schedule(section.schedule, section.learning_rate, steps=steps)
+    learning_rate = section.learning_rate if learning_rate is None else learning_rate
+    rate = schedule(section.schedule, learning_rate, steps=steps)
     maker, takes_decay = _maker(section.name)
     if section.weight_decay and not takes_decay:
         raise errors.ConfigError(f"optimizer.weight_decay={section.weight_decay}: {section.name} has none; try adamw")

@@ -39,6 +39,20 @@ def test_a_step_of_the_built_run_moves_every_trained_leaf(tiny, base, tmp_path):
     assert int(state.step) == 1 and float(state.sums["steps"]) == 1
 
 
+def test_runs_that_differ_in_their_rate_share_the_compiled_step(tiny, base, tmp_path):
+    texts, moved = {}, {}
+    for rate in (1e-3, 2e-3):
+        config = tiny(LORA | {"init_from": base.workdir, "optimizer.learning_rate": rate})
+        run = build.build(config, str(tmp_path / f"rate{rate}"), base=base.weights)
+        state, batch = run.init(), jax.device_put(next(run.batches), run.row_sharding)
+        texts[rate] = run.step.func.lower(state, run.frozen, batch, **run.step.keywords).as_text()
+        before = {name: np.array(leaf) for name, leaf in state.trainable.items()}
+        after = run.step(state, run.frozen, batch).trainable
+        moved[rate] = max(abs(np.asarray(after[name]) - before[name]).max() for name in before)
+    assert texts[1e-3] == texts[2e-3]
+    assert moved[2e-3] == pytest.approx(2 * moved[1e-3], rel=1e-5)
+
+
 def test_whole_runs_write_no_adapter_and_say_what_data_they_take(tiny, tmp_path):
     run = build.build(tiny(), str(tmp_path))
     taken = "generated:arithmetic,size={}@{}".format

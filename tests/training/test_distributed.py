@@ -38,7 +38,7 @@ for name, config in json.loads(sys.argv[1]).items():
     shares = [tree[kernel].addressable_shards[0].data.size / tree[kernel].size
               for tree in (state.trainable, state.opt_state[0].inner_states["rate×1 decay×1"].inner_state[0].mu)]
     loop.train(run)
-    found[name] = {"shares": shares, "programs": run.step._cache_size()}
+    found[name] = {"shares": shares, "programs": run.step.func._cache_size()}
 print(json.dumps(found))
 """
 
@@ -129,5 +129,5 @@ def test_a_run_compiles_its_step_once(tiny, lora, tmp_path):
         run = build.build(tiny({**lora, "steps": steps}), tmp_path)
         before = {key: np.asarray(leaf) for key, leaf in run.frozen.items()}
         loop.train(run)
-        assert run.step._cache_size() == 1
+        assert run.step.func._cache_size() == 1
         assert all(np.array_equal(run.frozen[key], leaf) for key, leaf in before.items())
