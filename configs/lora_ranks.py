@@ -6,9 +6,9 @@
 The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
-method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, periodic_lora, singlora, dora, hira,
-         miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and layer_norm
-         train biases, or the layer norms; full trains all weights
+method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, periodic_lora, adalora, singlora,
+         dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and
+         layer_norm train biases, or the layer norms; full trains all weights
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
 The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
@@ -75,6 +75,7 @@ def reparam(method, rank, scaling):
 
 def adapters(rank, scaling="one"):
     """``{method: its section reparam}``; if the rank decides how many weights are trained, as many as LoRA or half."""
+    larger = rank + (rank + 1) // 2  # AdaLoRA's rank at its start
     lora = dict(name="lora", rank=rank, alpha=1.0 if scaling == "alpha/r" else 16.0, scaling=scaling, start="lora")
     return dict(
         lora=lora,
@@ -85,6 +86,7 @@ def adapters(rank, scaling="one"):
         pissa=dict(lora, start="pissa"),
         olora=dict(lora, start="olora"),
         periodic_lora=dict(lora, name="periodic_lora"),
+        adalora=dict(name="adalora", rank=larger, budget=rank, alpha=float(larger)),
         singlora=dict(name="singlora", rank=rank, alpha=float(rank), ramp=200),
         dora=dict(name="dora", rank=rank, alpha=float(rank)),
         hira=dict(name="hira", rank=rank),

@@ -11,8 +11,9 @@ The importance is AdaLoRA's (Zhang et al. 2023, arXiv 2303.10512, section 3.2), 
 
     S_i = s(Λ_i) + mean_j s(P_ji) + mean_j s(Q_ij),    s(w) = Ī(w) · Ū(w),    I(w) = |w · ∂L/∂w|
 
-with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA keeps P and Q nearly orthogonal with a
-regulariser and lowers the budget during training. Here the SVD makes them orthogonal, and ranks are chosen once.
+with Ī the moving average of I over the batches and Ū that of |I - Ī|. AdaLoRA itself (`lwt/reparam/adalora.py`) keeps P
+and Q nearly orthogonal with a penalty and lowers the budget during training. Here the SVD makes them orthogonal, and
+ranks are chosen once.
 """
 
 import dataclasses
@@ -28,11 +29,11 @@ from lwt import errors, trees
 from lwt.compress import program
 from lwt.layers import linear
 from lwt.machine import command_line
+from lwt.reparam import adalora
 from lwt.reparam.parts import targets
 from lwt.runs import experiment
 from lwt.training import new_run
 
-SMOOTHING = 0.85  # β1 and β2 of the paper
 ROUNDING = 1e-6  # smaller singular values, relative to the weight's norm, are rounding errors of float32
 SCORES = ("adalora", "sensitivity", "energy")
 
@@ -115,15 +116,15 @@ def importance(products, *, which="adalora"):
     if which == "sensitivity":
         return {name: np.mean([own[name][1] for own in found], axis=0) for name in found[0]}
 
-    def blend(old, new):
-        return SMOOTHING * old + (1 - SMOOTHING) * new
+    def score(*products):
+        """The score of one array, from its products with the gradients of all batches."""
+        mean = spread = np.zeros_like(products[0])
+        for product in products:
+            mean, spread = adalora.follow(mean, spread, product=product)
+        return mean * spread
 
-    mean = spread = jax.tree.map(np.zeros_like, found[0])
-    for own in found:
-        mean = jax.tree.map(blend, mean, own)
-        spread = jax.tree.map(blend, spread, jax.tree.map(lambda i, m: np.abs(i - m), own, mean))
-    smoothed = jax.tree.map(np.multiply, mean, spread)
-    return {name: values + p.mean(axis=0) + q.mean(axis=1) for name, (p, values, q) in smoothed.items()}
+    scores = jax.tree.map(score, *found)
+    return {name: adalora.importance(p, values, b=q) for name, (p, values, q) in scores.items()}
 
 
 def allocate(scores, costs, *, budget):

@@ -57,6 +57,12 @@ class Compose:
             labels |= trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix)
         return labels
 
+    def penalty(self, adapter):
+        """The sum of the parts' penalties; see `penalty`."""
+        own = [penalty(part, trees.subtree(adapter, prefix)) for prefix, part in self._named()]
+        own = [term for term in own if term is not None]
+        return sum(own) if own else None
+
     def memory(self, adapter):
         """What the parts carry from step to step; see `memory`."""
         found = {}
@@ -85,6 +91,11 @@ class Compose:
 def stored(reparam, base):
     """The weights of the model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
     return reparam.stored(base) if hasattr(reparam, "stored") else base
+
+
+def penalty(reparam, adapter):
+    """The scalar that training adds to its mean loss, a function of the leaves; None for most methods."""
+    return reparam.penalty(adapter) if hasattr(reparam, "penalty") else None
 
 
 def advances(reparam):

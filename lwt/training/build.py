@@ -200,7 +200,10 @@ def make_loss(model, objective, *, reparam, train=True, teacher=None):
         if teacher:
             projections = trees.subtree(trainable, assembly.PROJECTION)
             more = {"teacher": teacher.apply(frozen), "projections": projections}
-        return objective.loss(apply, batch, train=train, rngs={"dropout": dropout} if train else None, **more)
+        rngs = {"dropout": dropout} if train else None
+        total, count, sums = objective.loss(apply, batch, train=train, rngs=rngs, **more)
+        penalty = compose.penalty(reparam, trees.subtree({**trainable, **frozen}, "adapter")) if train else None
+        return total if penalty is None else total + penalty * count, count, sums  # the step divides by the count
 
     return loss
 

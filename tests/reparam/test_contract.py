@@ -116,5 +116,5 @@ class TestContract:
 
 
 def test_all_files_are_found():
-    found = "c3a compose dora hira ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora svd unilora"
-    assert registry.REPARAMS.names() == [*found.split(), "vera", "vertical"]
+    found = "adalora c3a compose dora hira ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora svd"
+    assert registry.REPARAMS.names() == [*found.split(), "unilora", "vera", "vertical"]

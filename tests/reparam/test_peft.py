@@ -1,6 +1,7 @@
 """Logits, gradients and starts equal to those of Hugging Face PEFT on the same small network."""
 
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -154,15 +155,11 @@ def test_starts(start, network):
         np.testing.assert_allclose(residual, left_over, atol=TOLERANCE * np.abs(base[name]).max())
 
 
-def _swapped(x):
-    return x.T
-
-
 def _same(x):
     return x
 
 
-def _blocks(x):
+def _swapped(x):
     return x.swapaxes(0, 1)
 
 
@@ -207,6 +204,8 @@ def _of_unilora(model, reparam, shapes):
 WHERE = ["query", "key", "up"]
 LOKR = {x: (f"lokr_{y}", _swapped) for x, y in {"w1": "w1", "w2": "w2.", "a": "w2_b", "b": "w2_a"}.items()}
 OFT = {"rotation": ("oft_R", _same)}
+ADALORA = {"a": ("lora_A", _swapped), "b": ("lora_B", _swapped), "values": ("lora_E", np.ravel)}
+SCHEDULE = {"init_r": 4, "target_r": 2, "lora_alpha": 6, "total_step": 12, "tinit": 2, "tfinal": 3, "deltaT": 2}
 METHODS = {  # section, PEFT's config, {leaf: (part of a name in PEFT, how its array becomes ours)}, what PEFT gets
     "ia3": ({"feedforward": "up/kernel"}, ("IA3", {"feedforward_modules": ["up"]}), {"scale": ("ia3_l", np.ravel)}),
     "vera": ({"rank": 6}, ("Vera", {"r": 6}), {x: (x, _same) for x in ("lambda_d", "lambda_b")}, _of_vera),
@@ -217,7 +216,8 @@ METHODS = {  # section, PEFT's config, {leaf: (part of a name in PEFT, how its a
     "oft": ({"block_size": 8}, ("OFT", {"oft_block_size": 8, "use_cayley_neumann": False}), OFT),
     "oft, series": ({"block_size": 4, "neumann": 5}, ("OFT", {"oft_block_size": 4}), OFT),
     "shira": ({"rank": 2}, ("Shira", {"r": 2}), {"entries": ("shira_weight", _same)}, _of_shira),
-    "c3a": ({"block_size": 8}, ("C3A", {"block_size": 8}), {"circulant": ("c3a_kernel", _blocks)}, _of_c3a),
+    "adalora": ({"rank": 4, "budget": 2, "alpha": 6.0}, ("AdaLora", SCHEDULE), ADALORA),
+    "c3a": ({"block_size": 8}, ("C3A", {"block_size": 8}), {"circulant": ("c3a_kernel", _swapped)}, _of_c3a),
     "unilora": (
         {"rank": 3, "length": 40, "centred": False},
         ("UniLora", {"r": 3, "theta_d_length": 40}),
@@ -262,3 +262,36 @@ def test_other_methods(case, network):
     assert np.abs(np.asarray(logits(base, IDS)) - expected.detach().numpy()).max() > 0.01
     for leaf, gradient in jax.grad(loss)(adapter).items():
         close(gradient, ours_of(leaf, parameters[leaf].grad.numpy()))
+
+
+def test_adalora_prunes_and_is_penalised_like_peft(network):
+    section = {"rank": 4, "budget": 2, "alpha": 6.0, "begin": 2, "end": 9, "every": 2, "targets": TARGETS}
+    reparam = compose.build({"name": "adalora", **section})
+    wrapped = peft.get_peft_model(network, peft.AdaLoraConfig(target_modules=WHERE, **SCHEDULE))
+    parameters, generator = {}, np.random.default_rng(0)
+    for name, parameter in wrapped.named_parameters():
+        if parameter.requires_grad:
+            layer, kind = name.removeprefix("base_model.model.").split(".")[:2]
+            leaf = next(ours for ours, (theirs, _) in ADALORA.items() if theirs == kind)
+            parameters[f"{NAMES[layer]}/{leaf}"] = parameter
+
+    def ours(arrays):
+        turned = {leaf: ADALORA[leaf.rpartition("/")[2]][1](array) for leaf, array in arrays.items()}
+        return {leaf: jnp.asarray(array.copy()) for leaf, array in turned.items()}
+
+    memory, advance, left = None, jax.jit(reparam.advance), []
+    for step in range(1, 13):
+        for parameter in parameters.values():
+            parameter.data += torch.tensor(generator.standard_normal(parameter.shape), dtype=torch.float32)
+            parameter.grad = torch.tensor(generator.standard_normal(parameter.shape), dtype=torch.float32)
+        before = ours({leaf: parameter.detach().numpy() for leaf, parameter in parameters.items()})
+        gradients = ours({leaf: parameter.grad.numpy() for leaf, parameter in parameters.items()})
+        memory = memory or reparam.memory(before)
+        after, memory = advance(before, memory, gradients=gradients, step=step, key=None)
+        wrapped.base_model.update_and_allocate(step)
+        for leaf, parameter in parameters.items():
+            np.testing.assert_array_equal(after[leaf], ours({leaf: parameter.detach().numpy()})[leaf], err_msg=leaf)
+        left.append(sum(int((w != 0).sum()) for leaf, w in after.items() if leaf.endswith("values")))
+    assert left[:3] == [12, 12, 12] and left[3] < 12 and left[8:] == [6] * 4
+    wrapped.base_model.model.forward = lambda: types.SimpleNamespace(loss=torch.zeros(()))
+    close(reparam.penalty(after), wrapped.base_model().loss.detach().numpy())

@@ -134,19 +134,21 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
         assert all(np.isfinite(leaf).all() for leaf in state.values())
 
 
-@pytest.mark.parametrize("method", ["periodic_lora"])
+@pytest.mark.parametrize("method", ["periodic_lora", "adalora"])
 def test_what_a_method_does_after_a_step_resumes(method, tiny, rows, tmp_path):
     """Stopped in the middle of a stage; what `advance` sets has no moments, and is in the artefact."""
     train.run(tiny({"steps": 1}), tmp_path / "base")
-    section = {"periodic_lora": {"name": method, "rank": 2, "period": 2}}[method]
+    more = {"periodic_lora": {"period": 2}, "adalora": {"budget": 1, "begin": 1, "end": 4, "every": 1}}[method]
+    section = {"name": method, "rank": 2, **more}
     changes = {**LORA, "reparam": section, "init_from": f"{tmp_path}/base", "log_every": 1}
     train.run(tiny({**changes, "steps": 5}), tmp_path / "whole")
     for steps in (3, 5):
         train.run(tiny({**changes, "steps": steps}), tmp_path / "parts")
     (state, _, _), (again, _, _) = everything(tmp_path / "whole"), everything(tmp_path / "parts")
     assert list(state) == list(again) and all(np.array_equal(state[name], leaf) for name, leaf in again.items())
-    set_by_it = {name for name in state if name.endswith("/sum")}
-    assert set_by_it and all(name.startswith("trainable/adapter/") and state[name].any() for name in set_by_it)
+    where = {"periodic_lora": "trainable/adapter/.*/sum", "adalora": "memory/.*/mean"}[method]
+    set_by_it = {name for name in state if re.search("/(sum|mean)$", name)}
+    assert set_by_it and all(re.fullmatch(where, name) and state[name].any() for name in set_by_it)
     adapter = experiment.load(tmp_path / "whole/adapter", base=tmp_path / "base")
     for name, w in experiment.load(tmp_path / "whole").weights.items():
         np.testing.assert_array_equal(adapter.weights[name], w)

@@ -1,7 +1,7 @@
 """The methods of PEFT besides LoRA and DoRA: their configs, names and layouts, both ways.
 
-IA3, HiRA, MiSS, LoKr, OFT and C3A are the same on both sides. PEFT's VeRA and Uni-LoRA bring random matrices or places
-of their own: they are read as the plain LoRA that they amount to. Of SHiRA, the patched weights are read.
+IA3, HiRA, MiSS, LoKr, OFT, C3A and AdaLoRA are the same on both sides. PEFT's VeRA and Uni-LoRA bring random matrices
+or places of their own: they are read as the plain LoRA that they amount to. Of SHiRA, the patched weights are read.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from lwt import errors
 from lwt.huggingface import configs
 
 LOG = logging.getLogger(__name__)
-RANK = {"rank": ("r", configs.SIZE)}
+RANK, ALPHA, STEPS = {"rank": ("r", configs.SIZE)}, (float, 0, 1e9), (int, 0, math.inf)
 OFF, EMPTY, BIAS, START = (False, None), ({}, None), ("none", None), (True, False, None)
 PLAIN = {"bias": BIAS, "init_weights": START, "fan_in_fan_out": OFF}
 COMMON = {"task_type": None, "inference_mode": True, "base_model_name_or_path": None}
@@ -55,11 +55,26 @@ METHODS = {
         turned=True,
         keeps_channels=True,
     ),
+    "adalora": Method(
+        "ADALORA",
+        {"a": "lora_A", "b": "lora_B", "values": "lora_E"},
+        {
+            "rank": ("init_r", configs.SIZE),
+            "budget": ("target_r", configs.SIZE),
+            "alpha": ("lora_alpha", ALPHA),
+            "begin": ("tinit", STEPS),
+            "every": ("deltaT", configs.SIZE),
+            "orthogonality": ("orth_reg_weight", ALPHA),
+        },
+        {"bias": BIAS, "fan_in_fan_out": OFF},
+        turned=True,
+        keeps_channels=True,
+    ),
     "miss": Method("MISS", {"b": "miss_block"}, RANK, {"bias": BIAS, "init_weights": START}),
     "lokr": Method(
         "LOKR",
         {"w1": "lokr_w1", "w2": "lokr_w2", "a": "lokr_w2_b", "b": "lokr_w2_a"},
-        {**RANK, "alpha": ("alpha", (float, 0, 1e9)), "factor": ("decompose_factor", (int, -1, math.inf))},
+        {**RANK, "alpha": ("alpha", ALPHA), "factor": ("decompose_factor", (int, -1, math.inf))},
         {"decompose_both": OFF, "rank_pattern": EMPTY, "alpha_pattern": EMPTY},
         turned=True,
     ),
@@ -108,7 +123,7 @@ def write(name, reparam, *, leaves, modules, shapes):
     for leaf, array in leaves.items():
         target, _, kind = leaf.rpartition("/")
         if target:
-            arrays[f"{modules[target]}.{method.leaves[kind]}"] = _turned(name, np.asarray(array))
+            arrays[f"{modules[target]}.{method.leaves[kind]}"] = _turned(name, np.asarray(array), leaf=kind)
     config = {"peft_type": method.kind, **COMMON}
     config |= {key: values[0] for key, values in method.required.items()}
     config |= {key: getattr(reparam, ours) for ours, (key, _) in method.keys.items()}
@@ -117,6 +132,8 @@ def write(name, reparam, *, leaves, modules, shapes):
         inputs = {modules[target] for target in modules if reparam.scales_inputs(target)}
         arrays = {key: x.T if key.removesuffix(".ia3_l") in inputs else x for key, x in arrays.items()}
         config["feedforward_modules"] = sorted(inputs)
+    elif name == "adalora":
+        config |= {"r": 8, "tfinal": 0, "total_step": reparam.end, "rank_pattern": None}
     elif name == "oft":
         config |= {"use_cayley_neumann": reparam.neumann > 0, "num_cayley_neumann_terms": reparam.neumann or 5}
     elif name == "c3a":
@@ -200,20 +217,29 @@ def read(config, arrays, *, roots, modules, weights, where):
         if name == "ia3":
             inputs = [re.escape(target) for target in modules if len(arrays[f"{target}/scale"]) == 1]
             section["feedforward"] = "|".join(inputs) or ()
+        elif name == "adalora":
+            section["end"] = config["total_step"] - config["tfinal"]
+            arrays = {leaf: _filled(array, leaf.rpartition("/")[2], section["rank"]) for leaf, array in arrays.items()}
         elif name == "oft":
             section["neumann"] = config.get("num_cayley_neumann_terms", 5) * bool(config.get("use_cayley_neumann"))
         elif name == "c3a":
             sizes = {target: arrays[f"{target}/circulant"].shape[2] for target in modules}
             own = all(size == math.gcd(*weights[target].shape) for target, size in sizes.items())
             section["block_size"] = 0 if own else max(sizes.values())
-        return section, {leaf: _turned(name, array) for leaf, array in arrays.items()}, {}
+        return section, {n: _turned(name, array, leaf=n.rpartition("/")[2]) for n, array in arrays.items()}, {}
     except (KeyError, ValueError, IndexError) as error:
         raise errors.CheckpointError(f"{where}: the arrays are not those of {method.kind}: {error}") from error
 
 
-def _turned(name, array):
+def _filled(array, leaf, rank):
+    """An array of PEFT's AdaLoRA with zeros in place of the directions that it left out."""
+    missing = rank - array.shape[leaf == "b"]
+    return np.pad(array, [(0, 0), (0, missing)] if leaf == "b" else [(0, missing), (0, 0)])
+
+
+def _turned(name, array, *, leaf):
     """An array in the layout of the other side; IA3's vectors as those of outputs."""
-    if name == "ia3":
+    if name == "ia3" or leaf == "values":
         return array[:, None] if array.ndim == 1 else array.reshape(-1)
     if name == "c3a":
         return array.swapaxes(0, 1)

@@ -16,7 +16,7 @@ from lwt import errors, trees
 
 ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implementing Transformers", section 4.2
 LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant"}  # by the last part of a leaf's name
-LABELS |= dict.fromkeys(("magnitude", "scale", "lambda_d", "lambda_b"), "vector")
+LABELS |= dict.fromkeys(("magnitude", "scale", "values", "lambda_d", "lambda_b"), "vector")
 LABELS |= dict.fromkeys(("w1", "w2", "rotation", "entries", "circulant"), "update")
 LABELS |= {"sum": "state"}
 SCALINGS = ("alpha/r", "rslora", "one")
@@ -26,14 +26,14 @@ _SHARE = {"what": "a share in [0, 1)", "below": 1}
 _WHOLE = {"what": "an integer of 0 or more", "integer": True}
 _STEPS = {"what": "a number of steps, 0 or more", "integer": True}
 RANGES = {  # of the fields of methods, as `check_number` takes them
-    **{"rank": _COUNT, "chunks": _COUNT, "period": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
+    **{"rank": _COUNT, "budget": _COUNT, "chunks": _COUNT, "period": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
     **{"begin": _STEPS, "end": _STEPS, "every": _STEPS, "ramp": _STEPS},
     **{"sparsity": _SHARE, "initial": _SHARE, "outliers": _SHARE},
     **dict.fromkeys(("dropout", "factor_dropout"), {"what": "a dropout rate in [0, 1)", "below": 1}),
     **{"length": _COUNT, "bound": _POSITIVE, "seed": _WHOLE, "neumann": _WHOLE, "block_size": _WHOLE},
     "factor": {"what": "a whole number of 1 or more, or -1", "least": -1, "integer": True},
     "block": {"what": "a number of weights, or 0: row-wise", "integer": True},
-    "threshold": {"what": "a number, 0 or more"},
+    **dict.fromkeys(("threshold", "orthogonality"), {"what": "a number, 0 or more"}),
 }
 
 

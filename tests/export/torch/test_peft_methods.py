@@ -12,11 +12,12 @@ from tests.export.torch import test_peft
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 peft, transformers, theirs, TOLERANCE = test_peft.peft, test_peft.transformers, test_peft.theirs, test_peft.TOLERANCE
-reader, translator = test_peft.reader, test_peft.translator
+reader, translator, torch = test_peft.reader, test_peft.translator, test_peft.torch
 
 METHODS = [
     {"name": "ia3", "feedforward": ".*fc2/kernel"},
     {"name": "hira", "rank": 2},
+    {"name": "adalora", "rank": 3, "budget": 2, "alpha": 5.0, "every": 4, "orthogonality": 0.25},
     {"name": "miss", "rank": 5},
     {"name": "lokr", "rank": 1, "alpha": 3.0, "factor": 2},
     {"name": "oft", "block_size": 5, "neumann": 5},
@@ -73,3 +74,22 @@ def test_methods_on_a_model_with_reordered_channels(translator, tmp_path):
         run = test_peft.adapted(base, tmp_path / section["name"], section)
         with pytest.raises(errors.ConfigError, match=f"{section['name']} mixes channels.*lora, dora, ia3, hira"):
             border.write(run, tmp_path / "refused")
+
+
+def test_directions_that_peft_pruned_are_zero(reader, tmp_path):
+    base, logits, folder = reader
+    model = transformers.BertForSequenceClassification.from_pretrained(folder)
+    options = {"init_r": 4, "target_r": 2, "total_step": 3, "tfinal": 1, "target_modules": ["query", "value"]}
+    model = peft.get_peft_model(model, peft.AdaLoraConfig(**options)).eval()
+    for step in (1, 2):
+        for parameter in filter(lambda p: p.requires_grad, model.parameters()):
+            parameter.data += torch.randn(parameter.shape)
+            parameter.grad = torch.randn(parameter.shape)
+        model.base_model.update_and_allocate(step)
+    wanted = theirs(model)
+    model.save_pretrained(tmp_path / "adapter")
+    run = border.convert(tmp_path / "adapter", base, workdir=tmp_path / "run")
+    np.testing.assert_allclose(logits(run.weights), wanted, atol=TOLERANCE)
+    kept = [np.count_nonzero(leaf) for name, leaf in run.stored()[0].items() if name.endswith("values")]
+    assert sum(kept) == 2 * len(kept) and run.config.reparam.end == 2
+    assert np.abs(wanted - logits(base.weights)).max() > 20 * TOLERANCE
