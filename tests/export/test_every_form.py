@@ -109,10 +109,10 @@ def test_phone(form, folders, tmp_path):
 
 def test_c(form, folders, tmp_path):
     c.write(experiment.load(folders / form), tmp_path, activations="fp16")
-    model = (tmp_path / "model.c").read_text()
+    model = (tmp_path / "src/model.c").read_text()
     (tmp_path / "other").mkdir()
     c.write(experiment.load(folders / "derived_run"), tmp_path / "other", activations="fp16")
-    assert (model == (tmp_path / "other/model.c").read_text()) == (form != "run")
+    assert (model == (tmp_path / "other/src/model.c").read_text()) == (form != "run")
 
 
 def test_the_program_quantizes_a_committed_bundle_of_integers(tmp_path):

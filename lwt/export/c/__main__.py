@@ -2,6 +2,7 @@
 
     python -m lwt.export.c --workdir=runs/snips --out=firmware
     python -m lwt.export.c --workdir=runs/snips --out=firmware --activations=int8 --budget=502908
+    python -m lwt.export.c --workdir=runs/snips --out=intents --prefix=intents
     make -C firmware test
 
 Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
@@ -18,12 +19,14 @@ def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
-    report = export.export(source, values.out, activations=values.activations, budget=values.budget)
+    options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
+    report = export.export(source, values.out, **options)
     command_line.report({"folder": values.out, **report})
 
 
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
+    flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
     flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)
     command_line.run(main, required=["workdir", "out"])

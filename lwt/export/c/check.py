@@ -39,8 +39,9 @@ def check(source, folder, *, data="", emulated=0):
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data)
     texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
-    activations = files.load_json(folder / export.REPORT).get("activations")
-    if activations not in export.ACTIVATIONS:
+    report = files.load_json(folder / export.REPORT)
+    activations = report.get("activations")
+    if activations not in export.ACTIVATIONS or "prefix" not in report:
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     records = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
@@ -53,7 +54,9 @@ def check(source, folder, *, data="", emulated=0):
         "agree": int((found == wanted).sum()),
     }
     if emulated:
-        board = emulator.Board(toolchain.read(toolchain.firmware(folder)[0]), outputs=len(source.labels))
+        board = emulator.Board(
+            toolchain.read(toolchain.firmware(folder)[0]), outputs=len(source.labels), prefix=report["prefix"]
+        )
         device = np.array([board.classify(text)[0] for text in texts[:emulated]])
         figures |= {"emulated": len(device), "emulated_agree": int((device == found[:emulated]).sum())}
     return figures

@@ -6,6 +6,7 @@ import struct
 import numpy as np
 
 from lwt import errors, extras
+from lwt.export.c import layout
 
 FLASH, FLASH_BYTES = 0x0800_0000, 1 << 20
 RAM, RAM_BYTES = 0x2000_0000, 192 << 10
@@ -25,17 +26,18 @@ class Board:
     Args:
         elf: a `toolchain.Elf`.
         outputs: number of logits.
+        prefix: of the names in the firmware.
 
     Raises:
         lwt.errors.ConfigError: Unicorn is not installed.
     """
 
-    def __init__(self, elf, *, outputs):
+    def __init__(self, elf, *, outputs, prefix=layout.PREFIX):
         unicorn = extras.load("unicorn", "the emulator")
         from unicorn import arm_const
 
         self._unicorn, self._registers = unicorn, arm_const
-        self._outputs = outputs
+        self._outputs, self._prefix = outputs, prefix
         self._symbols, self._stack = elf.symbols, elf.sections["stack"]
         self._machine = machine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         machine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
@@ -66,8 +68,9 @@ class Board:
             self._machine.mem_write(address, data)
             places.append(address)
             address += len(data)
-        best = self._call("lwt_classify", self._symbols["lwt_firmware_arena"], *places, INPUT)
-        return best, np.frombuffer(bytes(self._machine.mem_read(INPUT, 4 * self._outputs)), np.float32)
+        self._call("classify", *places, INPUT)
+        *logits, best = struct.unpack(f"<{self._outputs}fi", self._machine.mem_read(INPUT, 4 * self._outputs + 4))
+        return best, np.array(logits, np.float32)
 
     def count(self, first, second=None):
         """Counts the instructions for a text, including those of an IT block whose condition is false."""
@@ -86,7 +89,7 @@ class Board:
 
     def self_test(self):
         """The number of golden vectors that the device fails."""
-        return self._call("lwt_self_test", self._symbols["lwt_firmware_arena"], INPUT)
+        return self._call("self_test", INPUT)
 
     def stack_used(self):
         """Bytes of the stack that have been written to."""
@@ -107,9 +110,10 @@ class Board:
         return count
 
     def _call(self, name, *arguments):
-        """Runs a function until it returns; returns its result."""
-        names, machine = self._registers, self._machine
-        for i, value in enumerate(arguments):
+        """Runs a function, whose first argument is the arena, until it returns; returns its result."""
+        names, machine, name = self._registers, self._machine, f"{self._prefix}_{name}"
+        arena = self._symbols[f"{self._prefix}_firmware_arena"]
+        for i, value in enumerate((arena, *arguments)):
             machine.reg_write(getattr(names, f"UC_ARM_REG_R{i}"), value)
         machine.reg_write(names.UC_ARM_REG_SP, sum(self._stack))
         machine.reg_write(names.UC_ARM_REG_LR, RETURN | 1)

@@ -2,11 +2,24 @@
 
 import pathlib
 import shutil
+import zlib
 
 from lwt import errors, files
 from lwt.data import hf_tokenizer, text
 from lwt.export import folders
-from lwt.export.c import bert, bytepair, embbert, embedder, emulator, literals, reference, toolchain, weights, wordpiece
+from lwt.export.c import (
+    bert,
+    bytepair,
+    embbert,
+    embedder,
+    emulator,
+    layout,
+    literals,
+    reference,
+    toolchain,
+    weights,
+    wordpiece,
+)
 from lwt.models import bert as bert_model
 from lwt.models import embbert as embbert_model
 from lwt.models import embedder as embedder_model
@@ -21,16 +34,16 @@ NETWORKS = {
 }
 COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
-    *("encode.h", "encode.c", "row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c"),
+    *("encode.h", "encode.c", "row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c", "stage.c"),
     *("golden.h", "golden.c", "main.c", "firmware.c", "firmware.ld", "README.md"),
+    *("CMakeLists.txt", "library.properties", "classify.ino", "module.yml", "Kconfig", "zephyr.cmake"),
 )
-PROGRAMS = ("main.c", "firmware.c")  # all other sources belong to both programs
 REPORT = "report.json"
 DEVICE_BYTES = emulator.FLASH_BYTES + emulator.RAM_BYTES
 UNLIMITED = 1 << 30  # bytes
 
 
-def export(experiment, out, *, activations="fp16", budget=None):
+def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PREFIX):
     """Writes a run as C; the folder appears whole or not at all.
 
     With a compiler for the device, the firmware is linked, and the report has the size of each part; with an emulator,
@@ -41,6 +54,7 @@ def export(experiment, out, *, activations="fp16", budget=None):
         out: the folder; an earlier export there is replaced.
         activations: "fp16" or "int8": the type that states between the layers are rounded to.
         budget: most bytes of flash and RAM together; None: the memory of the device.
+        prefix: of all names in C, so that one program can contain several models.
 
     Returns:
         The report, as in the folder's ``report.json``.
@@ -52,15 +66,15 @@ def export(experiment, out, *, activations="fp16", budget=None):
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
     with folders.new(out, marker=REPORT) as folder:
-        network = write(experiment, folder, activations=activations, budget=budget)
-        report = measure(folder, experiment, network=network, budget=budget)
-        names = {"model": network.name, "activations": activations, "checkpoint": experiment.step}
+        network = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
+        report = measure(folder, experiment, network=network, budget=budget, prefix=prefix)
+        names = {"model": network.name, "activations": activations, "checkpoint": experiment.step, "prefix": prefix}
         report = {**names, "classes": list(experiment.labels), **report}
         files.write_json(folder / REPORT, report)
     return report
 
 
-def write(experiment, folder, *, activations, budget=None):
+def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX):
     """Writes all files except the report into an empty folder; returns the `parts.Network`."""
     _check(experiment)
     values, _ = weights.of(experiment)
@@ -85,6 +99,15 @@ def write(experiment, folder, *, activations, budget=None):
     (folder / "model.c").write_text(f'#include "model.h"\n\n{source.text}{definitions}')
     (folder / "tables.c").write_text(f'#include "model.h"\n\n{tokens.source()}')
     (folder / "goldens.c").write_text(_goldens(experiment, values))
+    constants = "".join((folder / name).read_text() for name in ("model.c", "tables.c"))
+    public = layout.public(
+        shape,
+        network=network.name,
+        tokenizer=tokens.name,
+        classes=len(experiment.labels),
+        fingerprint=zlib.crc32(constants.encode()),
+    )
+    layout.arrange(folder, values=public, prefix=prefix)
     return network
 
 
@@ -105,13 +128,11 @@ def _copy(folder, name, *, tokenizer, activations, budget):
     own = (f"states_{activations}.c", *(f"{part}{end}" for part in (name, tokenizer) for end in (".c", ".h")))
     for file in (*COMMON, *own):
         shutil.copyfile(SOURCES / file, folder / file)
-    units = [file for file in (*COMMON, *own) if file.endswith(".c") and file not in PROGRAMS]
     makefile = (SOURCES / "Makefile").read_text()
-    makefile = makefile.replace("@SOURCES@", " ".join([*units, "model.c", "tables.c", "goldens.c"]))
     (folder / "Makefile").write_text(makefile.replace("@BUDGET@", str(budget or DEVICE_BYTES)))
 
 
-def measure(folder, experiment, *, network, budget=None):
+def measure(folder, experiment, *, network, budget=None, prefix=layout.PREFIX):
     """Links the firmware and measures its memory and instructions; without a compiler, says why it did not.
 
     Raises:
@@ -133,12 +154,12 @@ def measure(folder, experiment, *, network, budget=None):
     path.unlink()
     fits = sizes["flash_total"] <= emulator.FLASH_BYTES and sizes["ram_total"] <= emulator.RAM_BYTES
     report = {"compiler": compiler, **sizes, "budget": budget, "fits_emulator": fits}
-    return report | (_run(elf, experiment, network) if fits and emulator.available() else {})
+    return report | (_run(elf, experiment, network, prefix) if fits and emulator.available() else {})
 
 
-def _run(elf, experiment, network):
+def _run(elf, experiment, network, prefix):
     """Measures a sentence on the emulated device."""
-    board, sentence = emulator.Board(elf, outputs=experiment.model.outputs), reference.TEXTS[0]
+    board, sentence = emulator.Board(elf, outputs=experiment.model.outputs, prefix=prefix), reference.TEXTS[0]
     texts = (sentence,) * reference.sides(experiment)
     tokens, instructions = len(reference.row(experiment, texts)[0]), board.count(*texts)
     return {
@@ -188,12 +209,17 @@ def _header(shape, network, tokenizer):
 #define LWT_MODEL_H
 
 {literals.defines(shape)}
+/* The section of constants: their part is weights, scales, tokenizer or golden. A program may define it differently, to
+   place them in external flash: -D'LWT_IN(part)=__attribute__((section(".external")))' */
+#ifndef LWT_IN
 #if defined(__ELF__)
 #define LWT_IN(part) __attribute__((section(".lwt_" #part)))
 #else
 #define LWT_IN(part)
 #endif
+#endif
 
+#include "lwt.h"
 #include "engine.h"
 #include "text.h"
 #include "{tokenizer}.h"
@@ -201,8 +227,6 @@ def _header(shape, network, tokenizer):
 #include "encode.h"
 #include "states.h"
 #include "{network}.h"
-
-extern const char *const lwt_labels[LWT_OUTPUTS];
 
 #endif
 """

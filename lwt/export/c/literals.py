@@ -47,5 +47,7 @@ def _define(value):
 
 
 def _character(byte):
-    plain = 32 <= byte < 127 and chr(byte) not in '"\\?'  # ??x would be a trigraph
+    plain = (
+        32 <= byte < 127 and chr(byte) not in '"\\?@_.'
+    )  # ??x would be a trigraph; layout.py would change @x@, lwt_ and lwt.h
     return chr(byte) if plain else f"\\{byte:03o}"

@@ -59,8 +59,8 @@ def test_sizes_and_instructions(variant, program):
 
 def test_an_access_outside_the_memory_stops_the_device(variant, program):
     answer = program(variant("embbert", layers=1, kernel_size=4), "fp16")
-    path = answer.folder / "lwt.c"
-    path.write_text(path.read_text().replace("int best = 0;", "int best = *(volatile int *)0x20030000 * 0;"))
+    path = answer.folder / "src/lwt.c"
+    path.write_text(path.read_text().replace("answer->best = 0;", "answer->best = *(volatile int *)0x20030000 * 0;"))
     board = emulator.Board(toolchain.read(toolchain.firmware(answer.folder)[0]), outputs=3)
     with pytest.raises(errors.ConfigError, match="lwt_classify stops at 0x80"):
         board.classify("old")

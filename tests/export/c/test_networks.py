@@ -57,7 +57,7 @@ def test_the_program_gives_the_logits_of_the_model(name, variant, program):
 
 def test_the_self_test_fails_when_a_weight_changes(variant, program):
     answer = program(variant("embbert", layers=2, kernel_size=4), "fp16")
-    path = answer.folder / "model.c"
+    path = answer.folder / "src/model.c"
     text = path.read_text()
     start = text.index("w_block_1_attention_out[")
     values = text.index("{\n", start) + 2

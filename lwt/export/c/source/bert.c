@@ -56,6 +56,7 @@ static void project(lwt_network *net, const lwt_block *b, int length)
 static void classify(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
+    lwt_stage(2 + LWT_LAYERS);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
     if (lwt_pooler.values) {
@@ -69,6 +70,7 @@ static void classify(lwt_network *net, const lwt_row *text, float *logits)
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
+    lwt_stage(1);
     for (int t = 0; t < text->length; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
         if (lwt_embed_norm.scale)
@@ -79,6 +81,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     }
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
+        lwt_stage(2 + l);
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
         int from = LWT_EFFICIENT ? l % 2 : 0; /* keys and values are the states: the next go elsewhere */
         int to = LWT_EFFICIENT ? !from : 0;

@@ -28,6 +28,7 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
+    lwt_stage(1);
     for (int t = 0; t < text->length; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
         lwt_normalise(&lwt_blocks[0].norm, net->row, LWT_WIDTH, LWT_EPSILON);
@@ -35,6 +36,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     }
     for (int l = 0; l < LWT_LAYERS; l++) {
         int last = l + 1 == LWT_LAYERS;
+        lwt_stage(2 + l);
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length; /* the convolution is causal: one query is enough */
         for (int t = 0; t < wanted; t++) {
             encode(net, &lwt_blocks[l], &net->states[l % 2], t, text->length);
@@ -46,6 +48,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
             }
         }
     }
+    lwt_stage(2 + LWT_LAYERS);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
     lwt_multiply(&lwt_classifier, &operand, logits);

@@ -18,6 +18,7 @@ static int convolve(lwt_network *net, int count)
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
     lwt_operand operand = {.values = net->integers};
+    lwt_stage(1);
     int wanted = LWT_POOL_FIRST ? 1 : text->length, count = 0;
     for (int t = 0; t < wanted; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
@@ -27,6 +28,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
             count = convolve(net, count);
         lwt_pool(net->pooled, text, t, net->row);
     }
+    lwt_stage(2);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
     lwt_multiply(&lwt_classifier, &operand, logits);

@@ -3,7 +3,7 @@
 
 int lwt_full(const lwt_ids *ids)
 {
-    return !LWT_CUT_MIDDLE && ids->count >= ids->limit;
+    return !LWT_CUT_MIDDLE && ids->count > ids->limit;
 }
 
 void lwt_put(lwt_ids *ids, uint16_t id)
@@ -11,12 +11,14 @@ void lwt_put(lwt_ids *ids, uint16_t id)
     int at = ids->count;
     if (lwt_full(ids))
         return;
+    ids->count++;
     if (at >= ids->limit) {
+        if (!LWT_CUT_MIDDLE)
+            return;
         int half = lwt_first_half(ids->limit);
         at = half + (at - half) % (ids->limit - half);
     }
     ids->ids[at] = id;
-    ids->count++;
 }
 
 int lwt_read_ids(lwt_words *words, const char *utf8, uint16_t *row, int limit)

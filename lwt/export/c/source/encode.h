@@ -20,13 +20,14 @@ static inline int lwt_first_half(int limit)
 
 void lwt_put(lwt_ids *ids, uint16_t id);
 
-/* Whether no more ids can change the row. */
+/* Whether no more ids can change the row, or say that it was cut. */
 int lwt_full(const lwt_ids *ids);
 
 /* Adds the ids of a text until no more can change the row; bytepair.c and wordpiece.c are two versions. */
 void lwt_tokenize(lwt_words *words, lwt_text *text, lwt_ids *ids);
 
-/* Writes the ids of a text in UTF-8 to `row` [limit]; returns how many it has, with LWT_CUT_MIDDLE also those beyond. */
+/* Writes the ids of a text in UTF-8 to `row` [limit]; returns how many it has; above `limit`, some are
+   left out, and the number counts at least one of them. */
 int lwt_read_ids(lwt_words *words, const char *utf8, uint16_t *row, int limit);
 
 #endif

@@ -4,7 +4,6 @@
 extern char lwt_stack_top[], lwt_bss_start[], lwt_bss_end[];
 
 __attribute__((section(".bss.arena"))) lwt_arena lwt_firmware_arena;
-int lwt_failures;
 
 static int semihost(int operation, const void *argument)
 {
@@ -22,11 +21,15 @@ void lwt_reset(void)
 #endif
     for (volatile char *p = lwt_bss_start; p < lwt_bss_end; p++)
         *p = 0;
-    float worst;
-    lwt_failures = lwt_self_test(&lwt_firmware_arena, &worst);
-    semihost(0x04, lwt_failures ? "self-test: failed\n" : "self-test: passed\n"); /* SYS_WRITE0 */
-    const uint32_t end[2] = {0x20026, lwt_failures != 0};                         /* ADP_Stopped_ApplicationExit */
-    semihost(0x20, end);                                                          /* SYS_EXIT_EXTENDED */
+    lwt_findings found;
+    int failures = lwt_self_test(&lwt_firmware_arena, &found);
+    char bits[] = "00000000\n";
+    for (int i = 0; i < 8; i++)
+        bits[i] = "0123456789abcdef"[found.bits >> (28 - 4 * i) & 15];
+    semihost(0x04, failures ? "self-test: failed, bits " : "self-test: passed, bits "); /* SYS_WRITE0 */
+    semihost(0x04, bits);
+    const uint32_t end[2] = {0x20026, failures != 0}; /* ADP_Stopped_ApplicationExit */
+    semihost(0x20, end);                              /* SYS_EXIT_EXTENDED */
     for (;;)
         ;
 }

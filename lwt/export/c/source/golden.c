@@ -6,22 +6,25 @@ static float magnitude(float x)
     return x < 0 ? -x : x;
 }
 
-int lwt_self_test(lwt_arena *arena, float *worst)
+int lwt_self_test(lwt_arena *arena, lwt_findings *found)
 {
-    int failures = 0;
-    *worst = 0;
+    found->failures = 0;
+    found->worst = 0;
+    found->bits = 2166136261u; /* FNV-1a */
     for (int g = 0; g < lwt_golden_count; g++) {
         const lwt_golden *golden = &lwt_goldens[g];
-        float logits[LWT_OUTPUTS], largest = 1e-6f, error = 0;
-        lwt_classify(arena, golden->texts[0], LWT_TEXTS == 2 ? golden->texts[LWT_TEXTS - 1] : 0, logits);
+        float largest = 1e-6f, error = 0;
+        lwt_answer answer;
+        lwt_classify(arena, golden->texts[0], LWT_TEXTS == 2 ? golden->texts[LWT_TEXTS - 1] : 0, &answer);
         for (int i = 0; i < LWT_OUTPUTS; i++) {
-            float difference = magnitude(logits[i] - golden->logits[i]);
+            float difference = magnitude(answer.logits[i] - golden->logits[i]);
+            found->bits = (found->bits ^ lwt_to_bits(answer.logits[i])) * 16777619u;
             error = difference <= error ? error : difference; /* NaN stays */
             largest = magnitude(golden->logits[i]) > largest ? magnitude(golden->logits[i]) : largest;
         }
         error /= largest;
-        failures += !(error <= LWT_TOLERANCE);
-        *worst = error <= *worst ? *worst : error;
+        found->failures += !(error <= LWT_TOLERANCE);
+        found->worst = error <= found->worst ? found->worst : error;
     }
-    return failures;
+    return found->failures;
 }

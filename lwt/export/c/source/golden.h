@@ -2,7 +2,7 @@
 #ifndef LWT_GOLDEN_H
 #define LWT_GOLDEN_H
 
-#include "lwt.h"
+#include "model.h"
 
 typedef struct {
     char texts[LWT_TEXTS][LWT_GOLDEN_BYTES];
@@ -12,7 +12,13 @@ typedef struct {
 extern const int lwt_golden_count;
 extern const lwt_golden lwt_goldens[];
 
-/* Number of goldens whose logits differ by more than LWT_TOLERANCE of the largest; *worst is the largest difference. */
-int lwt_self_test(lwt_arena *arena, float *worst);
+typedef struct {
+    int failures;  /* goldens whose logits differ by more than LWT_TOLERANCE of the largest */
+    float worst;   /* the largest difference */
+    uint32_t bits; /* a hash of the bits of all logits, which are the same on all machines */
+} lwt_findings;
+
+/* Returns the number of failures. */
+int lwt_self_test(lwt_arena *arena, lwt_findings *found);
 
 #endif

@@ -1,14 +1,93 @@
 /* See lwt.h. */
-#include "lwt.h"
+#include "model.h"
 
-int lwt_classify(lwt_arena *arena, const char *first, const char *second, float logits[LWT_OUTPUTS])
+typedef struct {
+    uint16_t ids[LWT_LENGTH];
+    union { /* ids are made before the network runs */
+        lwt_words words;
+        lwt_network network;
+    } use;
+} memory;
+
+typedef char the_arena_has_room[sizeof(memory) <= LWT_ARENA_BYTES ? 1 : -1];
+
+lwt_status lwt_classify(lwt_arena *arena, const char *first, const char *second, lwt_answer *answer)
 {
-    lwt_row row = {.ids = arena->ids};
-    lwt_encode(&arena->use.words, first, second, &row);
-    lwt_forward(&arena->use.network, &row, logits);
-    int best = 0;
+    if (!arena || !first || !answer)
+        return LWT_NULL;
+    memory *own = (memory *)arena;
+    lwt_row row = {.ids = own->ids};
+    lwt_stage(0);
+    int cut = lwt_encode(&own->use.words, first, second, &row);
+    answer->tokens = row.length;
+    answer->pieces = row.length - (second ? 3 : 2);
+    answer->unknown = 0;
+    for (int i = 0; i < row.length; i++)
+        answer->unknown += row.ids[i] == LWT_UNKNOWN;
+    lwt_forward(&own->use.network, &row, answer->logits);
+    answer->best = 0;
     for (int i = 1; i < LWT_OUTPUTS; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
+        if (answer->logits[i] > answer->logits[answer->best])
+            answer->best = i;
+    return cut ? LWT_CUT : LWT_OK;
+}
+
+/* Whether the probabilities of `answer` can be written. */
+static lwt_status check(const lwt_answer *answer, const void *probabilities, int count)
+{
+    return !answer || !probabilities ? LWT_NULL : !LWT_CLASSES ? LWT_NO_CLASSES : count < LWT_CLASSES ? LWT_SMALL : LWT_OK;
+}
+
+lwt_status lwt_probabilities(const lwt_answer *answer, float *probabilities, int count)
+{
+    lwt_status status = check(answer, probabilities, count);
+    if (status == LWT_OK) {
+        for (int i = 0; i < LWT_OUTPUTS; i++)
+            probabilities[i] = answer->logits[i];
+        lwt_softmax(probabilities, LWT_OUTPUTS);
+    }
+    return status;
+}
+
+/* 2^-x, both in units of 2^-16 and 2^-30: 2^-k · 2^-r with |r| <= 1/2, by the series up to r^5, whose error is 3e-6. */
+static uint32_t power(uint32_t x)
+{
+    static const int32_t series[] = {1431691, 10327383, 59597083, 257941247, 744261118}; /* (ln 2)^n / n! · 2^30 */
+    int32_t k = (int32_t)((x + 0x8000) >> 16), r = (int32_t)x - k * 0x10000;
+    int64_t sum = 0;
+    for (int i = 0; i < 5; i++)
+        sum = (series[i] - sum) * r / 0x10000;
+    return k < 31 ? (uint32_t)((1 << 30) - sum) >> k : 0;
+}
+
+lwt_status lwt_probabilities_q15(const lwt_answer *answer, uint16_t *probabilities, int count)
+{
+    lwt_status status = check(answer, probabilities, count);
+    if (status != LWT_OK)
+        return status;
+    uint64_t sum = 0;
+    int rest = 32768;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < LWT_OUTPUTS; i++) {
+            float below = (answer->logits[answer->best] - answer->logits[i]) * 94548.4f; /* 2^16 / ln 2 */
+            uint64_t weight = power(below < 2e6f ? (uint32_t)below : 2000000);
+            if (pass)
+                rest -= probabilities[i] = (uint16_t)((weight * 32768 + sum / 2) / sum);
+            else
+                sum += weight;
+        }
+    }
+    probabilities[answer->best] = (uint16_t)(probabilities[answer->best] + rest); /* of rounding */
+    return LWT_OK;
+}
+
+const char *lwt_version(void)
+{
+    return "@VERSION@";
+}
+
+const lwt_description *lwt_describe(void)
+{
+    static const lwt_description description = {@DESCRIPTION@};
+    return &description;
 }

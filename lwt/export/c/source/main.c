@@ -14,29 +14,31 @@ static lwt_arena arena;
 
 static int self_test(void)
 {
-    float worst;
-    int failures = lwt_self_test(&arena, &worst);
-    printf("self-test: %d of %d failed, largest difference %.5f, tolerance %.5f\n", failures, lwt_golden_count,
-           (double)worst, (double)LWT_TOLERANCE);
+    lwt_findings found;
+    int failures = lwt_self_test(&arena, &found);
+    printf("self-test: %d of %d failed, largest difference %.5f, tolerance %.5f, bits %08lx\n", failures,
+           lwt_golden_count, (double)found.worst, (double)LWT_TOLERANCE, (unsigned long)found.bits);
     return failures != 0;
 }
 
 static void print_ids(const char *first, const char *second)
 {
-    lwt_row row = {.ids = arena.ids};
-    lwt_encode(&arena.use.words, first, second, &row);
+    static uint16_t ids[LWT_LENGTH];
+    static lwt_words words;
+    lwt_row row = {.ids = ids};
+    lwt_encode(&words, first, second, &row);
     for (int i = 0; i < row.length; i++)
         printf("%d%c", row.ids[i], i + 1 < row.length ? ' ' : '\n');
 }
 
 static void print_answer(const char *first, const char *second)
 {
-    float logits[LWT_OUTPUTS];
-    int best = lwt_classify(&arena, first, second, logits);
+    lwt_answer answer;
+    lwt_classify(&arena, first, second, &answer);
     if (LWT_OUTPUTS > 1)
-        printf("%s", lwt_labels[best]);
+        printf("%s", lwt_labels[answer.best]);
     for (int i = 0; i < LWT_OUTPUTS; i++)
-        printf(i || LWT_OUTPUTS > 1 ? "\t%.9g" : "%.9g", (double)logits[i]);
+        printf(i || LWT_OUTPUTS > 1 ? "\t%.9g" : "%.9g", (double)answer.logits[i]);
     printf("\n");
 }
 

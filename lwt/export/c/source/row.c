@@ -26,13 +26,14 @@ static void cut(uint16_t *ids, int count, int kept, int limit)
         ids[i] = ids[count - kept + i];
 }
 
-void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row)
+int lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row)
 {
     int limit = LWT_LENGTH - 2 - (second != 0);
     uint16_t *ids = row->ids;
     int a = lwt_read_ids(words, first, ids + 1, limit);
     int b = second ? lwt_read_ids(words, second, words->second, limit) : 0;
-    if (a + b > limit) { /* see truncate in lwt/data/batches/text_rows.py */
+    int is_cut = a + b > limit;
+    if (is_cut) { /* see truncate in lwt/data/batches/text_rows.py */
         int half = limit - b > (limit + 1) / 2 ? limit - b : (limit + 1) / 2;
         int first_kept = a < half ? a : half, second_kept = b < limit - first_kept ? b : limit - first_kept;
         cut(ids + 1, a, first_kept, limit);
@@ -50,4 +51,5 @@ void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row
         ids[a + 2 + b] = LWT_SEP;
         row->length += b + 1;
     }
+    return is_cut;
 }

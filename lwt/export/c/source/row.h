@@ -11,7 +11,7 @@ typedef struct {
 } lwt_row;
 
 /* A text, or two (`second` may be NULL), as a row of at most LWT_LENGTH ids; the longer one is cut first, at its end,
-   or in its middle with LWT_CUT_MIDDLE. */
-void lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row);
+   or in its middle with LWT_CUT_MIDDLE. Returns whether anything was cut. */
+int lwt_encode(lwt_words *words, const char *first, const char *second, lwt_row *row);
 
 #endif

@@ -1,0 +1,20 @@
+// Classifies the lines that come over the serial port.
+#include <lwt.h>
+
+static lwt_arena arena;
+static lwt_answer answer;
+
+void setup() {
+  Serial.begin(115200);
+}
+
+void loop() {
+  static char line[256];
+  size_t length = Serial.readBytesUntil('\n', line, sizeof line - 1);
+  if (!length) {
+    return;
+  }
+  line[length] = 0;
+  lwt_classify(&arena, line, NULL, &answer);
+  Serial.println(lwt_labels[answer.best]);
+}
