@@ -29,6 +29,9 @@ def base():
     config.reparam = ml_collections.ConfigDict({"name": "none"})  # lwt/reparam/NAME.py
     config.task = ml_collections.ConfigDict({"name": "translate"})  # lwt/tasks/NAME.py
 
+    # An adapter for each of several tasks, in one run: {task: the keys of data in which it differs, such as train}.
+    config.tasks = ml_collections.ConfigDict()
+
     config.data = ml_collections.ConfigDict()
     config.data.kind = "pairs"  # "pairs", "labelled" or "compared" texts, "masked" running text, "images" with labels
     config.data.train = ""  # KIND:NAME[@SPLIT], joined by '+' : "folder:multi30k_de_en", "tfds:wmt17_translate/de-en"

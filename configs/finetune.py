@@ -2,12 +2,15 @@
 
     python train.py --config=configs/finetune.py:data=folder:snips --workdir=runs/snips
     python train.py --config=configs/finetune.py:base=runs/embbert,data=folder:snips,method=lora --workdir=runs/lora
+    python train.py --config="configs/finetune.py:tasks=a=folder:snips|b=folder:emotion,method=lora" --workdir=runs/both
     python train.py --config=configs/finetune.py:base=hf:models/minilm,data=folder:snips,method=lora --workdir=runs/m
     python train.py --config=configs/finetune.py:data=folder:glue_mrpc,text=sentence1,pair=sentence2 --workdir=runs/mrpc
 
 base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md): hf:FOLDER, or hf:NAME of the Hub. It
         gives model, tokenizer and cleaning of text; the head is made anew for the labels of the data
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
+tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, in place of `data`: one run trains an adapter and a head for
+        each, in batches with `rows` rows of every task (docs/adapters.md)
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
 task    classify; multilabel for several labels a text, with a separator between; ordinal for classes with an order;
@@ -49,9 +52,10 @@ def get_config(arg=""):
     args = common.parse(
         arg,
         dict(
-            base="pretrained/embbert-tinynlp", data="folder:snips", text="", pair="", label="label", task="classify",
-            method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0, teacher="",
-            separator="", weights="", smoothing=0.0, patience=0, ema=0.0, low=0.0, high=1.0, seed=0, smoke=False,
+            base="pretrained/embbert-tinynlp", data="folder:snips", tasks="", text="", pair="", label="label",
+            task="classify", method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0,
+            teacher="", separator="", weights="", smoothing=0.0, patience=0, ema=0.0, low=0.0, high=1.0, seed=0,
+            smoke=False,
         ),
     )  # fmt: skip
     method = args["method"]
@@ -63,7 +67,8 @@ def get_config(arg=""):
     config.seed = args["seed"]
     like_bert = start_from(config, args)
     config.data.kind = "compared" if args["task"] == "similarity" else "labelled"
-    config.data.train, config.data.label = args["data"], args["label"]
+    config.tasks = tasks(args["tasks"])
+    config.data.train, config.data.label = "" if config.tasks else args["data"], args["label"]
     config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
     config.data.rows, config.data.eval_batch = args["rows"], 64
     config.task, config.data.label_separator = task(args), args["separator"]
@@ -101,6 +106,14 @@ def get_config(arg=""):
         common.smoke(config)
         config.data.row_length = min(config.data.row_length, 32)
     return common.finished(config, args)
+
+
+def tasks(text):
+    """The section ``tasks`` of ``TASK=KIND:NAME|TASK=KIND:NAME``."""
+    pairs = [item.partition("=") for item in filter(None, text.split("|"))]
+    if wrong := [name for name, equals, data in pairs if not (name and data)]:
+        raise ValueError(f"tasks={text!r}: {wrong[0]!r} should be TASK=KIND:NAME, such as topic=folder:snips")
+    return {name: dict(train=data) for name, _, data in pairs}
 
 
 def task(args):

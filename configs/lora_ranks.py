@@ -6,6 +6,7 @@
 The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
+together trains an adapter for each of the four tasks in one run, in batches with rows of all, instead of one for all
 method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, periodic_lora, adalora, singlora,
          dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and
          layer_norm train biases, or the layer norms; full trains all weights
@@ -25,19 +26,24 @@ RANKS = (4, 8, 16, 32)
 RATES = {"full": 5e-4, "bitfit": 5e-3, "layer_norm": 5e-3}
 RATES_OVER_RANK = {"lora_plus": 0.008}
 DATA = "generated:arithmetic"
+TASKS = ("sort_ascending", "sort_descending", "add_1", "add_2")
 TRAINABLE = {"full": (".*",), "bitfit": (".*/bias",), "layer_norm": (r"(.*[/_])?norm/.*",)}  # methods without leaves
 
 
 def get_config(arg=""):
-    """Arguments: base (a workdir), method, rank, scaling, seed, steps, smoke."""
+    """Arguments: base (a workdir), method, rank, scaling, together, seed, steps, rate, smoke."""
     args = common.parse(
-        arg, dict(base="", method="lora", rank=16, scaling="one", seed=0, steps=0, rate=0.0, smoke=False)
+        arg,
+        dict(base="", method="lora", rank=16, scaling="one", together=False, seed=0, steps=0, rate=0.0, smoke=False),
     )
     method, rank = args["method"], args["rank"]
     config = common.base()
     config.seed = args["seed"]
     config.init_from = args["base"]
-    config.data.train, config.data.validation, config.data.test = DATA, f"{DATA}@validation", f"{DATA}@test"
+    if args["together"]:
+        config.tasks = {task: sets(f"{DATA},tasks={task}") for task in TASKS}
+    else:
+        config.data.update(sets(DATA))
     config.data.fields = ("source", "target")
     config.data.rows, config.data.row_length = 8, 64
     config.model = dict(
@@ -61,6 +67,11 @@ def get_config(arg=""):
     if args["smoke"]:
         common.smoke(config)
     return common.finished(config, args)
+
+
+def sets(name):
+    """The keys of ``data`` for the splits of a set."""
+    return dict(train=name, validation=f"{name}@validation", test=f"{name}@test")
 
 
 def reparam(method, rank, scaling):

@@ -90,6 +90,9 @@ class Experiment(predictor.Predictor):
         self._base = self._opened.workdir if self._opened else hub.folder(base)
         info = bundle.read_info(workdir) if bundle.is_bundle(workdir) else None  # first: it verifies every file
         self.config = run_config.read(workdir)
+        if self.config.tasks:
+            tasks = ", ".join(self.config.tasks)
+            raise errors.ConfigError(f"{workdir} holds an adapter for each of {tasks}; open {workdir}/TASK/adapter")
         self.config.precision = precision or self.config.precision
         self.config.task = assembly.task_section(self.config.task)
         self.config.task.update(decoding or {})

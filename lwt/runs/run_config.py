@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import os
+import re
 
 import jax
 import ml_collections
@@ -45,6 +46,7 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "model.name": values.text(),
     "reparam.name": values.text(),
     "task.name": values.text(),
+    "tasks": values.Value(lambda tasks: _tasks(tasks)),
     "data.kind": values.text(),
     "data.train": values.text(),
     "data.validation": values.text(),
@@ -98,7 +100,7 @@ ADDED = {
     "data": {"packed": True, "cut": "end", "label_separator": "", "max_eval_records": 0, "max_megabytes": 256.0},
     "optimizer": {"lora_plus": 0.0, "ema": 0.0},
 }
-ADDED_KEYS = {"patience": 0}  # the same, outside of sections
+ADDED_KEYS = {"patience": 0, "tasks": {}}  # the same, outside of sections
 
 
 def require(config, where):
@@ -131,6 +133,13 @@ def _axes(axes):
     wrong = values.every(values.either(values.text(".+", "a name"), values.choice(None))).check(axes)
     named = [] if wrong else [axis for axis in axes if axis is not None]
     return wrong or ("" if len({*named}) == len(named) else "a tuple that names no axis twice")
+
+
+def _tasks(tasks):
+    right = hasattr(tasks, "items") and all(
+        re.fullmatch(r"[\w-]+", name) and hasattr(keys, "items") and keys.get("train") for name, keys in tasks.items()
+    )
+    return "" if right else "a section {task: {train: KIND:NAME, ...}}, with letters, digits, _ and - in a task's name"
 
 
 def _mesh(mesh):

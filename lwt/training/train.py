@@ -1,7 +1,7 @@
 """Trains the run of a config: the door that ``train.py`` and the studies use."""
 
 from lwt.runs import assembly, bases, experiment
-from lwt.training import build, lock, loop
+from lwt.training import build, lock, loop, together
 
 
 def run(config, workdir, *, stretch=False):
@@ -16,6 +16,8 @@ def run(config, workdir, *, stretch=False):
     with lock.held(workdir):
         folder = bases.find(config.init_from, workdir) if config.init_from else None
         base = experiment.arrays_of(folder, config.init_checkpoint) if folder else None
+        if config.tasks:
+            return loop.train(together.build_run(config, workdir, base=base, stretch=stretch))
         return loop.train(build.build(config, workdir, base=base, teachers=teachers_of(config), stretch=stretch))
 
 

@@ -111,8 +111,21 @@ def test_finetune(method, pretrained, labelled, tmp_path):
     assert "adapter" in {name.split("/")[0] for name in found.stored()[0]} or "rank" not in method
 
 
+def test_finetune_of_several_tasks():
+    config = config_file.load(f"{smoke.ROOT}/configs/finetune.py:tasks=a=folder:x|b=folder:y,method=ia3")
+    assert config.data.train == "" and config.tasks.to_dict() == {
+        "a": {"train": "folder:x"},
+        "b": {"train": "folder:y"},
+    }
+
+
 def test_finetune_refuses():
-    for arguments, words in (("method=lra", "choose from full, lora"), ("pair=b", "give text"), ("base=no", "base=no")):
+    for arguments, words in (
+        ("method=lra", "choose from full, lora"),
+        ("pair=b", "give text"),
+        ("base=no", "base=no"),
+        ("tasks=a", "'a' should be TASK=KIND:NAME"),
+    ):
         with pytest.raises(errors.ConfigError, match=words):
             config_file.load(f"{smoke.ROOT}/configs/finetune.py:{arguments}")
 

@@ -57,6 +57,9 @@ def test_lora_ranks(translator, tmp_path):
     figures, *_ = experiment.load(str(tmp_path), checkpoint="last").evaluate()
     tasks = ("add_1", "add_2", "sort_ascending", "sort_descending")
     assert figures["exact_match"] == pytest.approx(sum(figures[f"exact_match/{task}"] for task in tasks) / 4)
+    together = config_file.load(f"{smoke.ROOT}/configs/lora_ranks.py:base={translator},together=true")
+    assert {*together.tasks} == {*tasks} and together.data.train == ""
+    assert together.tasks.add_1.test == "generated:arithmetic,tasks=add_1@test"
 
 
 def leaves_that_move(config, workdir, base):
