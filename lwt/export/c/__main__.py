@@ -2,7 +2,7 @@
 
     python -m lwt.export.c --workdir=runs/snips --out=firmware
     python -m lwt.export.c --workdir=runs/snips --out=firmware --activations=int8 --budget=502908
-    python -m lwt.export.c --workdir=runs/snips --out=intents --prefix=intents
+    python -m lwt.export.c --workdir=runs/snips --out=intents --prefix=intents --sentence="turn on the light" --clock=80
     make -C firmware test
 
 Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
@@ -10,7 +10,7 @@ Prints the report as JSON on the last line, and writes it to report.json; docs/m
 
 from absl import flags
 
-from lwt.export.c import export
+from lwt.export.c import costs, export
 from lwt.machine import command_line
 from lwt.runs import experiment
 
@@ -20,6 +20,7 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
+    options |= {"sentences": values.sentence or (), "clock": values.clock}
     report = export.export(source, values.out, **options)
     command_line.report({"folder": values.out, **report})
 
@@ -28,5 +29,7 @@ if __name__ == "__main__":  # flags belong to the program
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
     flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
+    flags.DEFINE_multi_string("sentence", None, "Text to measure; twice for a record of two texts.")
+    flags.DEFINE_float("clock", costs.CLOCK, "Clock of the device in MHz, to estimate the time.", lower_bound=1e-3)
     flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)
     command_line.run(main, required=["workdir", "out"])

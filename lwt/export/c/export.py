@@ -1,5 +1,6 @@
 """Writes an exported folder: sources, weights, tables, golden vectors, README and report."""
 
+import dataclasses
 import pathlib
 import shutil
 import zlib
@@ -10,6 +11,7 @@ from lwt.export import folders
 from lwt.export.c import (
     bert,
     bytepair,
+    costs,
     embbert,
     embedder,
     emulator,
@@ -43,11 +45,11 @@ DEVICE_BYTES = emulator.FLASH_BYTES + emulator.RAM_BYTES
 UNLIMITED = 1 << 30  # bytes
 
 
-def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PREFIX):
+def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PREFIX, sentences=(), clock=costs.CLOCK):
     """Writes a run as C; the folder appears whole or not at all.
 
     With a compiler for the device, the firmware is linked, and the report has the size of each part; with an emulator,
-    also the stack and the number of instructions.
+    also the stack and the number of instructions. `firmware.map` lists where everything lies.
 
     Args:
         experiment: an `experiment.Experiment` of a text classifier or text regression.
@@ -55,6 +57,8 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
         activations: "fp16" or "int8": the type that states between the layers are rounded to.
         budget: most bytes of flash and RAM together; None: the memory of the device.
         prefix: of all names in C, so that one program can contain several models.
+        sentences: the text to measure, or the two of a record of two; empty: a built-in one.
+        clock: of the device in MHz, for the estimate of the time.
 
     Returns:
         The report, as in the folder's ``report.json``.
@@ -65,9 +69,11 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
     """
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
+    texts = costs.texts_of(experiment, sentences)
     with folders.new(out, marker=REPORT) as folder:
         network = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
-        report = measure(folder, experiment, network=network, budget=budget, prefix=prefix)
+        options = {"texts": texts, "prefix": prefix, "clock": clock}
+        report = measure(folder, experiment, network=network, budget=budget, **options)
         names = {"model": network.name, "activations": activations, "checkpoint": experiment.step, "prefix": prefix}
         report = {**names, "classes": list(experiment.labels), **report}
         files.write_json(folder / REPORT, report)
@@ -100,15 +106,17 @@ def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX)
     (folder / "tables.c").write_text(f'#include "model.h"\n\n{tokens.source()}')
     (folder / "goldens.c").write_text(_goldens(experiment, values))
     constants = "".join((folder / name).read_text() for name in ("model.c", "tables.c"))
+    arena = layout.arena(shape, network=network.name, tokenizer=tokens.name)
     public = layout.public(
         shape,
+        arena=arena,
         network=network.name,
         tokenizer=tokens.name,
         classes=len(experiment.labels),
         fingerprint=zlib.crc32(constants.encode()),
     )
     layout.arrange(folder, values=public, prefix=prefix)
-    return network
+    return dataclasses.replace(network, arena=arena)
 
 
 def printed(label):
@@ -132,8 +140,10 @@ def _copy(folder, name, *, tokenizer, activations, budget):
     (folder / "Makefile").write_text(makefile.replace("@BUDGET@", str(budget or DEVICE_BYTES)))
 
 
-def measure(folder, experiment, *, network, budget=None, prefix=layout.PREFIX):
+def measure(folder, experiment, *, network, budget=None, **options):
     """Links the firmware and measures its memory and instructions; without a compiler, says why it did not.
+
+    `options` are those of `costs.measure`.
 
     Raises:
         lwt.errors.ConfigError: the firmware exceeds the budget; or there is one and no compiler builds the firmware.
@@ -151,25 +161,16 @@ def measure(folder, experiment, *, network, budget=None, prefix=layout.PREFIX):
             f"flash {sizes['flash_total']:,} + RAM {sizes['ram_total']:,} = {sizes['total']:,} bytes, "
             f"{sizes['total'] - budget:,} above the budget of {budget:,}: {sizes['flash']}, {sizes['ram']}"
         )
+    (folder / "firmware.map").write_text(elf.map())
     path.unlink()
     fits = sizes["flash_total"] <= emulator.FLASH_BYTES and sizes["ram_total"] <= emulator.RAM_BYTES
     report = {"compiler": compiler, **sizes, "budget": budget, "fits_emulator": fits}
-    return report | (_run(elf, experiment, network, prefix) if fits and emulator.available() else {})
-
-
-def _run(elf, experiment, network, prefix):
-    """Measures a sentence on the emulated device."""
-    board, sentence = emulator.Board(elf, outputs=experiment.model.outputs, prefix=prefix), reference.TEXTS[0]
-    texts = (sentence,) * reference.sides(experiment)
-    tokens, instructions = len(reference.row(experiment, texts)[0]), board.count(*texts)
-    return {
-        "sentence": sentence,
-        "tokens": tokens,
-        "instructions": instructions,
-        "macs": network.macs(tokens),
-        "self_test_failures": board.self_test(),
-        "stack_used": board.stack_used(),
-    }
+    if fits and emulator.available():
+        try:
+            report |= costs.measure(elf, experiment, network=network, **options)
+        except errors.ConfigError as error:
+            report["not_measured"] = str(error)
+    return report
 
 
 def _check(experiment):

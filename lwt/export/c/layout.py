@@ -67,11 +67,12 @@ def renamed(text, prefix):
     return re.sub(r"(?<![A-Za-z0-9_])LWT(?=_)", prefix.upper(), text)
 
 
-def public(shape, *, network, classes, tokenizer, fingerprint):
+def public(shape, *, arena, network, classes, tokenizer, fingerprint):
     """The placeholders of the public header and of what the program says of itself.
 
     Args:
         shape: ``{macro without LWT_: value}`` of the model.
+        arena: bytes of its parts.
         network: name of its source files.
         classes: their number; 0: the model predicts a number.
         tokenizer: name of its source files.
@@ -82,7 +83,7 @@ def public(shape, *, network, classes, tokenizer, fingerprint):
         "classes": classes,
         "texts": shape["texts"],
         "length": shape["length"],
-        "arena_bytes": sum(arena(shape, network=network, tokenizer=tokenizer).values()),
+        "arena_bytes": arena["ids"] + max(arena["words"], arena["states"] + arena["rows"]),
     }
     states = "int8" if shape["int8"] else "fp16"
     fields = [*map(literals.string, (network, states, tokenizer)), f"{fingerprint:#010x}u", "LWT_CLASSES", "LWT_TEXTS"]
@@ -93,9 +94,9 @@ def public(shape, *, network, classes, tokenizer, fingerprint):
 
 
 def arena(shape, *, network, tokenizer):
-    """Bytes of the arena's parts: "ids", and "states" and "rows" where the tokenizer's "words" were before.
+    """Bytes of the arena's parts: "ids", and the tokenizer's "words", then in their place "states" and "rows".
 
-    "words" has what the words take beyond states and rows, mostly nothing. `lwt.c` checks the sum.
+    `lwt.c` checks the sum.
     """
     length, width, inner = shape["length"], shape["width"], shape["inner"]
     rows = length if shape["rows"] == parts.LENGTH else shape["rows"]
@@ -112,7 +113,7 @@ def arena(shape, *, network, tokenizer):
         "ids": _aligned(2 * length),
         "states": states,
         "rows": buffers,
-        "words": max(words - states - buffers, 0),
+        "words": words,
     }
 
 

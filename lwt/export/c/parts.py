@@ -18,12 +18,14 @@ class Network:
         source: C definitions of its structs.
         shape: its own macros ``{name without LWT_: value}``; a str is an expression.
         macs: ``macs(tokens)``, multiplications of weights and activations for a text.
+        arena: bytes of the parts of its memory; see `layout.arena`.
     """
 
     name: str
     source: str
     shape: dict
     macs: collections.abc.Callable
+    arena: dict = dataclasses.field(default_factory=dict)
 
 
 def require_attention(model, *names):

@@ -114,11 +114,13 @@ class Elf:
         sections: ``{name without the dot: (address, bytes)}`` of sections that take memory on the device.
         symbols: ``{name: address}``.
         contents: ``[(address, bytes)]`` of the sections in flash.
+        lengths: ``{name: bytes}`` of the symbols that take memory.
     """
 
     sections: dict
     symbols: dict
     contents: list
+    lengths: dict
 
     def sizes(self):
         """Bytes of each part of flash and RAM, and their sums.
@@ -134,13 +136,19 @@ class Elf:
         totals = {"flash_total": sum(flash.values()), "ram_total": sum(ram.values())}
         return {"flash": flash, "ram": ram, **totals, "total": sum(totals.values())}
 
+    def map(self):
+        """A line for each section and symbol that takes memory, by address: address, bytes, name."""
+        rows = [(address, -1, length, f".{name}") for name, (address, length) in self.sections.items()]
+        rows += [(self.symbols[name] & ~1, 0, length, f"    {name}") for name, length in self.lengths.items()]
+        return "".join(f"{address:#010x} {length:>8} {name}\n" for address, _, length, name in sorted(rows))
+
 
 def read(path):
     """Reads an `Elf` from a file: 32 bits, little-endian (the ELF specification's figures 1-3, 1-9 and 1-15)."""
     data = path.read_bytes()
     start, _, _, _, _, size, count, names = struct.unpack_from("<I I H H H H H H", data, 32)
     headers = [struct.unpack_from("<10I", data, start + i * size) for i in range(count)]
-    sections, symbols, contents = {}, {}, []
+    sections, symbols, contents, lengths = {}, {}, [], {}
     for name, kind, flags, address, offset, length, link, *_ in headers:
         if flags & ALLOCATED and length:
             sections[_text(data, headers[names][4] + name).lstrip(".")] = (address, length)
@@ -148,9 +156,11 @@ def read(path):
                 contents.append((address, data[offset : offset + length]))
         if kind == 2:  # symbols
             for at in range(offset, offset + length, 16):
-                symbol, value = struct.unpack_from("<2I", data, at)
+                symbol, value, taken = struct.unpack_from("<3I", data, at)
                 symbols[_text(data, headers[link][4] + symbol)] = value
-    return Elf(sections, symbols, contents)
+                if taken:
+                    lengths[_text(data, headers[link][4] + symbol)] = taken
+    return Elf(sections, symbols, contents, lengths)
 
 
 def _text(data, at):

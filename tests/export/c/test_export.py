@@ -18,6 +18,9 @@ def test_the_folder_and_the_budget(variant, tmp_path):
     assert report == json.loads((out / "report.json").read_text())
     assert report["instructions"] > 10 * report["macs"] / 4 and report["tokens"] > 5 and report["stack_used"] > 0
     assert report["self_test_failures"] == 0
+    lines = [line.split() for line in (out / "firmware.map").read_text().splitlines()]
+    assert {".code", ".weights", "lwt_classify", "lwt_firmware_arena"} <= {name for _, _, name in lines}
+    assert sum(int(size) for _, size, name in lines if name[0] == ".") == report["total"]
     assert "self-test: 0 of 5 failed" in toolchain.make(out, "test", CC=toolchain.host(), CFLAGS="-O0")
     with pytest.raises(errors.ConfigError, match=r"flash [\d,]+ \+ RAM [\d,]+ = [\d,]+ bytes, 1 above the budget"):
         export.export(experiment, out, activations="int8", budget=report["total"] - 1)

@@ -1,0 +1,72 @@
+"""What a text costs on the emulated device: instructions by layer, an estimate of the time, and the memory in use."""
+
+from lwt import errors
+from lwt.export.c import emulator, layout, reference
+
+CLOCK = 168.0  # MHz, of an STM32F405
+CPI = 1.5  # cycles for an instruction; an assumption, since the emulator has no clock
+
+
+def texts_of(experiment, sentences):
+    """The texts to measure, one for each side of a record; `sentences` may be empty.
+
+    Raises:
+        lwt.errors.ConfigError: their number is another one.
+    """
+    sides = reference.sides(experiment)
+    texts = tuple(sentences) or (reference.TEXTS[0],) * sides
+    if len(texts) != sides:
+        raise errors.ConfigError(f"sentence is given {len(texts)} times; the run reads {sides} in a record")
+    return texts
+
+
+def measure(elf, experiment, *, network, texts, prefix=layout.PREFIX, clock=CLOCK):
+    """Measures texts, and the same texts repeated until they fill the row; returns this part of the report.
+
+    Args:
+        elf: a `toolchain.Elf`.
+        experiment: an `experiment.Experiment`.
+        network: a `parts.Network` with its arena.
+        texts: one for each side of a record.
+        prefix: of the names in C.
+        clock: of the device, in MHz.
+    """
+    board = emulator.Board(elf, outputs=experiment.model.outputs, prefix=prefix)
+    sentence, stages = _run(board, experiment, network, texts, clock)
+    worst, worst_stages = _run(board, experiment, network, _longest(experiment, texts), clock)
+    names = ["text", "embedding", *(f"layer {i}" for i in range(len(stages) - 3)), "head"]
+    rows = zip(names, stages, worst_stages, _memory(network.arena, len(stages)), strict=True)
+    return {
+        "sentence": texts[0] if len(texts) == 1 else list(texts),
+        **sentence,
+        "worst_case": worst,
+        "layers": [dict(zip(("name", "instructions", "worst_case", "arena"), row, strict=True)) for row in rows],
+        "arena": network.arena,
+        "estimate": {"clock_mhz": clock, "cycles_per_instruction": CPI},
+        "self_test_failures": board.self_test(),
+        "stack_used": board.stack_used(),
+    }
+
+
+def _run(board, experiment, network, texts, clock):
+    """``(figures, instructions of each stage)``."""
+    stages = board.stages(*texts)
+    tokens, instructions = len(reference.row(experiment, texts)[0]), sum(stages)
+    milliseconds = round(instructions * CPI / clock / 1000, 3)
+    macs = network.macs(tokens)
+    return {"tokens": tokens, "instructions": instructions, "milliseconds": milliseconds, "macs": macs}, stages
+
+
+def _longest(experiment, texts):
+    """The texts, repeated until they fill the row."""
+    length = experiment.config.data.row_length
+    texts = tuple(text if text.strip() else reference.TEXTS[0] for text in texts)
+    while len(reference.row(experiment, texts)[0]) < length:
+        texts = tuple(f"{text} {text}" for text in texts)
+    return texts
+
+
+def _memory(arena, stages):
+    """Bytes of the arena that each stage uses: the head needs no states."""
+    most = arena["ids"] + arena["states"] + arena["rows"]
+    return [arena["ids"] + arena["words"], *[most] * (stages - 2), arena["ids"] + arena["rows"]]

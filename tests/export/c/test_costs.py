@@ -1,0 +1,34 @@
+"""The report has the cost of a sentence and of the longest row, by layer."""
+
+import pytest
+
+from lwt import errors
+from lwt.export.c import costs, export
+
+pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+
+def test_costs_by_layer(variant, tmp_path):
+    experiment = variant("embbert", layers=2, kernel_size=4, pool="rms")
+    report = export.export(experiment, tmp_path / "out", sentences=["a cold one"], clock=100.0, prefix="intents")
+    assert report["sentence"] == "a cold one" and report["worst_case"]["tokens"] == 24 > 2 * report["tokens"]
+    names, sums = [row["name"] for row in report["layers"]], {}
+    assert names == ["text", "embedding", "layer 0", "layer 1", "head"]
+    for key in ("instructions", "worst_case"):
+        sums[key] = sum(row[key] for row in report["layers"])
+    assert sums == {"instructions": report["instructions"], "worst_case": report["worst_case"]["instructions"]}
+    text, embedding, first, second, head = (row["worst_case"] / row["instructions"] for row in report["layers"])
+    assert head == 1 and 24 / report["tokens"] < first < (24 / report["tokens"]) ** 2  # attention is quadratic
+    assert report["milliseconds"] == round(report["instructions"] * costs.CPI / 100e3, 3)
+    assert max(row["arena"] for row in report["layers"]) <= report["ram"]["arena"]
+    assert report["layers"][2]["arena"] == sum(report["arena"][part] for part in ("ids", "states", "rows"))
+
+
+def test_a_record_of_two_texts_needs_two_sentences(variant, monkeypatch):
+    experiment = variant("bert")
+    monkeypatch.setattr(costs.reference, "sides", lambda _: 2)
+    assert len(costs.texts_of(experiment, ())) == 2
+    with pytest.raises(errors.ConfigError, match="sentence is given 1 times; the run reads 2 in a record"):
+        costs.texts_of(experiment, ["one"])
