@@ -75,6 +75,7 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
         options = {"texts": texts, "prefix": prefix, "clock": clock}
         report = measure(folder, experiment, network=network, budget=budget, **options)
         names = {"model": network.name, "activations": activations, "checkpoint": experiment.step, "prefix": prefix}
+        names["texts"] = len(texts)
         report = {**names, "classes": list(experiment.labels), **report}
         files.write_json(folder / REPORT, report)
     return report
