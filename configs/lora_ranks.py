@@ -7,9 +7,9 @@ The frozen base learns four tasks on sequences of four numbers of 1-100: sort as
 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
 together trains an adapter for each of the four tasks in one run, in batches with rows of all, instead of one for all
-method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, periodic_lora, adalora, singlora,
-         dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md compares their sizes); bitfit and
-         layer_norm train biases, or the layer norms; full trains all weights
+method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, eva, corda, lora_ga,
+         periodic_lora, adalora, singlora, dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md
+         compares their sizes); bitfit and layer_norm train biases, or the layer norms; full trains all weights
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
 The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
@@ -96,6 +96,9 @@ def adapters(rank, scaling="one"):
         rslora=dict(lora, alpha=16.0, scaling="rslora"),
         pissa=dict(lora, start="pissa"),
         olora=dict(lora, start="olora"),
+        eva=dict(lora, start="eva"),
+        corda=dict(lora, start="corda"),
+        lora_ga=dict(lora, start="lora_ga"),
         periodic_lora=dict(lora, name="periodic_lora"),
         adalora=dict(name="adalora", rank=larger, budget=rank, alpha=float(larger)),
         singlora=dict(name="singlora", rank=rank, alpha=float(rank), ramp=200),

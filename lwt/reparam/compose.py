@@ -57,6 +57,19 @@ class Compose:
             labels |= trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix)
         return labels
 
+    def watches(self, base):
+        """What the parts look at; see `watches`."""
+        return {key: count for _, part in self._named() for key, count in watches(part, base).items()}
+
+    def look(self, adapter, base, *, seen):
+        """The leaves of all parts at step 0; each part starts from the dense weights that the previous ones return."""
+        leaves = {}
+        for prefix, part in self._named():
+            own = look(part, trees.subtree(adapter, prefix), base=base, seen=seen)
+            leaves |= trees.with_prefix(own, prefix)
+            base = {name: linear.dense(w) for name, w in part.expand(base, own, 0).items()}
+        return leaves
+
     def penalty(self, adapter):
         """The sum of the parts' penalties; see `penalty`."""
         own = [penalty(part, trees.subtree(adapter, prefix)) for prefix, part in self._named()]
@@ -91,6 +104,19 @@ class Compose:
 def stored(reparam, base):
     """The weights of the model `base` that are stored beside the adapter: all, unless `reparam` replaces some."""
     return reparam.stored(base) if hasattr(reparam, "stored") else base
+
+
+def watches(reparam, base):
+    """``{(kind, name): batches}``: what `look` has to know of which weights, from how many batches; mostly nothing.
+
+    A kind is "gradients" or "inputs", see `lwt/training/methods.py`.
+    """
+    return reparam.watches(base) if hasattr(reparam, "watches") else {}
+
+
+def look(reparam, adapter, *, base, seen):
+    """The leaves at step 0 with initial values from data, ``{(kind, name): array}`` of all that `watches` names."""
+    return reparam.look(adapter, base, seen=seen) if watches(reparam, base) else adapter
 
 
 def penalty(reparam, adapter):

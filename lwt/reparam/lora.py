@@ -7,9 +7,10 @@ import jax.numpy as jnp
 
 from lwt import errors
 from lwt.layers import dropout, linear
-from lwt.reparam.parts import targets
+from lwt.reparam.parts import starts, targets
 
-STARTS = ("lora", "pissa", "olora")
+LOOKS = {"eva": "inputs", "corda": "inputs", "lora_ga": "gradients"}  # the starts from data, and what they look at
+STARTS = ("lora", "pissa", "olora", *LOOKS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,10 @@ class LoRA:
     constants `a0` and `b0`, and the weight is ``W - s · a0 @ b0 + s · a @ b``, multiplied as one low-rank sum of rank
     2r. Step 0 is the identity (to float32 rounding), and training moves as in the papers. Deviation: dropout acts on
     the constant part too, so step 0 is the identity in training as well.
+
+    ``"eva"``, ``"corda"`` and ``"lora_ga"`` start from the first training batches (`parts/starts.py`); until `look` has
+    seen them the leaves are those of ``"lora"``. EVA's b is zero; the other two subtract their start like PiSSA, and
+    the adapter stores it. Deviation: all targets keep their rank, which EVA redistributes.
 
     With ``frozen_a`` (LoRA-FA, Zhang et al. 2023, arXiv 2308.03303) `a` stays as it starts: half of the weights are
     trained, and the inputs of `a` need not be kept for the backward pass.
@@ -44,7 +49,8 @@ class LoRA:
         targets: which matrices to adapt, such as ("query", "value"), see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
-        start: "lora", "pissa" or "olora".
+        start: "lora", "pissa", "olora", "eva", "corda" or "lora_ga".
+        batches: of training, from which the last three of these start.
         frozen_a: whether `a` is a constant.
     """
 
@@ -57,6 +63,7 @@ class LoRA:
     rank_pattern: tuple = ()
     alpha_pattern: tuple = ()
     start: str = "lora"
+    batches: int = 8
     frozen_a: bool = False
 
     identity_at_start = True
@@ -73,8 +80,29 @@ class LoRA:
         for i, name in enumerate(names):
             a, b = self._factors(jax.random.fold_in(key, i), name, base[name])
             adapter[f"{name}/a"], adapter[f"{name}/b"] = a, b
-            if self.start != "lora":  # copies: a donated buffer must not be another leaf's too
+            if self._subtracts:  # copies: a donated buffer must not be another leaf's too
                 adapter[f"{name}/a0"], adapter[f"{name}/b0"] = jnp.copy(a), jnp.copy(b)
+        return adapter
+
+    def watches(self, base):
+        """What `look` has to know, see `compose.watches`."""
+        kind = LOOKS.get(self.start)
+        return {(kind, name): self.batches for name in targets.select(base, self.targets)} if kind else {}
+
+    def look(self, adapter, base, *, seen):
+        """The leaves at step 0, from what the data say of the weights, see `compose.look`."""
+        adapter = dict(adapter)
+        for _, name in self.watches(base):
+            found, rank = seen[LOOKS[self.start], name], self.rank_of(name)
+            if self.start == "eva":
+                adapter[f"{name}/a"] = jnp.asarray(starts.eva(found, rank), jnp.float32)
+                continue
+            if self.start == "corda":
+                a, b = starts.corda(linear.dense(base[name]) / self.scale(name), found, rank=rank)
+            else:
+                a, b = starts.lora_ga(found, rank)
+            for leaf, array in {"a": a, "b": b, "a0": a, "b0": b}.items():
+                adapter[f"{name}/{leaf}"] = jnp.asarray(array, jnp.float32)
         return adapter
 
     def expand(self, base, adapter, step, *, key=None):
@@ -84,7 +112,7 @@ class LoRA:
         for i, name in enumerate(targets.select(base, self.targets)):
             a, b = adapter[f"{name}/a"], adapter[f"{name}/b"]
             a = jax.lax.stop_gradient(a) if self.frozen_a else a
-            if self.start != "lora":
+            if self._subtracts:
                 a = jnp.concatenate([a, jax.lax.stop_gradient(adapter[f"{name}/a0"])], axis=1)
                 b = jnp.concatenate([b, -jax.lax.stop_gradient(adapter[f"{name}/b0"])], axis=0)
             own_key = jax.random.fold_in(key, i) if key is not None and self.dropout > 0 else None
@@ -96,9 +124,10 @@ class LoRA:
         return weights
 
     def labels(self, adapter):
-        """``{leaf: label}``; the optimizer trains all but those labelled "constant"."""
-        labels = {leaf: targets.label(leaf) for leaf in adapter}
-        return {n: "constant" if self.frozen_a and n.endswith("/a") else kind for n, kind in labels.items()}
+        """``{leaf: label}``; the optimizer trains all but those labelled "constant", or "state" if data set them."""
+        kept = "state" if self.start in LOOKS else "constant"
+        labels = {n: "constant" if self.frozen_a and n.endswith("/a") else targets.label(n) for n in adapter}
+        return {n: kept if label == "constant" else label for n, label in labels.items()}
 
     def rank_of(self, name):
         """The rank at the target `name`."""
@@ -109,23 +138,32 @@ class LoRA:
         alpha = targets.by_pattern(name, self.alpha_pattern, default=self.alpha)
         return targets.scale(self.scaling, alpha=alpha, rank=self.rank_of(name))
 
+    @property
+    def _subtracts(self):
+        return self.start not in ("lora", "eva")
+
     def _factors(self, key, name, w):
         """The starting `a` `[in r]` and `b` `[r out]` of the target `name` of value `w`."""
         (n_in, n_out), rank = w.shape, self.rank_of(name)
         targets.check_size(rank, name, shape=w.shape)
-        if self.frozen_a and self.start == "lora" and targets.is_embedding(name):
+        table = targets.is_embedding(name)
+        if table and self.start in LOOKS:
+            raise errors.ConfigError(f"reparam.start={self.start!r}: {name!r} is a table, which has no inputs")
+        if table and self.frozen_a and self.start == "lora":
             raise errors.ConfigError(
                 f"reparam.frozen_a: {name!r} is a table, whose a starts at zero and would stay there"
             )
-        if self.start == "lora":
-            if targets.is_embedding(name):
-                return jnp.zeros((n_in, rank)), jax.random.normal(key, (rank, n_out))
-            return targets.kaiming_uniform(key, (n_in, rank), fan_in=n_in), jnp.zeros((rank, n_out))
-        if rank > min(n_in, n_out):
+        least = min(n_in, n_out)
+        most = {"lora": rank, "eva": n_in, "lora_ga": least // 2}.get(self.start, least)
+        if rank > most:
             raise errors.ConfigError(
                 f"reparam.rank is {rank} at {name!r} of shape {(n_in, n_out)}; "
-                f"start={self.start!r} takes at most {min(n_in, n_out)}"
+                f"start={self.start!r} takes at most {most}"
             )
+        if self.start == "lora" or self.start in LOOKS:
+            if table:
+                return jnp.zeros((n_in, rank)), jax.random.normal(key, (rank, n_out))
+            return targets.kaiming_uniform(key, (n_in, rank), fan_in=n_in), jnp.zeros((rank, n_out))
         if self.start == "pissa":
             return targets.best_factors(w / self.scale(name), rank)
         q, r = jnp.linalg.qr(w.astype(jnp.float32).T)  # of the PyTorch-side matrix [out in]: B = Q, A = R

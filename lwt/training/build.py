@@ -16,9 +16,9 @@ from lwt import errors, registry, trees
 from lwt.attention.parts import approximation_check
 from lwt.layers import linear
 from lwt.machine import devices, hardware
-from lwt.reparam import adapters, compose
+from lwt.reparam import adapters, compose, none
 from lwt.runs import adapter_folder, assembly, evaluation, run_config
-from lwt.training import checks, header, loop, optim, step, teaching
+from lwt.training import checks, header, loop, methods, optim, step, teaching
 
 LOG = logging.getLogger(__name__)
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode", "patience")
@@ -64,6 +64,8 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         plain = make_loss(model, task, reparam=reparam, train=False)
         warn_of_approximation(plain, batches, trainable=trainable, frozen=frozen)
     checks.check_trainable(config, trainable, frozen=frozen)
+    as_is = make_loss(model, objective, reparam=none.Unchanged(), train=False, teacher=teacher)
+    trainable = methods.started(reparam, trainable, frozen=frozen, loss=as_is, batches=batches)
     make_optimizer = functools.partial(
         optim.build, config.optimizer, trainable.keys(), steps=config.steps, frozen=frozen.keys(), reparam=reparam
     )
@@ -75,7 +77,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
-    update = make_update(config, loss, make_optimizer=make_optimizer, advance=make_advance(config, reparam))
+    update = make_update(config, loss, make_optimizer=make_optimizer, advance=methods.make_advance(config, reparam))
     jitted = jax.jit(update, donate_argnums=0, out_shardings=placement)
 
     # ---- How it is measured, and what it leaves behind.
@@ -206,29 +208,6 @@ def make_loss(model, objective, *, reparam, train=True, teacher=None):
         return total if penalty is None else total + penalty * count, count, sums  # the step divides by the count
 
     return loss
-
-
-def make_advance(config, reparam):
-    """What happens after each update of the optimizer, as `step.make` takes it; None for most methods.
-
-    Raises:
-        lwt.errors.ConfigError: the weights are averaged as well, which such a method does not allow.
-    """
-    if not compose.advances(reparam):
-        return None
-    if config.optimizer.ema:
-        raise errors.ConfigError(
-            f"optimizer.ema={config.optimizer.ema} should be 0: {config.reparam.name} changes its leaves in one step, "
-            "and an average of both has no meaning"
-        )
-
-    def advance(trainable, memory, *, gradients, step, key):
-        adapter, gradients = (trees.subtree(tree, "adapter") for tree in (trainable, gradients))
-        about = {"carried": memory, "gradients": gradients, "step": step, "key": key}
-        adapter, memory = compose.advance(reparam, adapter, **about)
-        return {**trainable, **trees.with_prefix(adapter, "adapter")}, memory
-
-    return advance
 
 
 def make_update(config, loss, *, make_optimizer, advance):

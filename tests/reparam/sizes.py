@@ -22,4 +22,4 @@ def shapes(modules, d):
 def trained(reparam, base):
     adapter = jax.eval_shape(reparam.init, jax.random.key(0), base)
     labels = reparam.labels(adapter)
-    return trees.count({name: leaf for name, leaf in adapter.items() if labels[name] != "constant"})
+    return trees.count({name: leaf for name, leaf in adapter.items() if labels[name] not in ("state", "constant")})

@@ -33,7 +33,10 @@ def test_build_from_a_config_dict():
         ({"name": "lora", "dropout": 1.0}, "reparam.dropout is 1.0"),
         ({"name": "lora", "dropout": -0.1}, "reparam.dropout is -0.1"),
         ({"name": "lora", "scaling": "rslor"}, "reparam.scaling is 'rslor'; did you mean 'rslora'"),
-        ({"name": "lora", "start": "svd"}, "reparam.start is 'svd'; choose from lora, olora, pissa"),
+        (
+            {"name": "lora", "start": "svd"},
+            "reparam.start is 'svd'; choose from corda, eva, lora, lora_ga, olora",
+        ),
         ({"name": "singlora", "ramp": -1}, "reparam.ramp is -1"),
         ({"name": "lora", "rank_pattern": (("a", 0),)}, r"reparam.rank_pattern\['a'\] is 0"),
         ({"name": "lora", "alpha_pattern": 3}, "reparam.alpha_pattern=3 should be of type tuple"),

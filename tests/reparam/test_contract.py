@@ -9,7 +9,7 @@ import pytest
 
 from lwt import registry, trees
 from lwt.layers import linear
-from lwt.reparam import adapters, compose
+from lwt.reparam import adapters, compose, lora
 
 LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "state", "constant"}
 UNMOVED = ("state", "constant")  # by the optimizer
@@ -18,6 +18,7 @@ SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "com
 SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
 SECTIONS += [{"name": "lora", "rank": 3, "frozen_a": True}, {"name": "oft", "block_size": 4, "neumann": 5}]
 SECTIONS += [{"name": name, "targets": EVERYTHING} for name in "ia3 vera lokr hira miss shira unilora oft".split()]
+SECTIONS += [{"name": "lora", "rank": 3, "start": start} for start in lora.LOOKS]
 SECTIONS += [{"name": "unilora", "centred": False}, {"name": "lora", "rank": 3, "factor_dropout": 0.2}]
 SECTIONS += [{"name": name, "rank": 3, "scaling": "rslora", "targets": EVERYTHING} for name in ("dora", "singlora")]
 SECTIONS += [

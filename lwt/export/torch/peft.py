@@ -8,7 +8,7 @@ A folder has adapter_config.json and adapter_model.safetensors. It adapts the ba
 their ``lora_B [out r]`` bᵀ; an adapter that goes there and back is the same to the bit. Whole modules trained beside
 the adapter, such as a classifier, become PEFT's ``modules_to_save``; the names of its classes are in ``labels.json``.
 
-PEFT has neither SingLoRA nor constants beside the factors (PiSSA, OLoRA): ``--as_lora`` writes such a change as plain
+PEFT has neither SingLoRA nor constants beside the factors (PiSSA, LoRA-GA): ``--as_lora`` writes such a change as plain
 LoRA. A change of higher rank (pruning, quantization) needs the whole model, from ``lwt.export.torch.hf``.
 """
 

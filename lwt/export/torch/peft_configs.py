@@ -29,7 +29,7 @@ def checked(adapter, where, *, reordered=False):
         lwt.errors.ConfigError: PEFT does not support it; says what to do.
     """
     name, start = adapter.config["name"], adapter.config.get("start", "lora")
-    if name not in (*METHODS, *peft_methods.METHODS, "none") or start != "lora":
+    if name not in (*METHODS, *peft_methods.METHODS, "none") or start not in ("lora", "eva"):
         raise errors.ConfigError(
             f"{where} has reparam.name={name!r}{f' with start={start!r}' if start != 'lora' else ''}, which PEFT "
             "does not support: --as_lora writes a low-rank change as plain LoRA; lwt.export.torch.hf writes any change "

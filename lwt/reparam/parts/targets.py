@@ -26,14 +26,15 @@ _SHARE = {"what": "a share in [0, 1)", "below": 1}
 _WHOLE = {"what": "an integer of 0 or more", "integer": True}
 _STEPS = {"what": "a number of steps, 0 or more", "integer": True}
 RANGES = {  # of the fields of methods, as `check_number` takes them
-    **{"rank": _COUNT, "budget": _COUNT, "chunks": _COUNT, "period": _COUNT, "alpha": _POSITIVE, "scale": _POSITIVE},
-    **{"begin": _STEPS, "end": _STEPS, "every": _STEPS, "ramp": _STEPS},
-    **{"sparsity": _SHARE, "initial": _SHARE, "outliers": _SHARE},
+    **dict.fromkeys(("rank", "budget", "chunks", "period", "batches", "length"), _COUNT),
+    **dict.fromkeys(("alpha", "scale", "bound"), _POSITIVE),
+    **dict.fromkeys(("begin", "end", "every", "ramp"), _STEPS),
+    **dict.fromkeys(("sparsity", "initial", "outliers"), _SHARE),
+    **dict.fromkeys(("seed", "neumann", "block_size"), _WHOLE),
     **dict.fromkeys(("dropout", "factor_dropout"), {"what": "a dropout rate in [0, 1)", "below": 1}),
-    **{"length": _COUNT, "bound": _POSITIVE, "seed": _WHOLE, "neumann": _WHOLE, "block_size": _WHOLE},
+    **dict.fromkeys(("threshold", "orthogonality"), {"what": "a number, 0 or more"}),
     "factor": {"what": "a whole number of 1 or more, or -1", "least": -1, "integer": True},
     "block": {"what": "a number of weights, or 0: row-wise", "integer": True},
-    **dict.fromkeys(("threshold", "orthogonality"), {"what": "a number, 0 or more"}),
 }
 
 

@@ -208,6 +208,7 @@ def test_adapters_that_peft_does_not_support(translator, tmp_path):
     for name in ("singlora", "quantize", "prune"):
         with pytest.raises(errors.ConfigError, match=f"run has reparam.name='{name}'.*--as_lora"):
             peft_configs.checked(adapters.Adapter({}, {"name": name}), "run")
+    assert peft_configs.checked(adapters.Adapter({}, {"name": "lora", "start": "eva"}), "run").start == "eva"
     with pytest.raises(errors.ConfigError, match="reparam.name='none'.*must be a run that trains an adapter"):
         border.write(base, tmp_path / "adapter")
     section, table = {"name": "lora", "rank": 2, "targets": "embed/.*"}, "embed/embedding"
