@@ -1,8 +1,9 @@
-"""Writes a trained text classifier as C for a microcontroller.
+"""Writes a trained text classifier or translator as C for a microcontroller.
 
     python -m lwt.export.c --workdir=runs/snips --out=firmware
     python -m lwt.export.c --workdir=runs/snips --out=firmware --activations=int8 --budget=502908
     python -m lwt.export.c --workdir=runs/snips --out=intents --prefix=intents --sentence="turn on the light" --clock=80
+    python -m lwt.export.c --workdir=pretrained/multi30k-small --out=translator --activations=int8
     make -C firmware test
 
 Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
@@ -18,7 +19,8 @@ from lwt.runs import experiment
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
+    decoding = {"beams": values.beams} if values.beams else None
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
     options |= {"sentences": values.sentence or (), "clock": values.clock}
     report = export.export(source, values.out, **options)
@@ -31,5 +33,6 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
     flags.DEFINE_multi_string("sentence", None, "Text to measure; twice for a record of two texts.")
     flags.DEFINE_float("clock", costs.CLOCK, "Clock of the device in MHz, to estimate the time.", lower_bound=1e-3)
+    flags.DEFINE_integer("beams", None, "Beams of a translator; default: the run's.", lower_bound=1, upper_bound=8)
     flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)
     command_line.run(main, required=["workdir", "out"])

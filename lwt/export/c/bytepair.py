@@ -2,8 +2,8 @@
 
 Cleaning works character by character: a table holds the output of `lwt.data.text.Cleaner` for each character that the
 vocabulary knows. All others are unknown, and a run of unknown characters is one token. Two rules depend on neighbouring
-characters and are left out: the final form of the Greek sigma, and the composition of characters that are no accents
-(the parts of a Hangul syllable).
+characters and are left out: the final form of the Greek sigma, and the composition of characters (the parts of a Hangul
+syllable; a letter and an accent, if accents are not stripped).
 
 Pieces are those of SentencePiece's byte-pair model, which merges lower ids first.
 """
@@ -22,24 +22,26 @@ from lwt.export.c import tables
 MARK = "\u2581"  # starts a word
 NONE, SPACE, UNKNOWN = 253, 254, 255  # as in source/bytepair.h
 LONGEST = 16  # letters of a piece
-BETWEEN = "xzqzx"  # letters around a character that leave its image unchanged
+BETWEEN = "qzxzq"  # letters around a character that leave its image unchanged: no accent joins a q
 IGNORED = ("Cn", "Co", "Cs")  # unassigned, private, surrogates: always unknown
 
 
-def of(tokenizer, cleaner):
+def of(tokenizer, cleaner, *, answers=False):
     """Makes the `tables.Tables` of a `lwt.data.tokenizer.Tokenizer`; see `make`."""
     model = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer.path))
-    return make(tuple(model.id_to_piece(i) for i in range(tokenizer.pieces)), cleaner, first=tokenizer.first)
+    pieces = tuple(model.id_to_piece(i) for i in range(tokenizer.pieces))
+    return make(pieces, cleaner, first=tokenizer.first, answers=answers)
 
 
 @functools.cache
-def make(pieces, cleaner, *, first):
+def make(pieces, cleaner, *, first, answers=False):
     """Makes the `tables.Tables` of a vocabulary.
 
     Args:
         pieces: tuple of all pieces; the index is the id.
         cleaner: a `lwt.data.text.Cleaner`.
         first: the first id that is not a special token.
+        answers: whether ids have to become text again, as ``source/detokenize.c`` does it.
 
     Raises:
         lwt.errors.ConfigError: the C program does not support the cleaner or the pieces.
@@ -57,11 +59,14 @@ def make(pieces, cleaner, *, first):
         "images": blob,
         "letters": np.array([letters[c] for c in sorted(letters)], np.uint16),
     }
-    return tables.Tables("bytepair", arrays, defines | {"ranges": len(ranges), "space_mark": codes[MARK]})
+    if answers:
+        arrays["characters"] = np.array([ord(c) for c in sorted(letters)], np.uint32)
+    defines |= {"ranges": len(ranges), "space_mark": codes[MARK], "letters": len(letters)}
+    return tables.Tables("bytepair", arrays, defines)
 
 
 def _check(pieces, cleaner, first):
-    for key, wanted in {"lowercase": True, "strip_accents": True, "unicode": "NFKC", "characters": ""}.items():
+    for key, wanted in {"lowercase": True, "unicode": "NFKC", "characters": ""}.items():
         if getattr(cleaner, key) != wanted:
             raise errors.ConfigError(
                 f"data.clean.{key}={getattr(cleaner, key)!r} must be {wanted!r} for the tokenizer in C"

@@ -3,9 +3,10 @@
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware --emulated=200
 
-The last line is JSON. It has three accuracies in percent: of the model with the exported integers, as `eval.py`
-measures it; of the same in JAX with states rounded like the program's; and of the program on this machine. It also has
-the number of texts on which the last two agree, and on which the emulated Cortex-M4F agrees with the program.
+The last line is JSON. For a classifier, it has three accuracies in percent: of the model with the exported integers, as
+`eval.py` measures it; of the same in JAX with states rounded like the program's; and of the program on this machine. It
+also has the number of texts on which the last two agree, and on which the emulated Cortex-M4F agrees with the program.
+For a translator, see `lwt.export.c.translation.compare`.
 """
 
 import pathlib
@@ -16,12 +17,14 @@ from absl import flags
 
 from lwt import errors, files
 from lwt.export.c import emulator, export, reference, toolchain, weights
+from lwt.export.c.translation import compare
 from lwt.machine import command_line
+from lwt.models import seq2seq
 from lwt.runs import experiment
 
 
 def check(source, folder, *, data="", emulated=0):
-    """Compares the answers of a classifier of single texts; returns the figures.
+    """Compares the answers of a classifier of single texts, or of a translator; returns the figures.
 
     Args:
         source: an `experiment.Experiment`.
@@ -33,16 +36,19 @@ def check(source, folder, *, data="", emulated=0):
         lwt.errors.ConfigError: the run has no classes; the folder is of another run; or a compiler or the emulator is
             missing.
     """
-    if not source.labels:
-        raise errors.ConfigError("the run predicts a number; it must predict classes")
-    folder, integers = pathlib.Path(folder), weights.of(source)[0]
-    stored = source.with_weights(integers, name="int8", step=source.step)
-    _, raw, scores, references = stored.evaluate(data)
-    texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
+    folder = pathlib.Path(folder)
     report = files.load_json(folder / export.REPORT)
     activations = report.get("activations")
     if activations not in export.ACTIVATIONS or "prefix" not in report:
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
+    if isinstance(source.model, seq2seq.Seq2Seq):
+        return compare.compare(source, folder, report=report, data=data, emulated=emulated)
+    if not source.labels:
+        raise errors.ConfigError("the run predicts a number; it must predict classes")
+    integers = weights.of(source)[0]
+    stored = source.with_weights(integers, name="int8", step=source.step)
+    _, raw, scores, references = stored.evaluate(data)
+    texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
     records = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
     found = answers(folder, texts, labels=[*map(export.printed, source.labels)])

@@ -50,7 +50,7 @@ def measure(elf, experiment, *, network, texts, prefix=layout.PREFIX, clock=CLOC
 
 def _run(board, experiment, network, texts, clock):
     """``(figures, instructions of each stage)``."""
-    stages = board.stages(*texts)
+    stages = board.stages(lambda: board.classify(*texts))
     tokens, instructions = len(reference.row(experiment, texts)[0]), sum(stages)
     milliseconds = round(instructions * CPI / clock / 1000, 3)
     macs = network.macs(tokens)

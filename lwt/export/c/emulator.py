@@ -16,8 +16,7 @@ from lwt.export.c import layout, toolchain
 
 FLASH, FLASH_BYTES = 0x0800_0000, 1 << 20
 RAM, RAM_BYTES = 0x2000_0000, 192 << 10
-INPUT, INPUT_BYTES = 0x6000_0000, 1 << 16  # texts and logits of the caller
-RETURN = FLASH + FLASH_BYTES - 4  # address the called function returns to; the emulator stops there
+INPUT, INPUT_BYTES = 0x6000_0000, 1 << 16  # texts and answers of the caller
 PATTERN = 0xA5
 
 
@@ -39,28 +38,30 @@ def available():
 
 
 class Board:
-    """A machine with 1 MiB of flash and 192 KiB of RAM, loaded with a firmware.
+    """A machine loaded with a firmware.
 
     Args:
         elf: a `toolchain.Elf`.
-        outputs: number of logits.
+        outputs: number of logits of a classifier.
+        flash, ram: bytes of memory.
         prefix: of the names in the firmware.
 
     Raises:
         lwt.errors.ConfigError: Unicorn is not installed.
     """
 
-    def __init__(self, elf, *, outputs, prefix=layout.PREFIX):
+    def __init__(self, elf, *, outputs=0, flash=FLASH_BYTES, ram=RAM_BYTES, prefix=layout.PREFIX):
         unicorn = extras.load("unicorn", "the emulator")
         from unicorn import arm_const
 
         self._unicorn, self._registers = unicorn, arm_const
         self._outputs, self._prefix = outputs, prefix
+        self._return = FLASH + flash - 4  # address the called function returns to; the emulator stops there
         self._symbols, self._stack = elf.symbols, elf.sections["stack"]
         self._machine = machine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         machine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
-        machine.mem_map(FLASH, FLASH_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
-        machine.mem_map(RAM, RAM_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        machine.mem_map(FLASH, flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        machine.mem_map(RAM, ram, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         machine.mem_map(INPUT, INPUT_BYTES, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         for address, data in elf.contents:
             machine.mem_write(address, data)
@@ -74,24 +75,22 @@ class Board:
             lwt.errors.ConfigError: the program accesses an address outside its memory, or its stack overflows.
             lwt.errors.DataError: the texts do not fit into the board's input.
         """
-        address, places = INPUT + INPUT_BYTES // 2, []
-        for text in (first, second):
-            if text is None:
-                places.append(0)
-                continue
-            data = text.encode() + b"\0"
-            if address + len(data) > INPUT + INPUT_BYTES:
-                most = f"{INPUT_BYTES // 2:,} bytes"
-                raise errors.DataError(f"the text {text[:30]!r}... does not fit into the board's input of {most}")
-            self._machine.mem_write(address, data)
-            places.append(address)
-            address += len(data)
-        self._call("classify", *places, INPUT)
+        self._call("classify", *self._put(first, second), INPUT)
         *logits, best = struct.unpack(f"<{self._outputs}fi", self._machine.mem_read(INPUT, 4 * self._outputs + 4))
         return best, np.array(logits, np.float32)
 
-    def stages(self, first, second=None):
-        """Counts the instructions of each stage for a text, including those of an IT block whose condition is false.
+    def translate(self, text):
+        """Translates a text; returns the answer and its number of pieces. Raises as `classify` does."""
+        (place,), size = self._put(text), INPUT_BYTES // 2 - 16
+        self._call("translate", place, INPUT, size, stacked=INPUT + size)
+        _, _, pieces, count = struct.unpack("<4i", self._machine.mem_read(INPUT + size, 16))
+        return bytes(self._machine.mem_read(INPUT, count)).decode(), pieces
+
+    def stages(self, run):
+        """Counts the instructions of each stage of a call, including those of an IT block whose condition is false.
+
+        Args:
+            run: makes the call, by one of the methods above.
 
         Raises:
             lwt.errors.ConfigError: no compiler for this machine is installed, or it fails; or see `classify`.
@@ -104,10 +103,26 @@ class Board:
 
         staged = machine.hook_add(self._unicorn.UC_HOOK_CODE, note, begin=stage, end=stage)
         with _counted(machine, blocks):
-            self.classify(first, second)
+            run()
         machine.hook_del(staged)
         totals.append(self._executed(blocks))
         return np.diff([0, *totals[1:]]).tolist()  # the first stage begins with the call
+
+    def _put(self, *texts):
+        """Writes texts to the board's input; returns their addresses, 0 for None."""
+        address, places = INPUT + INPUT_BYTES // 2, []
+        for text in texts:
+            if text is None:
+                places.append(0)
+                continue
+            data = text.encode() + b"\0"
+            if address + len(data) > INPUT + INPUT_BYTES:
+                most = f"{INPUT_BYTES // 2:,} bytes"
+                raise errors.DataError(f"the text {text[:30]!r}... does not fit into the board's input of {most}")
+            self._machine.mem_write(address, data)
+            places.append(address)
+            address += len(data)
+        return places
 
     def _executed(self, blocks):
         """The number of instructions in executed blocks."""
@@ -136,16 +151,20 @@ class Board:
             count += 1
         return count
 
-    def _call(self, name, *arguments):
+    def _call(self, name, *arguments, stacked=None):
         """Runs a function, whose first argument is the arena, until it returns; returns its result."""
         names, machine, name = self._registers, self._machine, f"{self._prefix}_{name}"
         arena = self._symbols[f"{self._prefix}_firmware_arena"]
         for i, value in enumerate((arena, *arguments)):
             machine.reg_write(getattr(names, f"UC_ARM_REG_R{i}"), value)
-        machine.reg_write(names.UC_ARM_REG_SP, sum(self._stack))
-        machine.reg_write(names.UC_ARM_REG_LR, RETURN | 1)
+        top = sum(self._stack)
+        if stacked is not None:  # the fifth argument, on a stack whose address is a multiple of 8
+            top -= 8
+            machine.mem_write(top, struct.pack("<I", stacked))
+        machine.reg_write(names.UC_ARM_REG_SP, top)
+        machine.reg_write(names.UC_ARM_REG_LR, self._return | 1)
         try:
-            machine.emu_start(self._symbols[name] | 1, RETURN)
+            machine.emu_start(self._symbols[name] | 1, self._return)
         except self._unicorn.UcError as error:
             at = machine.reg_read(names.UC_ARM_REG_PC)
             raise errors.ConfigError(f"{name} stops at {at:#x} on the emulated Cortex-M4F: {error}") from error

@@ -17,14 +17,17 @@ from lwt.export.c import (
     emulator,
     layout,
     literals,
+    parts,
     reference,
     toolchain,
     weights,
     wordpiece,
 )
+from lwt.export.c.translation import program as translator
 from lwt.models import bert as bert_model
 from lwt.models import embbert as embbert_model
 from lwt.models import embedder as embedder_model
+from lwt.models import seq2seq as seq2seq_model
 
 SOURCES = pathlib.Path(__file__).parent / "source"
 ACTIVATIONS = ("fp16", "int8")
@@ -36,12 +39,14 @@ NETWORKS = {
 }
 COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
-    *("encode.h", "encode.c", "row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c", "stage.c"),
-    *("golden.h", "golden.c", "main.c", "firmware.c", "firmware.ld", "README.md"),
-    *("CMakeLists.txt", "library.properties", "classify.ino", "module.yml", "Kconfig", "zephyr.cmake"),
+    *("encode.h", "encode.c", "firmware.c", "firmware.ld", "stage.c", "Makefile"),
+    *("CMakeLists.txt", "library.properties", "module.yml", "Kconfig", "zephyr.cmake"),
+)
+CLASSIFIER = (
+    *("row.h", "row.c", "embed.h", "embed.c", "lwt.h", "lwt.c", "golden.h", "golden.c", "main.c", "README.md"),
+    "classify.ino",
 )
 REPORT = "report.json"
-DEVICE_BYTES = emulator.FLASH_BYTES + emulator.RAM_BYTES
 UNLIMITED = 1 << 30  # bytes
 
 
@@ -52,10 +57,10 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
     also the stack and the number of instructions. `firmware.map` lists where everything lies.
 
     Args:
-        experiment: an `experiment.Experiment` of a text classifier or text regression.
+        experiment: an `experiment.Experiment` of a text classifier, text regression or translator.
         out: the folder; an earlier export there is replaced.
         activations: "fp16" or "int8": the type that states between the layers are rounded to.
-        budget: most bytes of flash and RAM together; None: the memory of the device.
+        budget: most bytes of flash and RAM together; None: the memory of the emulated device.
         prefix: of all names in C, so that one program can contain several models.
         sentences: the text to measure, or the two of a record of two; empty: a built-in one.
         clock: of the device in MHz, for the estimate of the time.
@@ -69,55 +74,70 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
     """
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
-    texts = costs.texts_of(experiment, sentences)
+    translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
+    texts = (translator if translates else costs).texts_of(experiment, sentences)
     with folders.new(out, marker=REPORT) as folder:
-        network = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
+        program = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
         options = {"texts": texts, "prefix": prefix, "clock": clock}
-        report = measure(folder, experiment, network=network, budget=budget, **options)
-        names = {"model": network.name, "activations": activations, "checkpoint": experiment.step, "prefix": prefix}
-        names["texts"] = len(texts)
-        report = {**names, "classes": list(experiment.labels), **report}
+        report = measure(folder, experiment, program=program, budget=budget, **options)
+        names = {"model": program.network.name, "activations": activations, "checkpoint": experiment.step}
+        own = {"beams": program.shape["beams"]} if translates else {"classes": list(experiment.labels)}
+        report = {**names, "prefix": prefix, "texts": len(texts), **own, **report}
         files.write_json(folder / REPORT, report)
     return report
 
 
 def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX):
-    """Writes all files except the report into an empty folder; returns the `parts.Network`."""
+    """Writes all files except the report into an empty folder; returns the `parts.Program`."""
+    translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
+    program = (translator.program if translates else _classifier)(experiment, activations)
+    arena = layout.translation(program.shape) if translates else layout.arena(program)
+    program = dataclasses.replace(program, network=dataclasses.replace(program.network, arena=arena))
+    own = (*COMMON, f"states_{activations}.c", f"{program.tokens.name}.h", f"{program.tokens.name}.c")
+    for name, source in {**dict(zip(own, own, strict=True)), **program.files}.items():
+        shutil.copyfile(SOURCES / source, folder / name)
+    (folder / "model.h").write_text(_header(program))
+    (folder / "model.c").write_text(f'#include "model.h"\n\n{program.definitions}')
+    (folder / "tables.c").write_text(f'#include "model.h"\n\n{program.tokens.source()}')
+    (folder / "goldens.c").write_text(program.goldens)
+    constants = "".join((folder / name).read_text() for name in ("model.c", "tables.c"))
+    public = layout.public(program, classes=len(experiment.labels), fingerprint=zlib.crc32(constants.encode()))
+    public |= {"PROGRAM": program.name, "BOARD": program.board, "BUDGET": str(budget or sum(program.memory))}
+    layout.arrange(folder, values=public, prefix=prefix)
+    return program
+
+
+def _classifier(experiment, activations):
+    """The `parts.Program` of a text classifier, or of text regression."""
     _check(experiment)
     values, _ = weights.of(experiment)
     source = weights.Source(values)
     network = NETWORKS[type(experiment.model)](experiment.model, source)
     classifier = source.linear("head/classifier")
-    unused = values.keys() - source.used
-    if unused:
-        raise errors.ConfigError(f"the engine in C does not use the weights {sorted(unused)}")
+    source.require_all_used()
     tokens = _tables(experiment)
-    _copy(folder, network.name, tokenizer=tokens.name, activations=activations, budget=budget)
     shape = network.shape | _shape(experiment) | {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
     longest = max(shape["inner"], shape["features"])  # of the rows that are multiplied by weights
     shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP
-    (folder / "model.h").write_text(_header(shape, network.name, tokens.name))
     labels = ", ".join(literals.string(printed(label)) for label in experiment.labels or [""])
     definitions = (
-        f"{network.source}const lwt_linear lwt_classifier = {classifier};\n"
+        f"{source.text}{network.source}const lwt_linear lwt_classifier = {classifier};\n"
         f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
     )
-    (folder / "model.c").write_text(f'#include "model.h"\n\n{source.text}{definitions}')
-    (folder / "tables.c").write_text(f'#include "model.h"\n\n{tokens.source()}')
-    (folder / "goldens.c").write_text(_goldens(experiment, values))
-    constants = "".join((folder / name).read_text() for name in ("model.c", "tables.c"))
-    arena = layout.arena(shape, network=network.name, tokenizer=tokens.name)
-    public = layout.public(
-        shape,
-        arena=arena,
-        network=network.name,
-        tokenizer=tokens.name,
-        classes=len(experiment.labels),
-        fingerprint=zlib.crc32(constants.encode()),
+    copied = (*CLASSIFIER, f"{network.name}.h", f"{network.name}.c")
+    return parts.Program(
+        name="classify",
+        network=network,
+        tokens=tokens,
+        shape=shape,
+        files=dict(zip(copied, copied, strict=True)),
+        headers=(f"{network.name}.h",),
+        definitions=definitions,
+        goldens=_goldens(experiment, values),
+        memory=(emulator.FLASH_BYTES, emulator.RAM_BYTES),
+        board="netduinoplus2 0x08000000 1048576 0x20000000 196608",
     )
-    layout.arrange(folder, values=public, prefix=prefix)
-    return dataclasses.replace(network, arena=arena)
 
 
 def printed(label):
@@ -132,16 +152,7 @@ def _tables(experiment):
     return bytepair.of(experiment.tokenizer, text.Cleaner(**experiment.config.data.clean))
 
 
-def _copy(folder, name, *, tokenizer, activations, budget):
-    """Copies the sources of a network and a tokenizer, and writes the Makefile that lists them."""
-    own = (f"states_{activations}.c", *(f"{part}{end}" for part in (name, tokenizer) for end in (".c", ".h")))
-    for file in (*COMMON, *own):
-        shutil.copyfile(SOURCES / file, folder / file)
-    makefile = (SOURCES / "Makefile").read_text()
-    (folder / "Makefile").write_text(makefile.replace("@BUDGET@", str(budget or DEVICE_BYTES)))
-
-
-def measure(folder, experiment, *, network, budget=None, **options):
+def measure(folder, experiment, *, program, budget=None, **options):
     """Links the firmware and measures its memory and instructions; without a compiler, says why it did not.
 
     `options` are those of `costs.measure`.
@@ -149,8 +160,9 @@ def measure(folder, experiment, *, network, budget=None, **options):
     Raises:
         lwt.errors.ConfigError: the firmware exceeds the budget; or there is one and no compiler builds the firmware.
     """
+    limits = {"BUDGET": UNLIMITED, "FLASH": UNLIMITED // 4, "RAM": UNLIMITED // 4}
     try:
-        path, compiler = toolchain.firmware(folder, BUDGET=UNLIMITED, FLASH=UNLIMITED // 4, RAM=UNLIMITED // 4)
+        path, compiler = toolchain.firmware(folder, FLASH_START=emulator.FLASH, **limits)
     except errors.ConfigError as error:
         if budget:
             raise errors.ConfigError(f"the budget cannot be checked: {error}") from error
@@ -164,11 +176,11 @@ def measure(folder, experiment, *, network, budget=None, **options):
         )
     (folder / "firmware.map").write_text(elf.map())
     path.unlink()
-    fits = sizes["flash_total"] <= emulator.FLASH_BYTES and sizes["ram_total"] <= emulator.RAM_BYTES
+    fits = sizes["flash_total"] <= program.memory[0] and sizes["ram_total"] <= program.memory[1]
     report = {"compiler": compiler, **sizes, "budget": budget, "fits_emulator": fits}
     if fits and emulator.available():
         try:
-            report |= costs.measure(elf, experiment, network=network, **options)
+            report |= (program.measure or costs.measure)(elf, experiment, network=program.network, **options)
         except errors.ConfigError as error:
             report["not_measured"] = str(error)
     return report
@@ -205,12 +217,15 @@ def _shape(experiment):
     }
 
 
-def _header(shape, network, tokenizer):
+def _header(program):
+    tokens = f"{program.tokens.name}.h"
+    headers = ("lwt.h", "engine.h", "text.h", tokens, "lookup.h", "encode.h", "states.h", *program.headers)
+    includes = "".join(f'#include "{name}"\n' for name in headers)
     return f"""/* The model's shape, and all that the engine declares. */
 #ifndef LWT_MODEL_H
 #define LWT_MODEL_H
 
-{literals.defines(shape)}
+{literals.defines(program.shape)}
 /* The section of constants: their part is weights, scales, tokenizer or golden. A program may define it differently, to
    place them in external flash: -D'LWT_IN(part)=__attribute__((section(".external")))' */
 #ifndef LWT_IN
@@ -221,15 +236,7 @@ def _header(shape, network, tokenizer):
 #endif
 #endif
 
-#include "lwt.h"
-#include "engine.h"
-#include "text.h"
-#include "{tokenizer}.h"
-#include "lookup.h"
-#include "encode.h"
-#include "states.h"
-#include "{network}.h"
-
+{includes}
 #endif
 """
 

@@ -15,6 +15,7 @@ PLACES = {
     **dict.fromkeys(("README.md", "Makefile", "CMakeLists.txt", "library.properties"), ""),
     **dict.fromkeys(("main.c", "firmware.c", "firmware.ld", "golden.h", "golden.c", "goldens.c"), "test/"),
     "classify.ino": "examples/classify/",
+    "translate.ino": "examples/translate/",
     "module.yml": "zephyr/",
     "Kconfig": "zephyr/",
     "zephyr.cmake": "zephyr/",
@@ -67,37 +68,37 @@ def renamed(text, prefix):
     return re.sub(r"(?<![A-Za-z0-9_])LWT(?=_)", prefix.upper(), text)
 
 
-def public(shape, *, arena, network, classes, tokenizer, fingerprint):
+def public(program, *, classes, fingerprint):
     """The placeholders of the public header and of what the program says of itself.
 
     Args:
-        shape: ``{macro without LWT_: value}`` of the model.
-        arena: bytes of its parts.
-        network: name of its source files.
-        classes: their number; 0: the model predicts a number.
-        tokenizer: name of its source files.
+        program: a `parts.Program`.
+        classes: their number; 0: the model predicts a number, or translates.
         fingerprint: 32 bits that identify the weights and the vocabulary.
     """
-    constants = {
-        "outputs": shape["outputs"],
-        "classes": classes,
-        "texts": shape["texts"],
-        "length": shape["length"],
-        "arena_bytes": arena["ids"] + max(arena["words"], arena["states"] + arena["rows"]),
-    }
+    shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
+    translates = program.name == "translate"
+    keys = ("length", "answer_bytes") if translates else ("outputs", "texts", "length")
+    constants = {key: shape[key] for key in keys} | ({} if translates else {"classes": classes})
+    arena = program.network.arena
+    rest = sum(size for part, size in arena.items() if part not in ("ids", "search", "words"))
+    constants["arena_bytes"] = arena["ids"] + arena.get("search", 0) + max(arena["words"], rest)
     states = "int8" if shape["int8"] else "fp16"
-    fields = [*map(literals.string, (network, states, tokenizer)), f"{fingerprint:#010x}u", "LWT_CLASSES", "LWT_TEXTS"]
+    fields = [*map(literals.string, (network, states, tokenizer)), f"{fingerprint:#010x}u"]
+    fields += ["LWT_BEAMS"] if translates else ["LWT_CLASSES", "LWT_TEXTS"]
     return {
         "SHAPE": literals.defines(constants),
         "DESCRIPTION": ", ".join([*fields, "LWT_LENGTH", "LWT_ARENA_BYTES"]),
+        "ABOUT": "A translator, from UTF-8 to UTF-8." if translates else "A text classifier, from UTF-8 to classes.",
     }
 
 
-def arena(shape, *, network, tokenizer):
+def arena(program):
     """Bytes of the arena's parts: "ids", and the tokenizer's "words", then in their place "states" and "rows".
 
     `lwt.c` checks the sum.
     """
+    shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
     length, width, inner = shape["length"], shape["width"], shape["inner"]
     rows = length if shape["rows"] == parts.LENGTH else shape["rows"]
     arrays = {"embedder": 1, "embbert": 2}.get(network) or (2 if shape["efficient"] else 3)
@@ -119,3 +120,20 @@ def arena(shape, *, network, tokenizer):
 
 def _aligned(size):
     return -(-size // 4) * 4
+
+
+def translation(shape):
+    """The same for a translator: "ids" of source and answer, "search", and in the place of "words" then "cross",
+    "past" and "rows"; the states of the encoder lie in "past".
+    """
+    length, width, inner, beams = (shape[key] for key in ("length", "width", "inner", "beams"))
+    states = 4 * (length if shape["int8"] else 1) + _aligned(length * width * (1 if shape["int8"] else 2))
+    answers = 2 * beams * (_aligned(2 * length) + 8) + 3 * beams * 12
+    return {
+        "ids": 2 * _aligned(2 * length),
+        "search": answers if beams > 1 else 12,
+        "cross": 2 * shape["decoder_layers"] * states,
+        "past": max(3, 2 * beams * shape["decoder_layers"]) * states,
+        "rows": 4 * (1 + length + width + 2 * inner) + _aligned(2 * shape["operand"]),
+        "words": _aligned(2 * length + 5 * 1024 + 2),
+    }

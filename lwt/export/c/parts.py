@@ -4,6 +4,7 @@ import collections.abc
 import dataclasses
 
 from lwt import errors
+from lwt.export.c import tables
 
 LENGTH = "LWT_LENGTH"
 ACTIVATIONS = ("relu", "silu", "gelu", "gelu_tanh", "tanh")  # numbered as in source/engine.h
@@ -17,7 +18,8 @@ class Network:
         name: of its source files.
         source: C definitions of its structs.
         shape: its own macros ``{name without LWT_: value}``; a str is an expression.
-        macs: ``macs(tokens)``, multiplications of weights and activations for a text.
+        macs: ``macs(tokens)``, multiplications of weights and activations for a text; of a translator
+            ``macs(tokens, answer)``.
         arena: bytes of the parts of its memory; see `layout.arena`.
     """
 
@@ -26,6 +28,37 @@ class Network:
     shape: dict
     macs: collections.abc.Callable
     arena: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What is written of a model, besides the sources of every program.
+
+    Attributes:
+        name: of the program for this machine.
+        network: the `Network`.
+        tokens: the `tables.Tables` of the tokenizer.
+        shape: all macros, as in `Network`.
+        files: ``{name in the folder: name in the folder of sources}``.
+        headers: what ``model.h`` includes after the tokenizer and the states.
+        definitions: of the constants declared there, in C.
+        goldens: ``goldens.c``.
+        memory: bytes of flash and of RAM of the emulated device.
+        board: QEMU's board for a Cortex-M4F, as in the Makefile.
+        measure: on the emulated device; None for `costs.measure`, whose arguments it takes.
+    """
+
+    name: str
+    network: Network
+    tokens: tables.Tables
+    shape: dict
+    files: dict
+    headers: tuple
+    definitions: str
+    goldens: str
+    memory: tuple
+    board: str
+    measure: collections.abc.Callable | None = None
 
 
 def require_attention(model, *names):

@@ -62,10 +62,10 @@ def make(folder, target, **variables):
     return done.stdout
 
 
-def program(folder):
-    """Builds the program for this machine in a `pathlib.Path`; returns its path."""
-    make(folder, "classify", CC=require(host(), "this machine"))
-    return folder / "classify"
+def program(folder, name="classify"):
+    """Builds the program for this machine, "classify" or "translate", in a `pathlib.Path`; returns its path."""
+    make(folder, name, CC=require(host(), "this machine"))
+    return folder / name
 
 
 def firmware(folder, *, core=CORE, compiler="", **limits):

@@ -48,6 +48,12 @@ class Source:
     def __contains__(self, name):
         return name in self._weights
 
+    def require_all_used(self):
+        """Raises `lwt.errors.ConfigError` if a weight is in no initialiser."""
+        unused = self._weights.keys() - self.used
+        if unused:
+            raise errors.ConfigError(f"the engine in C does not use the weights {sorted(unused)}")
+
     def leave_out(self, *names):
         """Marks weights that no result depends on."""
         self.used.update(names)
@@ -59,7 +65,7 @@ class Source:
 
     def linear(self, name):
         """``lwt_linear`` of a module with a kernel and an optional bias."""
-        kernel = self._node(f"{name}/kernel")
+        kernel = self.node(f"{name}/kernel")
         inputs, outputs = kernel.shape
         if kernel.block > LARGEST_BLOCK:
             raise errors.ConfigError(
@@ -68,11 +74,11 @@ class Source:
             )
         bits, values, scales = BITS[kernel.format], np.asarray(kernel.values).T, np.asarray(kernel.scales).T
         sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}"
-        return f"{{{self._pair(name, values, scales, bits)}, {self._vector(f'{name}/bias')}, {sizes}}}"
+        return f"{{{self._pair(name, values, scales, bits)}, {self.vector(f'{name}/bias')}, {sizes}}}"
 
     def table(self, name):
         """``lwt_table`` of an embedding; scales belong to blocks of rows, or to each row."""
-        table = self._node(name)
+        table = self.node(name)
         width, bits, by_row = table.shape[1], BITS[table.format], table.axis != 0
         if by_row and table.scales.shape[1] > 1:
             raise errors.ConfigError(f"{name!r} has {table.block} entries a scale; the engine in C takes whole rows")
@@ -81,7 +87,7 @@ class Source:
 
     def norm(self, name):
         """``lwt_norm`` of a norm."""
-        return f"{{{self._vector(f'{name}/scale')}, {self._vector(f'{name}/bias')}}}"
+        return f"{{{self.vector(f'{name}/scale')}, {self.vector(f'{name}/bias')}}}"
 
     def conv(self, name):
         """``lwt_conv`` of a depthwise convolution.
@@ -89,15 +95,20 @@ class Source:
         Raises:
             lwt.errors.ConfigError: its taps have more than one scale per channel.
         """
-        kernel = self._node(f"{name}/kernel")
+        kernel = self.node(f"{name}/kernel")
         if kernel.scales.shape[0] > 1:
             raise errors.ConfigError(
                 f"model.kernel_size={kernel.shape[0]} must be at most reparam.block={kernel.block} for the engine in C"
             )
         pair = self._pair(name, np.asarray(kernel.values), np.asarray(kernel.scales))
-        return f"{{{pair}, {self._vector(f'{name}/bias')}}}"
+        return f"{{{pair}, {self.vector(f'{name}/bias')}}}"
 
-    def _node(self, name):
+    def node(self, name):
+        """A quantized weight.
+
+        Raises:
+            lwt.errors.ConfigError: it is not quantized.
+        """
         node = self._weights[name]
         if not isinstance(node, quantized_weight.Quantized):
             raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets must match it for the engine in C")
@@ -108,7 +119,8 @@ class Source:
         values = values if bits == 8 else packed(values)
         return f"{self._array(name, values, 'weights')}, {self._array(f'{name}/scales', scales, 'scales')}"
 
-    def _vector(self, name):
+    def vector(self, name):
+        """The name of an array of half-precision floats; "0" if there is no such weight."""
         return self._array(name, self.value(name).astype(np.float16), "weights") if name in self else "0"
 
     def _array(self, name, values, part):

@@ -239,6 +239,39 @@ float lwt_exp(float x)
     return series * lwt_of_bits((uint32_t)(n + 127) << 23);
 }
 
+void lwt_add_exponentials(const float *scores, int n, float *largest, float *sum)
+{
+    float own = scores[0], part = 0;
+    for (int i = 1; i < n; i++)
+        own = scores[i] > own ? scores[i] : own;
+    for (int i = 0; i < n; i++)
+        part += lwt_exp(scores[i] - own);
+    float both = own > *largest ? own : *largest;
+    *sum = *sum * lwt_exp(*largest - both) + part * lwt_exp(own - both);
+    *largest = both;
+}
+
+/* x = 2^n · m with 0.7 < m < 1.42; log m = 2 artanh(s) with s = (m - 1) / (m + 1), by the series up to s^9. */
+float lwt_log(float x)
+{
+    uint32_t bits = lwt_to_bits(x) + (0x3f800000 - 0x3f3504f3); /* of x / sqrt(1/2) */
+    int n = (int)(bits >> 23) - 127;
+    float m = lwt_of_bits((bits & 0x7fffff) + 0x3f3504f3), s = (m - 1) / (m + 1), q = s * s;
+    float series = 1 + q * (1 / 3.f + q * (1 / 5.f + q * (1 / 7.f + q / 9)));
+    return n * 0.693147181f + 2 * s * series;
+}
+
+/* x + quarters · pi/2 = n · pi + r with |r| <= pi/2; sin r by the series up to r^11: absolute error below 1e-6. */
+float lwt_sine(float x, int quarters)
+{
+    float half = 0.5f * quarters;
+    int n = (int)(x * 0.318309886f + half + 0.5f);
+    float k = n - half, r = x - k * 3.140625f - k * 9.67653590e-4f, q = r * r; /* pi in two parts, the first exact */
+    float series = 1 / 120.f - q * (1 / 5040.f - q * (1 / 362880.f - q / 39916800));
+    float y = r * (1 - q * (1 / 6.f - q * series));
+    return n & 1 ? -y : y;
+}
+
 float lwt_sigmoid(float x)
 {
     return 1 / (1 + lwt_exp(-x));

@@ -92,7 +92,12 @@ void lwt_activate(int activation, float *row, int n);
 /* The root, rounded to nearest: of the compiler, or of integers where the processor has none. x >= 0. */
 float lwt_sqrt(float x);
 
+/* Adds exp(score) of n scores to a sum that is kept as exp(largest) · sum. */
+void lwt_add_exponentials(const float *scores, int n, float *largest, float *sum);
+
 float lwt_exp(float x);
+float lwt_log(float x); /* x > 0 */
+float lwt_sine(float x, int quarters); /* sin(x + quarters · pi/2), 0 <= x < 10000 */
 float lwt_sigmoid(float x);
 float lwt_erf(float x);
 

@@ -76,3 +76,19 @@ uint16_t lwt_piece(const uint8_t *symbols, int n, int *shared)
     }
     return LWT_NOTHING;
 }
+
+int lwt_symbols(uint16_t id, uint8_t symbols[LWT_LONGEST])
+{
+    int index = 0, length = 0;
+    while (index < LWT_PIECES && id_of(index) != id)
+        index++;
+    if (index == LWT_PIECES)
+        return 0;
+    const uint8_t *p = lwt_pieces + lwt_starts[index / BLOCK];
+    for (int i = index - index % BLOCK; i <= index; i++) {
+        length = *p >> 4;
+        for (int more = others(&p); more; more--)
+            symbols[length++] = *p++;
+    }
+    return length;
+}

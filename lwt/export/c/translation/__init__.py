@@ -1,0 +1,1 @@
+"""Translators in C: what is written, and the same arithmetic in NumPy."""
