@@ -2,11 +2,14 @@
 
 A line is ``{"name", "config", "records", "metrics", "hardware"}``: the run's ``config.json``, the JSON files that a
 study wrote about it (by their path in the run's folder) and, where a page needs them, the rows of ``metrics.jsonl`` and
-the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update` adds finished runs to the file. A page
-about one measurement has one line, ``page``, whose record is all that the page says (`of_page`).
+the text of ``hardware.txt``. Of a config that resembles that of another line, ``like``, only the differences are
+written, ``{"optimizer.learning_rate": 0.01}``; `load` puts them together. `unpack` turns lines into folders of runs,
+`update` adds finished runs to the file. A page about one measurement has one line, ``page``, whose record is all that
+the page says (`of_page`).
 """
 
 import contextlib
+import copy
 import dataclasses
 import json
 import os
@@ -18,7 +21,7 @@ from lwt.runs import checkpoint, config_file, run_config
 
 NAME = "records.jsonl"
 CONFIG, METRICS, HARDWARE = run_config.NAME, "metrics.jsonl", "hardware.txt"
-KEYS = ("name", "config", "records", "metrics", "hardware")
+KEYS = ("name", "like", "config", "records", "metrics", "hardware")
 PAGE, FACTS = "page", "facts.json"
 
 
@@ -41,6 +44,13 @@ def load(path):
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{path}:{number} is not JSON: {error}") from error
         _check(record, f"{path}:{number}")
+        if "like" in record:
+            try:
+                record["config"] = _changed(found[record.pop("like")]["config"], record["config"])
+            except (KeyError, TypeError, AttributeError) as error:
+                raise errors.DataError(
+                    f"{path}:{number}: like has to name a line above it, with a config that has the changed keys"
+                ) from error
         found[record["name"]] = record
     return found
 
@@ -51,10 +61,43 @@ def write(path, lines):
     Raises:
         lwt.errors.DataError: a line is not a record.
     """
-    for name, line in lines.items():
-        _check(line, f"the record {name} for {path}")
-    ordered = ({key: lines[name][key] for key in KEYS if key in lines[name]} for name in sorted(lines))
+    first, ordered = None, []
+    for name in sorted(lines):
+        _check(lines[name], f"the record {name} for {path}")
+        line = {key: lines[name][key] for key in KEYS if key in lines[name]}
+        if "config" in line and first and (changes := _changes(first["config"], line["config"])) is not None:
+            line |= {"like": first["name"], "config": changes}
+        elif "config" in line:
+            first = line
+        ordered.append({key: line[key] for key in KEYS if key in line})
     files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in ordered))
+
+
+def _changes(old, new, path=""):
+    """``{"KEY.KEY": value}`` of what differs between two dicts; a part with other keys is one value. None: all does."""
+    if not path and old.keys() != new.keys():
+        return None
+    found = {}
+    for key, value in new.items():
+        before, place = old[key], f"{path}{key}"
+        alike = isinstance(before, dict) and isinstance(value, dict) and before.keys() == value.keys()
+        if alike and not any("." in name for name in value):
+            found |= _changes(before, value, f"{place}.")
+        elif before != value:
+            found[place] = value
+    return found
+
+
+def _changed(old, changes):
+    """The dict `old` with `_changes`; `old` stays as it is."""
+    new = copy.deepcopy(old)
+    for place, value in changes.items():
+        *above, last = place.split(".")
+        part = new
+        for key in above:
+            part = part[key]
+        part[last] = value
+    return new
 
 
 def unpack(path, workdir):

@@ -42,6 +42,23 @@ def test_what_is_packed_comes_back(kept, tmp_path):
     assert (tmp_path / "copy.jsonl").read_bytes() == path.read_bytes()
 
 
+def test_configs_are_stored_as_differences(tmp_path):
+    first = {"seed": 1, "steps": 5, "optimizer": {"rate": 0.1, "rules": [["a", 1]]}, "reparam": {"name": "none"}}
+    configs = {
+        "a": first,
+        "b": first | {"optimizer": {"rate": 0.2, "rules": [["a", 1]]}, "reparam": {"name": "lora", "rank": 4}},
+        "c": {"seed": 1},
+        "d": {"seed": 2},
+    }
+    lines = {name: {"name": name, "config": config, "records": {}} for name, config in configs.items()}
+    path = tmp_path / "records.jsonl"
+    records.write(path, lines)
+    assert records.load(path) == lines
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("like") for line in written] == [None, "a", None, "c"]
+    assert written[1]["config"] == {"optimizer.rate": 0.2, "reparam": {"name": "lora", "rank": 4}}
+
+
 def test_a_workdir_keeps_its_own_files(kept, tmp_path):
     path, _ = kept
     workdir = tmp_path / "own"
@@ -74,6 +91,12 @@ def test_only_changed_runs_are_written(kept, tmp_path):
         ('{"name": "a"}', ":1 is not a record"),
         ('{"name": "../a", "records": {}}', "not a path inside a workdir"),
         ('{"name": "a", "records": {"/etc/x": {}}}', "not a path inside a workdir"),
+        ('{"name": "a", "like": "b", "config": {}, "records": {}}', "like has to name a line above it"),
+        (
+            '{"name": "b", "config": {"c": {}}, "records": {}}\n'
+            '{"name": "a", "like": "b", "config": {"d.e": 1}, "records": {}}',
+            "records.jsonl:2: like has to name a line above it, with a config that has the changed keys",
+        ),
         ('{"name": "a", "records": {}, "metric": []}', "unknown key 'metric'; did you mean 'metrics'?"),
     ],
 )
