@@ -4,6 +4,7 @@
     python -m lwt.export.quantize --workdir=runs/snips --format=int4 --block=32 --rest=float32
     python -m lwt.export.quantize --workdir=runs/mt --activations=dynamic        # .../int8-dynamic.safetensors
     python -m lwt.export.quantize --workdir=runs/mt --activations=static --calibrate=256 --percentile=99.9
+    python -m lwt.export.quantize --workdir=runs/mt --format=int4 --rounding=calibrated
     python eval.py --workdir=runs/snips --weights=runs/snips/export/int8.safetensors
 
 The last line is one JSON object: the file, its bytes, and what they hold. `lwt/runs/integer_file.py` has the format.
@@ -14,6 +15,9 @@ EmbBERT at rank 8, a seventh of the file.
 
 With ``--activations`` the inputs of the products are rounded to int8 too, and integers are multiplied with integers:
 "dynamic" uses each token's own maximum, "static" ranges measured on records of the validation set (or ``--data``).
+
+With ``--rounding=calibrated``, the integers of kernels are not the nearest ones but those that change the outputs least
+on such records; see `lwt.export.rounding`. With ``--anew``, weights that are integers already are rounded once more.
 """
 
 import dataclasses
@@ -23,7 +27,7 @@ import jax
 from absl import flags
 
 from lwt import errors
-from lwt.export import calibrate, folders
+from lwt.export import calibrate, folders, rounding
 from lwt.layers import linear, quantized_weight
 from lwt.machine import command_line
 from lwt.reparam import compose
@@ -31,7 +35,7 @@ from lwt.reparam.compression import quantize
 from lwt.runs import bundle, experiment, integer_file
 
 
-def export(source, path, *, quantization=None, rest="float16", limits=None):
+def export(source, path, *, quantization=None, rest="float16", limits=None, calibration=None):
     """Writes the quantized weights of a run, with the identity of the run; returns the file's bytes.
 
     Args:
@@ -40,15 +44,20 @@ def export(source, path, *, quantization=None, rest="float16", limits=None):
         quantization: a `quantize.Quantize`; None for `quantization_of` the run.
         rest: type of the weights that are not quantized.
         limits: of static activations, from `calibrate.limits`.
+        calibration: arguments of `rounding.calibrated`; None rounds to nearest.
 
     Raises:
-        lwt.errors.ConfigError: see `weights`; or the file is no older export, or cannot be written.
+        lwt.errors.ConfigError: see `weights`, `rounding.calibrated`; or the file is no older export, or cannot be
+            written.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
     used = quantization or quantization_of(source)
     info = {**source.identity, "step": source.step, "quantization": dataclasses.asdict(used)}
     with folders.new_file(path, kind="safetensors"):
-        return integer_file.write(path, weights(source, used, limits=limits), rest=rest, info=info)
+        rounded = weights(source, used, limits=limits)
+        if calibration is not None:
+            rounded = rounding.calibrated(source, rounded, **calibration)
+        return integer_file.write(path, rounded, rest=rest, info=info)
 
 
 def weights(source, quantization, *, limits=None):
@@ -110,15 +119,23 @@ def main():
         given = {"block": 0, **given, "activations": values.activations}
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     used = quantize.Quantize(**given) if given else quantization_of(source)
-    limits = None
-    if used.activations != "static":
-        command_line.refuse(["calibrate", "percentile", "data"], where="without --activations=static")
+    if values.anew:
+        source = source.with_weights(linear.merge(source.weights), name="floats", step=source.step)
+    limits = calibration = None
+    records = {"records": values.calibrate, "data": values.data}
+    calibrated = values.rounding == "calibrated"
+    if used.activations == "static":
+        limits = calibrate.limits(source, percentile=values.percentile, **records)
     else:
-        options = {"records": values.calibrate, "percentile": values.percentile, "data": values.data}
-        limits = calibrate.limits(source, **options)
-    stem = "-".join(filter(None, [used.format, used.activations]))
+        command_line.refuse(["percentile"], where="without --activations=static")
+    if calibrated:
+        calibration = records
+    elif used.activations != "static":
+        command_line.refuse(["calibrate", "data"], where="without --activations=static or --rounding=calibrated")
+    stem = "-".join(filter(None, [used.format, used.activations, values.rounding * calibrated]))
     path = values.out or os.path.join(source.workdir, "export", f"{stem}.safetensors")
-    written = export(source, path, quantization=used, rest=values.rest, limits=limits)
+    options = {"quantization": used, "rest": values.rest, "limits": limits, "calibration": calibration}
+    written = export(source, path, **options)
     command_line.report({"file": path, "bytes": written, "checkpoint": source.step, **integer_file.parts(path)})
 
 
@@ -139,10 +156,12 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_float(
         "threshold", 6.0, "With --outliers: only entries above it in magnitude stay in float16.", lower_bound=0
     )
+    flags.DEFINE_enum("rounding", "nearest", ["nearest", "calibrated"], "How kernels become integers.")
+    flags.DEFINE_boolean("anew", False, "Round weights that are integers already once more.")
     flags.DEFINE_enum("rest", "float16", integer_file.REST, "Type of the weights that are not quantized.")
     flags.DEFINE_enum("activations", "", quantize.ACTIVATIONS, "Round the inputs of products too; needs --block=0.")
     flags.DEFINE_integer(
-        "calibrate", calibrate.RECORDS, "With --activations=static: records that give the ranges.", lower_bound=1
+        "calibrate", calibrate.RECORDS, "Records that give the ranges, or calibrate the rounding.", lower_bound=1
     )
     flags.DEFINE_float(
         "percentile",
@@ -151,5 +170,5 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
         lower_bound=0,
         upper_bound=100,
     )
-    flags.DEFINE_string("data", "", "With --activations=static: KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_string("data", "", "Of these records: KIND:NAME@SPLIT; default: the validation set.")
     command_line.run(main, required=["workdir"])

@@ -21,6 +21,7 @@ def main():
     values = flags.FLAGS
     decoding = {"beams": values.beams} if values.beams else None
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
+    source = source.with_file(values.weights) if values.weights else source
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
     options |= {"sentences": values.sentence or (), "clock": values.clock}
     report = export.export(source, values.out, **options)
@@ -30,6 +31,7 @@ def main():
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
     flags.DEFINE_multi_string("sentence", None, "Text to measure; twice for a record of two texts.")
     flags.DEFINE_float("clock", costs.CLOCK, "Clock of the device in MHz, to estimate the time.", lower_bound=1e-3)

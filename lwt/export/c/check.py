@@ -94,12 +94,14 @@ def main():
     """The program: prints the figures."""
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
+    source = source.with_file(values.weights) if values.weights else source
     command_line.report(check(source, values.folder, data=values.data, emulated=values.emulated))
 
 
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
+    flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.", lower_bound=0)
     command_line.run(main, required=["workdir", "folder"])

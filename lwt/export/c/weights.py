@@ -107,11 +107,16 @@ class Source:
         """A quantized weight.
 
         Raises:
-            lwt.errors.ConfigError: it is not quantized.
+            lwt.errors.ConfigError: it is not quantized, or to what the engine in C does not have.
         """
         node = self._weights[name]
         if not isinstance(node, quantized_weight.Quantized):
             raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets must match it for the engine in C")
+        if node.format not in BITS or node.outliers is not None:
+            raise errors.ConfigError(f"{name!r} must be quantized to {' or '.join(BITS)} without outliers for C")
+        several = name.endswith("kernel") and node.scales.shape[0] > 1
+        if node.format == "int4" and several and node.block % GROUP:
+            raise errors.ConfigError(f"{name!r} has {node.block} inputs a scale: for C, a multiple of {GROUP}")
         self.used.add(name)
         return node
 

@@ -3,7 +3,9 @@
 import pytest
 
 from lwt import errors
+from lwt.export import quantize
 from lwt.export.c import check, export
+from lwt.reparam.compression import quantize as reparam
 
 pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
 pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
@@ -12,6 +14,9 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 def test_all_sentences_are_equal(tiny, untrained, tmp_path):
     run = untrained(tiny({"data.max_tokens": 16}), tmp_path / "run")
+    used = reparam.Quantize(format="int4", block=16)
+    quantize.export(run, tmp_path / "int4.safetensors", quantization=used, calibration={"records": 8})
+    run = run.with_file(tmp_path / "int4.safetensors")
     report = export.export(run, tmp_path / "out", activations="int8")
     assert report["self_test_failures"] == 0 and report["fits_emulator"] and report["instructions_a_step"] > 10_000
     assert report["macs"] > 1000 and "classes" not in report and report["tokens"] > 3
