@@ -17,9 +17,9 @@ task    classify; multilabel for several labels a text, with a separator between
         regress for labels that are numbers. docs/answers.md describes them. similarity for numbers, from `low` to
         `high`, that say how alike `text` and `pair` are: the model learns vectors whose cosine is the answer
 method  full; an adapter on every linear layer of the encoder: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa,
-        olora, eva, corda, lora_ga, periodic_lora, adalora, singlora, dora, hira, miss, shira, oft, lokr, vera, c3a,
-        ia3, unilora (docs/adapters.md compares them); bitfit (biases); layer_norm; head (nothing but the head). All
-        train the head
+        olora, eva, corda, lora_ga, periodic_lora, adalora, singlora, dora, hira, houlsby, miss, shira, oft, lokr,
+        vera, c3a, ia3, unilora (docs/adapters.md compares them); bitfit (biases); layer_norm; head (nothing but the
+        head). All train the head
 teacher a run of the same labels to learn from as well, or several, A+B
 
 The defaults of rate, epochs and word_dropout for lwt's own small models are those of the "tuned" recipe of

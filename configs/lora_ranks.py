@@ -8,8 +8,9 @@ The frozen base learns four tasks on sequences of four numbers of 1-100: sort as
 
 together trains an adapter for each of the four tasks in one run, in batches with rows of all, instead of one for all
 method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, eva, corda, lora_ga,
-         periodic_lora, adalora, singlora, dora, hira, miss, shira, oft, lokr, vera, c3a, ia3, unilora (docs/adapters.md
-         compares their sizes); bitfit and layer_norm train biases, or the layer norms; full trains all weights
+         periodic_lora, adalora, singlora, dora, hira, houlsby, miss, shira, oft, lokr, vera, c3a, ia3, unilora
+         (docs/adapters.md compares their sizes); bitfit and layer_norm train biases, or the layer norms; full trains
+         all weights
 scaling  "one": α/r = 1 for every rank; "alpha/r" with α=1, so 1/r: the two readings of the paper's "scaling factor 1"
 
 The paper's accuracies over all tasks: rank 4 0.2 %, rank 8 42 %, rank 16 88 %, rank 32 95 %. It gives neither learning
@@ -104,6 +105,7 @@ def adapters(rank, scaling="one"):
         singlora=dict(name="singlora", rank=rank, alpha=float(rank), ramp=200),
         dora=dict(name="dora", rank=rank, alpha=float(rank)),
         hira=dict(name="hira", rank=rank),
+        houlsby=dict(name="houlsby", rank=rank),
         miss=dict(name="miss", rank=rank),
         shira=dict(name="shira", rank=rank),
         oft=dict(name="oft", block_size=4 * rank),

@@ -12,6 +12,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 
+from lwt import errors
 from lwt.layers import dropout, weight_gradient
 
 
@@ -171,6 +172,46 @@ class RowScaled(Node):
 
     def dense(self):
         return dense(self.base) * self.scale[:, None]
+
+
+@flax.struct.dataclass
+class Behind(Node):
+    """The layer ``y = x @ base + bias``, and behind it ``y + gelu(y @ down + down_bias) @ up + up_bias``.
+
+    Attributes:
+        base, bias: `[in out]`, an array or another node, and `[out]`.
+        down, down_bias, up, up_bias: `[out r]`, `[r]`, `[r out]` and `[out]`.
+    """
+
+    base: jax.Array
+    bias: jax.Array
+    down: jax.Array
+    down_bias: jax.Array
+    up: jax.Array
+    up_bias: jax.Array
+
+    compact = True  # so that it is kept where other nodes become arrays
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    def matmul(self, x, dtype):
+        return self._adapted(_multiply(x, self.base, dtype), dtype)
+
+    def take(self, ids):
+        rows = take(self.base, ids)
+        return self._adapted(rows.reshape(-1, rows.shape[-1]), jnp.float32).reshape(rows.shape)
+
+    def dense(self):
+        raise errors.ConfigError(
+            "a nonlinear adapter layer (houlsby) is no array: it cannot be merged, or stacked with other methods"
+        )
+
+    def _adapted(self, y, dtype):
+        y = add_bias(y, self.bias)
+        hidden = jax.nn.gelu(linear(y, self.down, bias=self.down_bias, dtype=dtype), approximate=False)
+        return y + linear(hidden, self.up, bias=self.up_bias, dtype=dtype)
 
 
 def is_node(w):

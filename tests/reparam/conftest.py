@@ -13,7 +13,8 @@ SHAPES = {
     "encoder/layer_0/self_attention/query/bias": (12,),
     "encoder/layer_0/cross_attention/key/kernel": (12, 20),
     "encoder/layer_0/cross_attention/value/kernel": (20, 12),
-    "encoder/layer_0/mlp/fc1/kernel": (12, 7),
+    "encoder/layer_0/mlp/fc1/kernel": (12, 8),
+    "encoder/layer_0/mlp/fc2/kernel": (8, 7),
     "encoder/layer_1/self_attention/query/kernel": (12, 12),
 }
 
@@ -33,7 +34,8 @@ def _apply(weights, ids):
     x = jnp.tanh(linear.linear(x, weights[layer + "cross_attention/key/kernel"]))
     x = jnp.tanh(linear.linear(x, weights[layer + "cross_attention/value/kernel"]))
     x = jnp.tanh(linear.linear(x, weights["encoder/layer_1/self_attention/query/kernel"]))
-    return linear.linear(x, weights[layer + "mlp/fc1/kernel"])
+    x = jnp.tanh(linear.linear(x, weights[layer + "mlp/fc1/kernel"]))
+    return linear.linear(x, weights[layer + "mlp/fc2/kernel"])
 
 
 @pytest.fixture

@@ -7,17 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import registry, trees
+from lwt import errors, registry, trees
 from lwt.layers import linear
 from lwt.reparam import adapters, compose, lora
 
 LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "state", "constant"}
+NONLINEAR = ("houlsby",)  # no arrays amount to them
 UNMOVED = ("state", "constant")  # by the optimizer
 EVERYTHING = ".*(kernel|embedding)"
 SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "compose"]
 SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
 SECTIONS += [{"name": "lora", "rank": 3, "frozen_a": True}, {"name": "oft", "block_size": 4, "neumann": 5}]
-SECTIONS += [{"name": name, "targets": EVERYTHING} for name in "ia3 vera lokr hira miss shira unilora oft".split()]
+SECTIONS += [
+    {"name": name, "targets": EVERYTHING} for name in "ia3 vera lokr hira miss shira unilora oft houlsby".split()
+]
 SECTIONS += [{"name": "lora", "rank": 3, "start": start} for start in lora.LOOKS]
 SECTIONS += [{"name": "unilora", "centred": False}, {"name": "lora", "rank": 3, "factor_dropout": 0.2}]
 SECTIONS += [{"name": name, "rank": 3, "scaling": "rslora", "targets": EVERYTHING} for name in ("dora", "singlora")]
@@ -66,6 +69,10 @@ class TestContract:
         reparam, adapter = started(section, base)
         before, adapter = {name: np.array(w) for name, w in base.items()}, moved(adapter)
         weights = reparam.expand(base, adapter, LATE)
+        if section["name"] in NONLINEAR:
+            with pytest.raises(errors.ConfigError, match="nonlinear"):
+                adapters.merge(base, weights)
+            return
         merged = adapters.merge(base, weights)
         assert not any(linear.is_node(w) for w in merged.values())
         # As users compile it: without optimisation (tests/conftest.py) sums are rounded more often.
@@ -117,5 +124,7 @@ class TestContract:
 
 
 def test_all_files_are_found():
-    found = "adalora c3a compose dora hira ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora svd"
-    assert registry.REPARAMS.names() == [*found.split(), "unilora", "vera", "vertical"]
+    found = (
+        "adalora c3a compose dora hira houlsby ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora"
+    )
+    assert registry.REPARAMS.names() == [*found.split(), "svd", "unilora", "vera", "vertical"]

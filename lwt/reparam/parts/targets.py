@@ -16,8 +16,8 @@ from lwt import errors, trees
 
 ATTENTION = r".*attention/(query|key|value)/kernel"  # the targets of "Implementing Transformers", section 4.2
 LABELS = {"a": "a", "b": "b", "a0": "constant", "b0": "constant"}  # by the last part of a leaf's name
-LABELS |= dict.fromkeys(("magnitude", "scale", "values", "lambda_d", "lambda_b"), "vector")
-LABELS |= dict.fromkeys(("w1", "w2", "rotation", "entries", "circulant"), "update")
+LABELS |= dict.fromkeys(("magnitude", "scale", "values", "lambda_d", "lambda_b", "down_bias", "up_bias"), "vector")
+LABELS |= dict.fromkeys(("w1", "w2", "rotation", "entries", "circulant", "down", "up"), "update")
 LABELS |= {"sum": "state"}
 SCALINGS = ("alpha/r", "rslora", "one")
 _COUNT = {"what": "an integer of 1 or more", "least": 1, "integer": True}
