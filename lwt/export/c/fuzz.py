@@ -60,7 +60,7 @@ def fuzz(folder, *, inputs, seed=0, texts=1):
     """Tests an exported folder, a `pathlib.Path`; returns ``{"inputs", "findings", "first"}``.
 
     Args:
-        folder: an exported classifier; it is built elsewhere.
+        folder: an exported classifier or translator; it is built elsewhere.
         inputs: number of random lines.
         seed: of the random numbers.
         texts: of a record, one or two.
@@ -69,15 +69,16 @@ def fuzz(folder, *, inputs, seed=0, texts=1):
         lwt.errors.ConfigError: GCC or make is missing, or the program is not built.
     """
     generator, findings = random.Random(seed), []
+    name = "translate" if (folder / "src/search.c").exists() else "classify"
     if not shutil.which("gcc"):
         raise errors.ConfigError("gcc is not installed; it has the sanitizers")
     with tempfile.TemporaryDirectory() as place:
         own = pathlib.Path(place, "program")
-        shutil.copytree(folder, own, ignore=shutil.ignore_patterns("classify"))
-        toolchain.make(own, "classify", CC="gcc", CFLAGS=FLAGS)
+        shutil.copytree(folder, own, ignore=shutil.ignore_patterns(name))
+        toolchain.make(own, name, CC="gcc", CFLAGS=FLAGS)
         for start in range(0, inputs, AT_ONCE):
             lines = [line(generator, texts=texts) for _ in range(min(AT_ONCE, inputs - start))]
-            found = _finding(own / "classify", lines)
+            found = _finding(own / name, lines)
             if found:
                 findings.append(f"inputs {start} to {start + len(lines) - 1}: {found}")
     return {"inputs": inputs, "findings": len(findings), "first": findings[:1]}
@@ -86,7 +87,7 @@ def fuzz(folder, *, inputs, seed=0, texts=1):
 def _finding(program, lines):
     """What is wrong with the answers of the program, or ""."""
     done = subprocess.run([program], input=b"\n".join([*lines, b""]), capture_output=True)
-    answers = done.stdout.decode(errors="replace").splitlines()
+    answers = done.stdout.decode(errors="replace").split("\n")[:-1]
     if done.returncode:
         return done.stderr.decode(errors="replace").strip()[-2000:]
     if len(answers) != len(lines):
@@ -104,7 +105,7 @@ def main():
 
 
 if __name__ == "__main__":  # flags belong to the program
-    flags.DEFINE_string("folder", None, "Exported folder of a classifier.")
+    flags.DEFINE_string("folder", None, "Exported folder.")
     flags.DEFINE_integer("inputs", 100_000, "Number of random texts.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Seed of the random texts.", lower_bound=0)
     command_line.run(main, required=["folder"])

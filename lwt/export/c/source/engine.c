@@ -1,6 +1,17 @@
 /* See engine.h. Sums of integers are exact, and floats are added in one order: the same result on every machine. */
 #include "model.h"
 
+/* 16 times the values of 4 bits in a byte. */
+static inline int low_half(int8_t pair)
+{
+    return (int8_t)(uint8_t)((uint8_t)pair << 4);
+}
+
+static inline int high_half(int8_t pair)
+{
+    return pair & ~15;
+}
+
 #if defined(__ARM_FEATURE_MVE)
 #include <arm_mve.h>
 
@@ -93,7 +104,7 @@ static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
     int32_t sum = 0;
     for (; n > 0; n -= 16, values += 8, operand += 16)
         for (int i = 0; i < 8; i++)
-            sum += (int8_t)(values[i] << 4) * operand[i] + (values[i] & ~15) * operand[i + 8];
+            sum += low_half(values[i]) * operand[i] + high_half(values[i]) * operand[i + 8];
     return sum;
 }
 
@@ -163,8 +174,8 @@ static int value_of(const int8_t *row, int i, int bits)
 {
     if (bits == 8)
         return row[i];
-    int byte = row[i / 16 * 8 + i % 8];
-    return (i & 8 ? byte & ~15 : (int8_t)(byte << 4)) / 16;
+    int8_t pair = row[i / 16 * 8 + i % 8];
+    return (i & 8 ? high_half(pair) : low_half(pair)) / 16;
 }
 
 void lwt_look_up(const lwt_table *table, int r, float *row)

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import shutil
 import subprocess
 
 import jax
@@ -12,7 +13,7 @@ import pytest
 from lwt import errors, trees
 from lwt.attention import kv_projection, linear
 from lwt.data import tokenizer
-from lwt.export.c import emulator, export, toolchain
+from lwt.export.c import emulator, export, fuzz, toolchain
 from lwt.export.c.translation import program
 from lwt.reparam.compression import quantize
 
@@ -103,6 +104,11 @@ def test_logits_of_numpy_are_those_of_jax(name, built):
     found = [translator.network.step(np.array([i]), caches, t=t)[0] for t, i in enumerate(answer)]
     wanted = np.asarray(wanted)[:, : experiment.tokenizer.pieces]
     np.testing.assert_allclose(np.stack(found), wanted, atol=0.005 * np.abs(wanted).max())
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc with its sanitizers")
+def test_random_texts_find_no_error(built):
+    assert fuzz.fuzz(built("int4", "int8")[2], inputs=50) == {"inputs": 50, "findings": 0, "first": []}
 
 
 def test_the_device_translates_as_the_host(built):
