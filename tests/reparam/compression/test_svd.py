@@ -43,7 +43,7 @@ def test_what_is_stored_and_trained(base, apply):
     pattern = ((".*query/kernel", 3), (".*fc1/kernel", 2))
     reparam, adapter, weights = factorised(base, rank=4, rank_pattern=pattern)
     stored = reparam.stored(base)
-    rows = {"query": 3, "key": 4, "value": 4, "fc1": 2}
+    rows = {"query": 3, "key": 4, "value": 4, "fc1": 2, "fc2": 4}
     factors = [n for n, w in weights.items() if linear.is_node(w)]
     expected = sum(rows[name.split("/")[-2]] * sum(base[name].shape) for name in factors)
     assert trees.count(adapter) == expected and not set(factors) & set(stored)
