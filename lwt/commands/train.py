@@ -5,6 +5,7 @@ python train.py --config=configs/translation.py --config.optimizer.learning_rate
 """
 
 import logging
+import os
 
 from absl import flags
 
@@ -20,9 +21,10 @@ def main():
 
     values = flags.FLAGS
     figures = train.run(values.config, values.workdir, stretch=values.stretch_schedule)
-    LOG.info(
-        "finished %s; next: %s", values.workdir, command_line.as_called(f"python eval.py --workdir={values.workdir}")
+    folder = (
+        os.path.join(values.workdir, min(values.config.tasks), "adapter") if values.config.tasks else values.workdir
     )
+    LOG.info("finished %s; next: %s", values.workdir, command_line.as_called(f"python eval.py --workdir={folder}"))
     command_line.report(figures)
 
 

@@ -49,6 +49,7 @@ def build_run(config, workdir, *, base, stretch=False):
     widest = max(classes, key=classes.get)
     wide, like = runs[widest], shapes[widest]
     check_runs(config, runs, frozen=wide.frozen, classes=classes)
+    largest = max(runs.values(), key=lambda run: run.batches.measure()["batches"])
     replicated = devices.replicated(build.make_mesh(config))
 
     def init():
@@ -83,7 +84,7 @@ def build_run(config, workdir, *, base, stretch=False):
         header=(
             f"tasks   {len(runs)} ({', '.join(runs)}), an adapter for each; every batch has the rows of all",
             *(f"{task}: {line}" for task, run in runs.items() for line in run.header[:2]),
-            *wide.header[2:],
+            *largest.header[2:],
         ),
     )
 

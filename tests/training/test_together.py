@@ -1,6 +1,7 @@
 """Adapters trained together are those that each task's own run trains, and open like any other."""
 
 import json
+import math
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ import lwt
 from lwt import errors
 from lwt.reparam import adapters
 from lwt.runs import checkpoint, experiment
-from lwt.training import train
+from lwt.training import together, train
 from tests.runs import test_adapter_folder
 
 TASKS = ("season", "size")  # of three and of four classes
@@ -24,7 +25,7 @@ def home(untrained, tmp_path_factory):
     untrained(test_adapter_folder.config_of(home, "base"), home / "base")
     for name in TASKS:
         train.run(adapted(test_adapter_folder.config_of(home, name), home), home / name)
-    train.run(together(home), home / "both")
+    train.run(both_tasks(home), home / "both")
     return home
 
 
@@ -41,7 +42,7 @@ def adapted(config, home):
     return config
 
 
-def together(home, **changes):
+def both_tasks(home, **changes):
     """The config of both tasks."""
     config = adapted(experiment.load(home / "base").config, home)
     with config.unlocked():
@@ -84,7 +85,7 @@ def test_every_adapter_opens_like_any_other(home):
 
 def test_the_log_has_every_task(home):
     rows = [json.loads(line) for line in (home / "both/metrics.jsonl").read_text().splitlines()]
-    figure = together(home).select
+    figure = both_tasks(home).select
     own = [row for row in rows if f"validation/{figure}/season" in row]
     assert len(own) == STEPS
     for row in own:
@@ -99,12 +100,24 @@ def test_the_log_has_every_task(home):
 
 
 def test_it_resumes_where_it_was(home, tmp_path):
-    config = together(home)
+    config = both_tasks(home)
     config.steps = 2
     train.run(config, tmp_path / "both")
     config.steps = STEPS
     train.run(config, tmp_path / "both")
     jax.tree.map(np.testing.assert_array_equal, last(tmp_path / "both"), last(home / "both"))
+
+
+def test_an_epoch_is_that_of_the_largest_task(home, tmp_path):
+    config = both_tasks(home, epochs=2.0, eval_every=0)
+    with config.unlocked():
+        config.tasks.size.max_train_records = 8
+    found = together.in_steps({task: together.config_of(config, task) for task in TASKS}, tmp_path)
+    records = len(experiment.load(home / "season").data.splits.train)
+    batches = records / config.data.rows
+    assert records > 8 and {(own.steps, own.eval_every) for own in found.values()} == {
+        (round(2 * batches), math.ceil(batches))
+    }
 
 
 def test_translators(untrained, tiny, tmp_path):
@@ -126,7 +139,7 @@ def test_translators(untrained, tiny, tmp_path):
     assert len(answers) == 2
 
 
-def test_what_cannot_be_trained_together(home, tmp_path):
+def test_what_cannot_be_trained_both_tasks(home, tmp_path):
     for changes, message in (
         ({"init_from": "", "init_skip": ()}, "init_from is empty"),
         ({"task": {"name": "classify", "label_smoothing": 0.1}}, "label_smoothing needs tasks with as many classes"),
@@ -135,6 +148,6 @@ def test_what_cannot_be_trained_together(home, tmp_path):
         ({"tasks": {"a/b": {"train": "folder:x"}}}, "tasks=.* should be a section {task:"),
     ):
         with pytest.raises(errors.ConfigError, match=message):
-            train.run(together(home, **changes), tmp_path / "run")
+            train.run(both_tasks(home, **changes), tmp_path / "run")
     with pytest.raises(errors.ConfigError, match="an adapter for each of season, size; open .*/TASK/adapter"):
         lwt.load(home / "both")
