@@ -6,7 +6,7 @@
 The last line is JSON. For a classifier, it has three accuracies in percent: of the model with the exported integers, as
 `eval.py` measures it; of the same in JAX with states rounded like the program's; and of the program on this machine. It
 also has the number of texts on which the last two agree, and on which the emulated Cortex-M4F agrees with the program.
-For a translator, see `lwt.export.c.translation.compare`.
+For a translator, see `lwt/export/c/translation/compare.py`.
 """
 
 import pathlib

@@ -1,6 +1,7 @@
 """Gives random texts to the exported program, compiled with sanitizers: it may read and write only its own memory.
 
     python -m lwt.export.c.fuzz --folder=firmware --inputs=100000
+    python -m lwt.export.c.fuzz --folder=translator --inputs=1000 --seed=1
 
 Texts are made of pieces on which cleaning and both tokenizers branch, and of random bytes. The last line is JSON, the
 numbers of inputs and findings. A finding is a report of a sanitizer, a missing answer, or a logit that is not finite.

@@ -5,7 +5,7 @@ import numpy as np
 from lwt import errors
 from lwt.export import quantize
 from lwt.export.c import literals
-from lwt.layers import quantized_weight
+from lwt.layers import linear, quantized_weight
 from lwt.runs import integer_file
 
 LARGEST_BLOCK = 512  # beyond it, sums of products of 8 and 16 bits would not fit into 32
@@ -110,6 +110,10 @@ class Source:
             lwt.errors.ConfigError: it is not quantized, or to what the engine in C does not have.
         """
         node = self._weights[name]
+        if isinstance(node, linear.Factors):
+            raise errors.ConfigError(
+                f"{name!r} is stored as factors: for C, export a bundle, which multiplies them out"
+            )
         if not isinstance(node, quantized_weight.Quantized):
             raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets must match it for the engine in C")
         if node.format not in BITS or node.outliers is not None:

@@ -154,7 +154,7 @@ def measure(elf, experiment, *, network, texts, prefix, clock):
         "steps": steps,
         "instructions": sum(stages),
         "milliseconds": round(sum(stages) * costs.CPI / clock / 1000, 3),
-        "macs": network.macs(tokens, steps),
+        "macs": network.macs(tokens, steps * experiment.task.beams),
         "instructions_a_token": round(stages[1] / tokens),
         "instructions_a_step": round(stages[2] / steps),
         "stages": dict(zip(("text", "encoder", "search", "answer"), stages, strict=True)),

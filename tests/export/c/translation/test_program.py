@@ -121,6 +121,13 @@ def test_the_device_translates_as_the_host(built):
     assert len(stages) == 4 and min(stages) > 100 and stages[2] > 1000 * board.translate(TEXTS[0])[1]
 
 
+@pytest.mark.skipif(not shutil.which(toolchain.QEMU), reason="needs qemu-system-arm: unicorn has no Cortex-M55")
+@pytest.mark.parametrize("core", ["m55", "m33"])  # vectors, and a core without a floating-point unit
+def test_other_cores_translate_too(core, built):
+    pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+    assert "self-test: passed" in toolchain.qemu(built("int4", "int8")[2], core=core, compiler="zig")
+
+
 @pytest.mark.parametrize(
     ("fields", "task", "message"),
     [
