@@ -14,6 +14,7 @@ from matplotlib import figure as figures
 from matplotlib import ticker
 
 from lwt import errors
+from lwt.report import line_names
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f5f5f", "#8c510a")  # after Okabe and Ito
 MARKERS = "osD^vPX*"  # told apart without colours, too
@@ -104,17 +105,20 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         paper: ``{rank: value}`` for a dashed line, or None.
         label: of the vertical axes, with the unit.
     """
-    with drawing(path, title, panels=2) as (drawn, (left, right)):
+    with drawing(path, title, panels=2, width=10.4) as (drawn, (left, right)):
+        ends = {}
         for i, (name, by_rank) in enumerate(series.items()):
             order = sorted(by_rank)
             means = [statistics.fmean(by_rank[rank]) for rank in order]
             spread = [statistics.stdev(by_rank[rank]) if len(by_rank[rank]) > 1 else 0.0 for rank in order]
             look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)], capsize=3, elinewidth=1.2)
-            left.errorbar(order, means, spread, label=name, **look)
-            right.errorbar([parameters[name][rank] for rank in order], means, spread, label=name, **look)
+            left.errorbar(order, means, spread, **look)
+            right.errorbar([parameters[name][rank] for rank in order], means, spread, **look)
+            ends[name] = (parameters[name][order[-1]], means[-1], look["color"])
         if paper:
             order = sorted(paper)
-            left.plot(order, [paper[rank] for rank in order], "--", color="#333333", linewidth=1.3, label="paper")
+            left.plot(order, [paper[rank] for rank in order], "--", color="#333333", linewidth=1.3)
+            left.annotate("paper", (order[0], paper[order[0]]), xytext=(0, 6), textcoords="offset points", ha="center")
         every = sorted({rank for by_rank in [*series.values(), paper or {}] for rank in by_rank})
         left.set_xscale("log", base=2)
         left.set_xticks(every, [str(rank) for rank in every])
@@ -125,7 +129,58 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         right.xaxis.set_major_formatter(ticker.FuncFormatter(thousands))
         right.minorticks_off()
         right.set(xlabel="trained parameters (logarithmic)")
-        drawn.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+        line_names.put(right, ends)
+    return drawn
+
+
+def by_rate(curves, path, *, label, title=""):
+    """A figure over the learning rate, both axes logarithmic, with the names beside the lines.
+
+    Args:
+        curves: ``{method: {rate: value}}``.
+        path: of the PNG.
+        label: of the vertical axis, with the unit.
+    """
+    with drawing(path, title, width=7.6) as (drawn, axes):
+        ends = {}
+        for i, (name, curve) in enumerate(curves.items()):
+            rates = sorted(curve)
+            look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)])
+            axes.plot(rates, [curve[rate] for rate in rates], **look)
+            ends[name] = (rates[-1], curve[rates[-1]], look["color"])
+        axes.set_yscale("log")
+        log_x(axes, "learning rate")
+        axes.set_ylabel(label)
+        line_names.put(axes, ends)
+    return drawn
+
+
+def fronts(lines, path, *, x, label, title=""):
+    """Points of many methods, with a line through those of each; methods on the front of the best are in colour.
+
+    A point is on the front if none further left is as high.
+
+    Args:
+        lines: ``{method: [(x, y), ...]}``, sorted by x.
+        path: of the PNG.
+        x, label: of the axes, with their units; the horizontal one is logarithmic.
+    """
+    best, front = -math.inf, []
+    for place, height, name in sorted((*point, name) for name, points in lines.items() for point in points):
+        if height > best:
+            best, front = height, [*front, (place, height, name)]
+    colors = dict(zip(dict.fromkeys(name for *_, name in front), COLORS * 3))
+    with drawing(path, title, width=8.4, height=5.6) as (drawn, axes):
+        axes.step(*zip(*[point[:2] for point in front]), where="post", color="#bbbbbb", linewidth=5, alpha=0.5)
+        ends = {}
+        for i, (name, points) in enumerate(lines.items()):
+            color = colors.get(name, "#9a9a9a")
+            look = dict(color=color, marker=MARKERS[i % len(MARKERS)], linewidth=1.2, zorder=3 if name in colors else 2)
+            axes.plot(*zip(*points), **look)
+            ends[name] = (*points[-1], color)
+        log_x(axes, x)
+        axes.set_ylabel(label)
+        line_names.put(axes, ends, gap=0.042)
     return drawn
 
 
@@ -176,18 +231,18 @@ def bars(groups, path, *, label, title="", digits=1):
 
 
 @contextlib.contextmanager
-def drawing(path, title, *, panels=1, width=None, share_y=True):
+def drawing(path, title, *, panels=1, width=None, height=4.0, share_y=True):
     """A figure in the house style, saved at the end: ``(Figure, axes)``.
 
     Args:
         path: of the PNG.
         title: of the first panel.
         panels: side by side; `axes` is an array of them if there are several.
-        width: in inches; None for what suits the panels.
+        width, height: in inches; None for the width that suits the panels.
         share_y: whether the panels have one vertical axis.
     """
     with matplotlib.rc_context(STYLE):
-        size = (width or (6.4 if panels == 1 else 9.6), 4.0)
+        size = (width or (6.4 if panels == 1 else 9.6), height)
         drawn = figures.Figure(figsize=size, layout="constrained")
         axes = drawn.subplots(1, panels, sharey=share_y)
         first = axes if panels == 1 else axes[0]

@@ -1,6 +1,6 @@
 """The same search of the learning rate for every setting of a study, so that no method is tuned better than another.
 
-Every search tries `TRIALS` rates: the four of `FIRST`, a factor of 4 apart, and then two more. If the best rate so far
+Every search tries `TRIALS` rates: the three of `FIRST`, a factor of 4 apart, and then two more. If the best rate so far
 is the lowest or the highest one, the next trial lies a factor of 4 outside; otherwise halfway between the best and its
 farther neighbour, of two equally far ones the better. A trial is a run with a folder of its own, ``SEARCH/rate0.004``,
 and is resumed like any other. A rate that diverges is a trial like the others, and never chosen.
@@ -16,8 +16,8 @@ from lwt.report import records, study
 from lwt.runs import run_config
 
 LOG = logging.getLogger(__name__)
-FIRST = (1e-3, 4e-3, 1.6e-2, 6.4e-2)
-TRIALS = 6
+FIRST = (2e-3, 8e-3, 3.2e-2)
+TRIALS = 5
 TRIAL = os.path.join("eval", "trial.json")
 
 

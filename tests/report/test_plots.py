@@ -69,11 +69,22 @@ def test_ranks(tmp_path):
         assert line.get_xydata().tolist() == [[places[4], 3.0], [places[16], 88.0]]
         ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
         assert ends == [[3 - statistics.stdev([1, 3, 5]), 3 + statistics.stdev([1, 3, 5])], [88, 88]]
-    (paper,) = [line for line in left.lines if line.get_label() == "paper"]
-    assert paper.get_xydata().tolist() == [[4, 0.2], [16, 88.0]] and paper.get_linestyle() == "--"
+    (paper,) = [line for line in left.lines if line.get_linestyle() == "--"]
+    assert paper.get_xydata().tolist() == [[4, 0.2], [16, 88.0]] and left.texts[0].get_text() == "paper"
     assert left.get_xscale() == "log" and [t.get_text() for t in left.get_xticklabels()] == ["4", "16"]
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} == {"LoRA", "LoRA+", "paper"}
+    assert {text.get_text(): text.xy for text in right.texts} == {"LoRA": (147_456, 88.0), "LoRA+": (36_864, 15.0)}
     is_picture(tmp_path / "ranks.png", drawn)
+
+
+def test_lines_over_the_rate_have_their_names_beside_them(tmp_path):
+    curves = {name: {1e-3: 2.0, 4e-3: last} for name, last in (("LoRA", 0.5), ("DoRA", 0.5), ("IA3", 1.9))}
+    drawn = plots.by_rate(curves, tmp_path / "rate.png", label="loss")
+    (axes,) = drawn.axes
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert {text.get_text(): text.xy for text in axes.texts} == {name: (4e-3, c[4e-3]) for name, c in curves.items()}
+    heights = sorted(text.get_position()[1] for text in axes.texts)
+    assert min(high - low for low, high in zip(heights, heights[1:])) > 0.05 and 0 <= heights[0] < heights[-1] <= 1
+    is_picture(tmp_path / "rate.png", drawn)
 
 
 def test_bars(tmp_path):

@@ -15,10 +15,10 @@ RECORD = "eval/study.json"
 @pytest.mark.parametrize(
     "best, rates",
     [
-        (8e-3, [1e-3, 4e-3, 1.6e-2, 6.4e-2, 8e-3, 5.65685e-3]),
-        (2e-2, [1e-3, 4e-3, 1.6e-2, 6.4e-2, 3.2e-2, 8e-3]),
-        (1e-5, [1e-3, 4e-3, 1.6e-2, 6.4e-2, 2.5e-4, 6.25e-5]),
-        (9e-2, [1e-3, 4e-3, 1.6e-2, 6.4e-2, 0.256, 0.128]),
+        (7e-3, [2e-3, 8e-3, 3.2e-2, 4e-3, 1.6e-2]),
+        (2e-2, [2e-3, 8e-3, 3.2e-2, 0.128, 1.6e-2]),
+        (1e-5, [2e-3, 8e-3, 3.2e-2, 5e-4, 1.25e-4]),
+        (1.1e-3, [2e-3, 8e-3, 3.2e-2, 5e-4, 1e-3]),
     ],
 )
 def test_the_rates_that_are_tried(best, rates):
@@ -35,8 +35,8 @@ def test_a_rate_that_diverged_is_never_chosen():
     assert scored == {1e-3: 2.0, 4e-3: 1.0, 1.6e-2: -math.inf, 1.0: -math.inf}
     assert search.best_of(scored) == 1e-3
     assert search.best_of({1e-3: -math.inf}) is None
-    lower = {1e-3: -math.inf, 4e-3: -math.inf, 1.6e-2: -math.inf, 6.4e-2: -math.inf}
-    assert search.following(lower) == 2.5e-4
+    lower = dict.fromkeys(search.FIRST, -math.inf)
+    assert search.following(lower) == 5e-4
 
 
 def test_rates_of_other_sizes_lie_on_the_line_between_their_neighbours():
@@ -48,12 +48,12 @@ def test_rates_of_other_sizes_lie_on_the_line_between_their_neighbours():
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Training that writes down the rates it was asked for; above 0.05 it diverges."""
+    """Training that writes down the rates it was asked for; above 0.03 it diverges."""
     asked = []
 
     def run(entry, workdir, *, measure, record, config):
         asked.append(config.rate)
-        if config.rate > 0.05:
+        if config.rate > 0.03:
             raise errors.NotFinite("step 3: loss not finite")
         found = measure(entry, f"{workdir}/{entry.name}")
         study.write_record(f"{workdir}/{entry.name}", found, record=record)
@@ -81,12 +81,12 @@ def test_a_search_keeps_all_trials_and_runs_once(trained, tmp_path):
 
     found = search_here(tmp_path, measure)
     assert [trial["rate"] for trial in found["tried"]] == sorted(trained) and len(trained) == search.TRIALS
-    assert found["rate"] == 0.008 and found["tried"][-1] == {"rate": 0.064}
+    assert found["rate"] == 0.008 and found["tried"][-1] == {"rate": 0.032}
     assert json.loads((tmp_path / "search-lora" / RECORD).read_text()) == found
     assert search_here(tmp_path, measure) == found and len(trained) == search.TRIALS
     (tmp_path / "search-lora" / RECORD).unlink()
     assert search_here(tmp_path, measure) == found
-    assert trained.count(0.064) == 1, "a trial that diverged is not run again"
+    assert trained.count(0.032) == 1, "a trial that diverged is not run again"
 
 
 def test_a_search_where_all_rates_diverge_is_an_error(trained, tmp_path):

@@ -1,0 +1,237 @@
+"""The page of the study of adapters, made from the runs' records."""
+
+import statistics
+
+from lwt.report import pages, plots, results
+
+TITLES = {
+    **{"lora": "LoRA", "lora_plus": "LoRA+", "lora_fa": "LoRA-FA", "lora_dropout": "LoRA dropout", "dora": "DoRA"},
+    **{
+        "periodic_lora": "PeriodicLoRA",
+        "adalora": "AdaLoRA",
+        "pissa": "PiSSA",
+        "eva": "EVA",
+        "corda": "CorDA",
+        "lora_ga": "LoRA-GA",
+        "singlora": "SingLoRA",
+        "hira": "HiRA",
+    },
+    **{"miss": "MiSS", "shira": "SHiRA", "oft": "OFT", "lokr": "LoKr", "vera": "VeRA", "c3a": "C3A", "ia3": "IA3"},
+    **{
+        "unilora": "Uni-LoRA",
+        "houlsby": "Houlsby",
+        "bitfit": "BitFit",
+        "layer_norm": "layer norms",
+        "head": "head alone",
+        "full": "all weights",
+    },
+}
+ENCODER = {"snips": "Snips", "emotion": "Emotion", "limit": "LiMiT"}
+TRANSLATOR = {"arithmetic": "arithmetic"}
+PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
+BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
+CLOSE = 0.005  # of accuracy: as good as the best
+HOW_TO_READ = """\
+Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
+"Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
+bits, and "Δ" is the change of accuracy by that, in points. Memory is weights, optimizer and activations of a training \
+step as compiled; "step" is its time, and "merge" the time to write the adapter into the base.
+"""
+
+
+def write(out, records, *, missing, command_line):
+    """Writes README.md, results.json, table.csv and the pictures into the folder `out`; returns their names.
+
+    Args:
+        out: folder of the page.
+        records: ``{name: record}`` of searches and runs, in the order of the page.
+        missing: names of runs that were asked for and have no record.
+        command_line: what makes the page.
+    """
+    searches = [record for record in records.values() if "tried" in record]
+    costs = {tuple(record["arguments"].values())[:3]: record for record in records.values() if "memory" in record}
+    runs = {name: record for name, record in records.items() if "figures" in record}
+    page = pages.Page(out, "Adapters for small models", command_line=command_line)
+    page.rows(rows_of(runs, command_line=command_line))
+    groups = by_setting(runs.values())
+    page.csv("table.csv", csv_table(groups))
+    page.add(describe(runs.values(), searches), pages.bullets(pages.notes(records, missing=missing)))
+    for part, tasks in PARTS.items():
+        own = complete(groups, tasks)
+        if own:
+            page.add(f"## Which one to use: {part}", pages.bullets(advice(own, tasks)))
+            draw(page.picture(f"{part}.png", f"accuracy by bytes, {part}"), own, tasks=tasks)
+            page.add(f"## All figures: {part}", HOW_TO_READ, table(own, tasks, costs=costs))
+    page.add("## The rates", rates_table(searches))
+    return page.write()
+
+
+def rows_of(records, *, command_line):
+    """Rows for ``results.json``."""
+    rows = []
+    for record in records.values():
+        fixed = results.of_run(record, command_line=command_line)
+        figures = record["figures"]
+        values = {"accuracy": accuracy_of(figures), "trainable": record["trainable"]}
+        rows += [fixed | {"metric": metric, "value": value} for metric, value in values.items()]
+    return rows
+
+
+def accuracy_of(figures):
+    """Exact match of a translator, accuracy of a classifier."""
+    return figures.get("exact_match", figures.get("accuracy"))
+
+
+def by_setting(records):
+    """``{(method, size): {task: [record of every seed]}}``."""
+    found = {}
+    for record in records:
+        about = record["arguments"]
+        found.setdefault((about["method"], about["size"]), {}).setdefault(about["task"], []).append(record)
+    return found
+
+
+def complete(groups, tasks):
+    """The settings that have records of all `tasks`: ``{(method, size): {task: records}}``."""
+    return {setting: {task: found[task] for task in tasks} for setting, found in groups.items() if {*tasks} <= {*found}}
+
+
+def mean_accuracy(found):
+    """The mean over tasks of the mean over seeds."""
+    return statistics.fmean(statistics.fmean(_accuracies(records)) for records in found.values())
+
+
+def bytes_of(found, kind="float16"):
+    """Bytes of the adapter; of all weights where the run has no adapter."""
+    record = next(iter(found.values()))[0]
+    size = {"float32": 4, "float16": 2, "int8": 1}[kind]
+    return record["bytes"][kind] if "bytes" in record else size * record["trainable"]
+
+
+def advice(groups, tasks):
+    """Sentences: the best adapter within each budget of bytes, and the smallest one that is as good as the best."""
+    lines = []
+    scores = {setting: mean_accuracy(found) for setting, found in groups.items()}
+    sizes = {setting: bytes_of(found) for setting, found in groups.items()}
+    adapted = [setting for setting in groups if setting[0] not in ("head", "full")]
+    for budget in BUDGETS:
+        fitting = [setting for setting in adapted if sizes[setting] <= budget]
+        if fitting:
+            best = max(fitting, key=scores.get)
+            near = [x for x in fitting if scores[x] >= scores[best] - CLOSE and x[0] != best[0]]
+            others = ", ".join(title_of(x) for x in sorted(near, key=scores.get, reverse=True)[:3])
+            also = f"; within half a point: {others}" if others else ""
+            lines.append(
+                f"Up to {budget:,} bytes (float16): **{title_of(best)}**, {100 * scores[best]:.1f} % with "
+                f"{sizes[best]:,} bytes{also}."
+            )
+    best = max(adapted, key=scores.get)
+    near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
+    small = min(near, key=sizes.get)
+    lines.append(
+        f"Best of all adapters: {title_of(best)}, {100 * scores[best]:.1f} %. The smallest one within half a point: "
+        f"**{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
+    )
+    for method in ("full", "head"):
+        if (method, 0) in scores:
+            lines.append(f"For comparison: {TITLES[method]}, {100 * scores[method, 0]:.1f} %.")
+    return lines
+
+
+def title_of(setting):
+    """``"LoRA 4"``; methods of one size have no number."""
+    method, size = setting
+    return f"{TITLES.get(method, method)} {size}" if size else TITLES.get(method, method)
+
+
+def table(groups, tasks, *, costs):
+    """The Markdown table of all settings, the best first."""
+    header = [
+        *("method", "trained", "float32", "float16", "int8", *tasks.values()),
+        *(["mean"] if len(tasks) > 1 else []),
+        *("Δ int8", "memory (MB)", "step (ms)", "merge (ms)", "seeds"),
+    ]
+    body = []
+    for setting in sorted(groups, key=lambda x: mean_accuracy(groups[x]), reverse=True):
+        found = groups[setting]
+        records = [record for own in found.values() for record in own]
+        measured = next((costs[task, *setting] for task in tasks if (task, *setting) in costs), {})
+        body.append(
+            [
+                title_of(setting),
+                f"{next(iter(found.values()))[0]['trainable']:,}",
+                *(f"{bytes_of(found, kind):,}" for kind in ("float32", "float16", "int8")),
+                *(_percent(_accuracies(own)) for own in found.values()),
+                *([f"{100 * mean_accuracy(found):.1f}"] if len(tasks) > 1 else []),
+                _optional([100 * _change(record) for record in records if "int8" in record], "+.1f"),
+                _optional([measured["memory"] / 1e6] if measured else [], ".1f"),
+                _optional([1e3 * measured["step_seconds"]] if measured else [], ".1f"),
+                _optional([1e3 * measured["merge_seconds"]] if measured.get("merge_seconds") else [], ".2f"),
+                str(min(len(own) for own in found.values())),
+            ]
+        )
+    return results.markdown(header, body)
+
+
+def rates_table(searches):
+    """The rate found for each method and size."""
+    found = {}
+    for record in searches:
+        about = record["arguments"]
+        found.setdefault((about["method"], about["size"]), {})[about["task"]] = f"{record['rate']:.3g}"
+    tasks = ENCODER | TRANSLATOR
+    body = [[title_of(setting), *(rates.get(task, "–") for task in tasks)] for setting, rates in found.items()]
+    return results.markdown(["method", *tasks.values()], body)
+
+
+def describe(records, searches):
+    """A sentence that says what was trained and where."""
+    records = list(records)
+    steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in records}))
+    bases = ", ".join(dict.fromkeys(record["config"].partition("base=")[2].partition(",")[0] for record in records))
+    trials = max((len(record["tried"]) for record in searches), default=0)
+    return (
+        f"Bases: {bases}. {steps} steps each; {trials} rates for every method, size and task. Hardware: "
+        f"{pages.machines(records)}; {pages.hours(records)} of training."
+    )
+
+
+def draw(path, groups, *, tasks):
+    """Accuracy against bytes, a line for each method, with its name beside its last point."""
+    lines = {}
+    for setting, found in groups.items():
+        if setting[0] != "head":
+            lines.setdefault(setting[0], []).append((bytes_of(found), 100 * mean_accuracy(found)))
+    title = f"Mean of {', '.join(tasks.values())}" if len(tasks) > 1 else next(iter(tasks.values()))
+    named = {TITLES.get(method, method): sorted(points) for method, points in lines.items()}
+    plots.fronts(named, path, x="bytes of the adapter in float16", label="accuracy (%)", title=title)
+
+
+def csv_table(groups):
+    """Header and lines of ``table.csv``."""
+    body = []
+    for (method, size), found in groups.items():
+        for task, records in found.items():
+            values = _accuracies(records)
+            spread = statistics.stdev(values) if len(values) > 1 else ""
+            sizes = [bytes_of({task: records}, kind) for kind in ("float32", "float16", "int8")]
+            about = (records[0]["trainable"], *sizes, statistics.fmean(values), spread, len(values))
+            body.append([method, size or "", task, *about])
+    return ["method", "size", "task", "trained", "float32", "float16", "int8", "accuracy", "deviation", "seeds"], body
+
+
+def _accuracies(records):
+    return [accuracy_of(record["figures"]) for record in records]
+
+
+def _change(record):
+    return accuracy_of(record["int8"]) - accuracy_of(record["figures"])
+
+
+def _percent(values):
+    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.fmean(values):.1f}{spread}"
+
+
+def _optional(values, form):
+    return f"{statistics.fmean(values):{form}}" if values else "–"
