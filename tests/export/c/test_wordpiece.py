@@ -53,13 +53,20 @@ BERT = dict(hidden=40, heads=2, activation="gelu", segments=2, embedding_norm=Tr
 
 
 def made(**normalizer):
-    """A small vocabulary with the normalizer; words of more than 40 characters are unknown."""
-    model = tokenizers.models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=40)
+    """A small vocabulary with the normalizer; words of more than 40 characters are unknown.
+
+    It is made here, and not trained: tokenizers' trainer breaks ties at random.
+    """
+    normal, split = tokenizers.normalizers.BertNormalizer(**normalizer), tokenizers.pre_tokenizers.BertPreTokenizer()
+    words = {word for text in CORPUS for word, _ in split.pre_tokenize_str(normal.normalize_str(text))}
+    characters = {c for word in words for c in word}
+    pieces = {*characters, *(f"##{c}" for c in characters)}
+    pieces |= {word[:3] for word in words} | {f"##{word[-2:]}" for word in words if len(word) > 2}
+    vocabulary = {piece: i for i, piece in enumerate([*SPECIALS, *sorted(pieces)])}
+    model = tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=40)
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(**normalizer)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=500, special_tokens=SPECIALS, show_progress=False)
-    tokenizer.train_from_iterator(CORPUS, trainer)
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normal, split
+    tokenizer.add_special_tokens(SPECIALS)
     tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return tokenizer
 
