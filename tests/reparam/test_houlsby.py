@@ -38,8 +38,8 @@ def test_the_formula(base, moved):
     assert {name for name in base if weights[name] is not base[name]} == {f"{QUERY}/kernel", f"{QUERY}/bias"}
 
 
-def test_a_run_answers_and_is_not_merged(tiny, tmp_path):
-    train.run(tiny({"steps": 1}), tmp_path / "base")
+def test_a_run_answers_and_is_not_merged(tiny, untrained, tmp_path):
+    untrained(tiny(), tmp_path / "base")
     changes = {"reparam": {"name": "houlsby", "rank": 2}, "optimizer.trainable": ("adapter/.*",), "steps": 2}
     train.run(tiny({**changes, "init_from": f"{tmp_path}/base", "optimizer.learning_rate": 0.1}), tmp_path / "run")
     base, run = (experiment.load(tmp_path / name) for name in ("base", "run"))

@@ -135,9 +135,9 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
 
 
 @pytest.mark.parametrize("method", ["periodic_lora", "adalora"])
-def test_what_a_method_does_after_a_step_resumes(method, tiny, rows, tmp_path):
+def test_what_a_method_does_after_a_step_resumes(method, tiny, untrained, tmp_path):
     """Stopped in the middle of a stage; what `advance` sets has no moments, and is in the artefact."""
-    train.run(tiny({"steps": 1}), tmp_path / "base")
+    untrained(tiny(), tmp_path / "base")
     more = {"periodic_lora": {"period": 2}, "adalora": {"budget": 1, "begin": 1, "end": 4, "every": 1}}[method]
     section = {"name": method, "rank": 2, **more}
     changes = {**LORA, "reparam": section, "init_from": f"{tmp_path}/base", "log_every": 1}
