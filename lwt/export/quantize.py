@@ -47,8 +47,8 @@ def export(source, path, *, quantization=None, rest="float16", limits=None, cali
         calibration: arguments of `rounding.calibrated`; None rounds to nearest.
 
     Raises:
-        lwt.errors.ConfigError: see `weights`, `rounding.calibrated`; or the file is no older export, or cannot be
-            written.
+        lwt.errors.ConfigError: see `weights`, `rounding.calibrated`; or the file is there and is not an export,
+            or cannot be written.
         lwt.errors.NotFinite: a weight is not a number, or too large for float16.
     """
     used = quantization or quantization_of(source)

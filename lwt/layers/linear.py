@@ -205,7 +205,7 @@ class Behind(Node):
 
     def dense(self):
         raise errors.ConfigError(
-            "a nonlinear adapter layer (houlsby) is no array: it cannot be merged, or stacked with other methods"
+            "a nonlinear adapter layer (houlsby) is not an array: it cannot be merged, or stacked with other methods"
         )
 
     def _adapted(self, y, dtype):

@@ -14,9 +14,9 @@ class Houlsby(each.Each):
     2019, arXiv 1902.00751, section 2.1), with `down` `[out r]`, `c` `[r]`, `up` `[r out]` and `d` `[out]`.
 
     The paper puts one behind the output of every attention and feed-forward part, before the residual sum; these are
-    the default targets. A nonlinear layer has no weight that it could be merged into: runs, adapters and stacks of
-    adapters multiply it as it is, and whatever needs arrays refuses it. Deviation: `up` starts at zero, not near it, so
-    that step 0 is the identity. The paper trains norms and the head as well; ``optimizer.trainable`` says so.
+    the default targets. A nonlinear layer cannot be merged into a weight: runs, adapters and stacks of adapters
+    multiply it as it is, and programs that need arrays refuse it. Deviation: `up` starts at zero, not near it, so that
+    step 0 is the identity. The paper trains norms and the head as well; ``optimizer.trainable`` says so.
 
     Attributes:
         rank: r, the paper's m.

@@ -39,7 +39,7 @@ class Predictor:
                 adapter does.
 
         Raises:
-            lwt.errors.ConfigError: a pre-training run gives no answers; or there is no such adapter, or not one for
+            lwt.errors.ConfigError: a pre-training run gives no answers; an adapter is unknown, or there is not one for
                 each text. For other errors see `inputs.checked`.
         """
         if adapters is not None:

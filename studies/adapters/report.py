@@ -109,7 +109,7 @@ def bytes_of(found, kind="float16"):
 
 
 def advice(groups, tasks):
-    """Sentences: the best adapter within each budget of bytes, and the smallest one that is as good as the best."""
+    """Sentences that name the best adapter of each budget of bytes, and the smallest of those near the best."""
     lines = []
     scores = {setting: mean_accuracy(found) for setting, found in groups.items()}
     sizes = {setting: bytes_of(found) for setting, found in groups.items()}
@@ -129,8 +129,8 @@ def advice(groups, tasks):
     near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
     small = min(near, key=sizes.get)
     lines.append(
-        f"Best of all adapters: {title_of(best)}, {100 * scores[best]:.1f} %. The smallest one within half a point: "
-        f"**{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
+        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. The smallest within half a point "
+        f"is **{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
     )
     for method in ("full", "head"):
         if (method, 0) in scores:

@@ -118,7 +118,7 @@ def run(entry, workdir, *, searches):
     """Searches, trains or resumes `entry` unless it is finished; returns its record.
 
     Args:
-        searches: ``{name: entry}`` of all searches; the one that a run needs is made first.
+        searches: ``{name: entry}`` of all searches; a run makes its own first.
     """
     chosen_by = CHOSEN_BY.get(entry.arguments["task"], BY_ACCURACY)
     configs = functools.partial(config_of, entry)
@@ -161,15 +161,15 @@ def measure(entry, folder):
 
 
 def stored_in(folder, trained):
-    """Bytes of an adapter in three formats, and the figures in the smallest one."""
+    """Bytes of an adapter in three formats, and its figures after rounding to int8."""
     adapter = adapters.load(os.path.join(folder, adapter_folder.FOLDER))
-    rounded, smallest = rounded_to_int8(adapter.leaves)
-    whole, small = rounded_to_int8({n: w for n, w in adapter.whole.items() if not n.startswith("head/")})
+    rounded, leaf_bytes = rounded_to_int8(adapter.leaves)
+    whole, whole_bytes = rounded_to_int8({n: w for n, w in adapter.whole.items() if not n.startswith("head/")})
     other = dataclasses.replace(adapter, leaves=rounded, whole={**adapter.whole, **whole})
     changed = trained.with_weights(other.expand(trained.base()), name="int8", step=trained.step)
     count = trees.count(adapter.leaves) + trees.count(whole)
     return {
-        "bytes": {"float32": 4 * count, "float16": 2 * count, "int8": smallest + small},
+        "bytes": {"float32": 4 * count, "float16": 2 * count, "int8": leaf_bytes + whole_bytes},
         "int8": changed.evaluate()[0],
     }
 

@@ -12,7 +12,7 @@ from lwt.layers import linear
 from lwt.reparam import adapters, compose, lora
 
 LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "state", "constant"}
-NONLINEAR = ("houlsby",)  # no arrays amount to them
+NONLINEAR = ("houlsby",)  # they cannot be written as weights
 UNMOVED = ("state", "constant")  # by the optimizer
 EVERYTHING = ".*(kernel|embedding)"
 SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "compose"]

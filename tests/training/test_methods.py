@@ -58,16 +58,16 @@ def test_a_run_starts_from_its_first_batches(start, tiny, untrained, tmp_path):
     run = build.build(config, str(tmp_path / "run"), base=base.weights)
     reparam, prefix = compose.build(section), "1_lora/" if start == "lora_ga" else ""
     found = trees.subtree(run.init().trainable, "adapter")
-    placeholder = reparam.init(jax.random.key(0), base.weights)
+    initial = reparam.init(jax.random.key(0), base.weights)
     for name, leaf in found.items():
         kind = name.rpartition("/")[2]
-        assert np.any(leaf) == (start != "eva" or kind != "b") and np.any(leaf != placeholder[name]) == np.any(leaf)
+        assert np.any(leaf) == (start != "eva" or kind != "b") and np.any(leaf != initial[name]) == np.any(leaf)
     assert {name.rpartition("/")[2] for name in found} == ({"a", "b"} if start == "eva" else {"a", "b", "a0", "b0"})
     name = f"{prefix}encoder/layer_0/self_attention/query/kernel"
     if start != "corda":
         product = np.asarray(found[f"{name}/a"]).T @ np.asarray(found[f"{name}/a"])
         np.testing.assert_allclose(product, np.eye(4) * product[0, 0], atol=1e-6)
-    before, after = (reparam.expand(base.weights, leaves, 0) for leaves in (placeholder, found))
+    before, after = (reparam.expand(base.weights, leaves, 0) for leaves in (initial, found))
     for weight in base.weights:
         np.testing.assert_allclose(linear.dense(after[weight]), linear.dense(before[weight]), atol=1e-6)
     assert run.batches.state() == build.build(config, str(tmp_path / "run"), base=base.weights).batches.state()

@@ -37,11 +37,11 @@ def check_prefix(prefix):
 
 
 def arrange(folder, *, values, prefix=PREFIX):
-    """Moves the files of a `pathlib.Path` to their places, and fills in their placeholders and the prefix.
+    """Moves the files of a `pathlib.Path` to their places, and fills in their fields ``@NAME@`` and the prefix.
 
     Args:
         folder: all files lie in it.
-        values: ``{placeholder without @: text}``.
+        values: ``{NAME: text}`` of the fields.
         prefix: replaces "lwt" at the start of all names in C, and of the public header.
 
     Raises:
@@ -69,7 +69,7 @@ def renamed(text, prefix):
 
 
 def public(program, *, classes, fingerprint):
-    """The placeholders of the public header and of what the program says of itself.
+    """The fields of the public header and of the description that the program gives of itself.
 
     Args:
         program: a `parts.Program`.

@@ -39,7 +39,7 @@ def require(command, what):
     """Returns `command`, the result of `host` or `devices`.
 
     Raises:
-        lwt.errors.ConfigError: there is none; says that a compiler for `what` is missing.
+        lwt.errors.ConfigError: no such compiler is installed; the message names `what`.
     """
     if not command:
         raise errors.ConfigError(f"no compiler for {what} is installed: {extras.install('c')}")

@@ -65,7 +65,7 @@ def export(source, path, *, runtime="litert", format="float32", length=None, len
 
     Raises:
         lwt.errors.ConfigError: the runtime is not installed or does not support the model; the task predicts nothing; a
-            record is longer than `length`; the file is no older export, or cannot be written.
+            record is longer than `length`; the file is there and is not an export, or cannot be written.
     """
     runtime = RUNTIMES[runtime]
     require(runtime)
@@ -249,7 +249,7 @@ def _measured(source, call, batch, *, lengths):
 
 
 def _fitted(row, lengths):
-    """A batch of one record, cut to the smallest of the `lengths` that fits its text; whole if none fits."""
+    """A batch of one record, cut to the shortest of `lengths` that holds its text; a longer text is not cut."""
     size = int((row["segments"] > 0).sum()) if lengths else 0
     return _padded(row, min((length for length in lengths if length >= size), default=None))
 

@@ -155,7 +155,7 @@ def test_cmake(models):
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs cmake")
 def test_a_zephyr_module(models):
-    """With the functions of Zephyr that the module calls in a few lines of CMake, since Zephyr is no package."""
+    """With the functions of Zephyr that the module calls in a few lines of CMake, since no package has Zephyr."""
     (models / "CMakeLists.txt").write_text(ZEPHYR)
     run("cmake", "-S", ".", "-B", "zephyr", cwd=models)
     run("cmake", "--build", "zephyr", cwd=models)

@@ -27,7 +27,7 @@ int lwt_range(uint32_t c, uint32_t *place);
 /* The id of the piece of n symbols, or LWT_NOTHING. Else *shared has how many of them could begin a piece at most. */
 uint16_t lwt_piece(const uint8_t *symbols, int n, int *shared);
 
-/* The symbols of the piece with an id; returns how many, 0: it has only one, or is no piece. */
+/* The symbols of the piece with an id; returns how many, 0: it has only one, or the id is not that of a piece. */
 int lwt_symbols(uint16_t id, uint8_t symbols[LWT_LONGEST]);
 
 #endif
