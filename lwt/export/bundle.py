@@ -2,13 +2,15 @@
 
     python -m lwt.export.bundle --workdir=runs/mt --out=mt-bundle --license=apache-2.0
     python -m lwt.export.bundle --workdir=runs/mt --out=mt-small --precision=int8
+    python -m lwt.export.bundle --workdir=runs/mt --out=mt-smaller --weights=runs/mt/export/int4.safetensors
     python -m lwt.export.bundle --workdir=pretrained/embbert --out=encoder --precision=float16 --headless
     python eval.py --workdir=mt-bundle --predict=-
 
 `lwt/runs/bundle.py` lists the files. A bundle opens like a workdir, in `lwt.load`, ``eval.py --workdir``,
 ``init_from`` and all other programs. Adapters are merged, and factors are multiplied out. With ``--precision=int8`` the
 weights are those of `lwt.export.quantize`, in the run's own quantization if it has one; ``--block=0``, one scale per
-output, answers faster if kernels have many inputs. With ``--headless``, a text encoder leaves its head out: a bundle to
+output, answers faster if kernels have many inputs. With ``--weights``, they are those of a file that
+`lwt.export.quantize` wrote, in any of its formats. With ``--headless``, a text encoder leaves its head out: a bundle to
 start other trainings from, and three quarters smaller if the head was that of pre-training.
 
 The figures are those that ``eval.py`` left in the run for the same checkpoint, so evaluate first. For a bundle of
@@ -28,7 +30,7 @@ from lwt.data.kinds import common
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.runs import bundle, calibration, experiment, run_config
+from lwt.runs import bundle, calibration, experiment, integer_file, run_config
 
 CARD = """\
 ---
@@ -73,7 +75,7 @@ A start for training: `init_from` of a config, or its argument `base` (beside th
     python train.py --config=configs/embbert_finetune.py:base={name},task=snips --workdir=runs/snips"""
 
 
-def write(source, folder, *, precision="float32", block=None, license="unknown"):
+def write(source, folder, *, precision="float32", block=None, weights="", license="unknown"):
     """Writes the bundle of a run; returns the bytes of its weights.
 
     Args:
@@ -81,26 +83,32 @@ def write(source, folder, *, precision="float32", block=None, license="unknown")
         folder: a path where nothing is yet.
         precision: one of `bundle.FLOATS`, or "int8".
         block: for integers, weights that share a scale; 0: row-wise; None: the run's own, else 64.
+        weights: a file of `lwt.export.quantize` with the run's weights; it has a precision of its own.
         license: SPDX identifier of the weights' licence, for the card.
 
     Raises:
         lwt.errors.ConfigError: the folder holds something or cannot be written; or floats are given a block.
+        lwt.errors.CheckpointError: the file `weights` is missing or damaged, or belongs to another run.
         lwt.errors.NotFinite: a weight is not a number, or too large for the precision.
     """
-    if block is not None and precision != bundle.INTEGERS:
-        raise errors.ConfigError(f"--block={block} is for --precision={bundle.INTEGERS}, not {precision}")
+    if block is not None and precision != "int8":
+        raise errors.ConfigError(f"--block={block} is for --precision=int8, not {precision}")
+    if weights:
+        source = source.with_file(weights)
+        precision = integer_file.read_info(weights)["quantization"]["format"]
     with folders.new(folder) as new:
-        weights = new / bundle.WEIGHTS
-        if precision == bundle.INTEGERS:
+        path = new / bundle.WEIGHTS
+        if weights:
+            files.write_bytes(path, files.read(weights))
+        elif precision == "int8":
             quantization = quantize.quantization_of(source)
             if block is not None:
                 quantization = dataclasses.replace(quantization, block=block)
-            quantize.export(source, weights, quantization=quantization)
-            figures = _figures(source, weights)
+            quantize.export(source, path, quantization=quantization)
         else:
-            bundle.write_weights(weights, linear.merge(source.weights), precision=precision)
-            figures = _figures(source)
-        size = weights.stat().st_size
+            bundle.write_weights(path, linear.merge(source.weights), precision=precision)
+        figures = _figures(source, path if precision in bundle.INTEGERS else None)
+        size = path.stat().st_size
         files.write_json(new / run_config.NAME, _config(source))
         files.write_json(new / bundle.METRICS, {"figures": figures})
         for name in (*common.FILES, calibration.FILE):
@@ -214,16 +222,20 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = headless(source) if values.headless else source
-    size = write(source, values.out, precision=values.precision, block=values.block, license=values.license)
+    options = {"block": values.block, "weights": values.weights, "license": values.license}
+    if values.weights:
+        command_line.refuse(["precision", "block", "headless"], where="with --weights")
+    size = write(source, values.out, precision=values.precision, **options)
     command_line.report({"folder": values.out, "checkpoint": source.step, "bytes": size})
 
 
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
     command_line.define_run(out="Folder to write.")
-    flags.DEFINE_enum("precision", "float32", [*bundle.FLOATS, bundle.INTEGERS], "Number format of the weights.")
+    flags.DEFINE_enum("precision", "float32", [*bundle.FLOATS, "int8"], "Number format of the weights.")
     flags.DEFINE_integer(
         "block", None, "With int8: weights that share a scale; 0: row-wise. Default: the run's, else 64.", lower_bound=0
     )
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize with the weights; default: round those of the run.")
     flags.DEFINE_string(
         "license", "unknown", "SPDX identifier of the weights' licence, for the card, such as apache-2.0."
     )

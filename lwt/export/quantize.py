@@ -88,7 +88,7 @@ def quantization_of(source):
     of_run = [part for part in parts if isinstance(part, quantize.Quantize)]
     if of_run:
         return dataclasses.replace(of_run[-1], aware=False)
-    if bundle.is_bundle(source.workdir) and bundle.read_info(source.workdir)["precision"] == bundle.INTEGERS:
+    if bundle.is_bundle(source.workdir) and bundle.read_info(source.workdir)["precision"] in bundle.INTEGERS:
         info = integer_file.read_info(os.path.join(source.workdir, bundle.WEIGHTS))
         return quantize.Quantize(**info["quantization"])
     return quantize.Quantize()

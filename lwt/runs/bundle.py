@@ -20,12 +20,13 @@ import safetensors.flax
 
 from lwt import errors, files
 from lwt.data import tokenizer_files
+from lwt.layers import quantized_weight
 
 INFO, WEIGHTS, METRICS, CARD = "bundle.json", "model.safetensors", "metrics.json", "README.md"
 CONFIG = "config.json"  # of runs, too
 KIND = "lwt bundle, 1"
 FLOATS = ("float32", "bfloat16", "float16")
-INTEGERS = "int8"  # weights in the format of lwt/runs/integer_file.py
+INTEGERS = tuple(quantized_weight.FORMATS)  # weights in the format of lwt/runs/integer_file.py
 
 
 def is_bundle(folder):
@@ -53,7 +54,7 @@ def read_info(folder):
         sums, step, precision = dict(info["files"]), int(info["step"]), info["precision"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
-    if info.get("kind") != KIND or precision not in (*FLOATS, INTEGERS):
+    if info.get("kind") != KIND or precision not in (*FLOATS, *INTEGERS):
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it must be {KIND!r}")
     for name in {CONFIG, WEIGHTS, *({*tokenizer_files.NAMES} & set(os.listdir(folder)))} - sums.keys():
         raise errors.CheckpointError(f"{folder / INFO} does not list {name}, which is part of every bundle that has it")

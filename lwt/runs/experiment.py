@@ -147,7 +147,7 @@ class Experiment(predictor.Predictor):
     def _of_bundle(self, info):
         """``(weights, step)`` of a bundle, of floats or of integers."""
         path = os.path.join(self.workdir, bundle.WEIGHTS)
-        weights = integer_file.load(path) if info["precision"] == bundle.INTEGERS else bundle.read_weights(self.workdir)
+        weights = integer_file.load(path) if info["precision"] in bundle.INTEGERS else bundle.read_weights(self.workdir)
         wanted = jax.eval_shape(lambda: assembly.init_weights(self.model, jax.random.key(0)))
         difference = trees.differences(wanted, weights)
         if difference:

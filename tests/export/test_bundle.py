@@ -109,6 +109,21 @@ def test_a_bundle_of_integers_has_the_figures_of_integers(run, tmp_path, monkeyp
     assert lwt.load(tmp_path / "after").report()["loss"] == pytest.approx(own["loss"], rel=1e-6)
 
 
+def test_a_file_of_integers_becomes_a_bundle(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "workdir", shutil.copytree(run.workdir, tmp_path / "run"))
+    path = tmp_path / "run/export/int4.safetensors"
+    quantize.export(run, path, quantization=rounding.Quantize(format="int4", block=32))
+    own = run.with_file(str(path)).report()
+    assert bundle.write(run, tmp_path / "int4", weights=str(path)) == path.stat().st_size
+    found = lwt.load(tmp_path / "int4")
+    for name, w in run.with_file(str(path)).weights.items():
+        np.testing.assert_array_equal(linear.dense(found.weights[name]), linear.dense(w), err_msg=name)
+    assert [row["loss"] for row in json.loads((tmp_path / "int4/metrics.json").read_text())["figures"]] == [own["loss"]]
+    assert "(int4)" in (tmp_path / "int4/README.md").read_text()
+    with pytest.raises(errors.CheckpointError, match="nowhere.safetensors"):
+        bundle.write(run, tmp_path / "other", weights=str(tmp_path / "nowhere.safetensors"))
+
+
 def test_other_runs_start_from_a_bundle(run, folder, tmp_path):
     arrays = experiment.arrays_of(folder, "best")
     assert all(np.array_equal(arrays[name], w) for name, w in run.weights.items())
