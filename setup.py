@@ -97,7 +97,11 @@ setuptools.setup(
     license="Apache-2.0",
     packages=[*setuptools.find_packages(include=["lwt", "lwt.*"]), "lwt.configs", "lwt.pretrained"],
     package_dir={"lwt.configs": "configs", "lwt.pretrained": "pretrained"},  # a wheel has them inside the package
-    package_data={"lwt.export.c": ["source/*"], "lwt.pretrained": ["embbert-encoder/*"]},  # of the bundles, 0.9 MB
+    package_data={
+        "lwt.export.c": ["source/*", "source/*/*"],
+        "lwt.export.wasm": ["source/*"],
+        "lwt.pretrained": ["embbert-encoder/*"],  # of the bundles, 0.9 MB
+    },
     entry_points={"console_scripts": ["lwt = lwt.__main__:main"]},
     python_requires=">=3.11",
     install_requires=RUNTIME,

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -175,3 +176,17 @@ def rows():
         return [{k: v for k, v in json.loads(line).items() if k not in clock} for line in lines]
 
     return rows
+
+
+@pytest.fixture
+def browser():
+    """The headless Chromium on the path."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no chromium on the path")
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()

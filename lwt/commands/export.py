@@ -7,6 +7,7 @@
     python export.py --target=litert-translate --workdir=runs/mt --out=phone                   # encoder, decoding step
     python export.py --target=service --workdir=runs/snips --out=service                       # to serve, without JAX
     python export.py --target=c --workdir=runs/snips --out=firmware --budget=565000            # microcontroller
+    python export.py --target=wasm --workdir=runs/snips --out=browser                          # browser and Node
     python export.py --target=litert --help
 
 The last line is one JSON object.
@@ -28,6 +29,7 @@ TARGETS = {  # module, and flags that it is given
     "onnx-translate": ("lwt.export.phone.translate", "--runtime=onnx"),
     "safetensors": ("lwt.export.quantize",),
     "service": ("lwt.export.service",),
+    "wasm": ("lwt.export.wasm",),
 }
 
 

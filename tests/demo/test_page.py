@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import struct
@@ -50,20 +49,6 @@ def start(cache):
     for process in started:
         process.kill()
         process.wait()
-
-
-@pytest.fixture
-def browser():
-    """The headless Chromium on the path."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("there is no chromium on the path")
-    from playwright import sync_api
-
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def free_port():

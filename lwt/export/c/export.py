@@ -72,23 +72,32 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
         lwt.errors.ConfigError: the engine does not support the model; or it exceeds the budget; or no compiler is
             installed to check the budget; or the folder holds something else.
     """
-    if activations not in ACTIVATIONS:
-        raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
-    translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
-    texts = (translator if translates else costs).texts_of(experiment, sentences)
+    texts = texts_of(experiment, sentences)
     with folders.new(out, marker=REPORT) as folder:
         program = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
         options = {"texts": texts, "prefix": prefix, "clock": clock}
         report = measure(folder, experiment, program=program, budget=budget, **options)
         names = {"model": program.network.name, "activations": activations, "checkpoint": experiment.step}
-        own = {"beams": program.shape["beams"]} if translates else {"classes": list(experiment.labels)}
+        own = {"beams": program.shape["beams"]} if program.name == "translate" else {"classes": list(experiment.labels)}
         report = {**names, "prefix": prefix, "texts": len(texts), **own, **report}
         files.write_json(folder / REPORT, report)
     return report
 
 
+def texts_of(experiment, sentences):
+    """The texts of a record that stands for others: `sentences`, or where they are empty, built-in ones.
+
+    Raises:
+        lwt.errors.ConfigError: the run reads another number of texts.
+    """
+    translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
+    return (translator if translates else costs).texts_of(experiment, sentences)
+
+
 def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX):
     """Writes all files except the report into an empty folder; returns the `parts.Program`."""
+    if activations not in ACTIVATIONS:
+        raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
     translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
     program = (translator.program if translates else _classifier)(experiment, activations)
     arena = layout.translation(program.shape) if translates else layout.arena(program)

@@ -16,7 +16,7 @@ from lwt.layers import quantized_weight
 from lwt.models import bert, embbert, embedder
 from lwt.runs import config_file
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[2]
 WORDS = "cold old bold warm long dark young slow great small café “quoted” naïve x2 — 'tis £5".split()
 
 

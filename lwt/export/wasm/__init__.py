@@ -1,0 +1,1 @@
+"""Programs for the browser: the engine in C as WebAssembly."""

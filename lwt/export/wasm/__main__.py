@@ -1,0 +1,34 @@
+"""Writes a trained text classifier or translator as WebAssembly, for pages and for Node.
+
+    python export.py --target=wasm --workdir=runs/snips --out=browser
+    python export.py --target=wasm --workdir=pretrained/multi30k-small --out=browser --activations=int8
+    python -m http.server --directory=browser
+
+Prints sizes as JSON on the last line; docs/browser.md explains the folder.
+"""
+
+from absl import flags
+
+from lwt.export.c import export
+from lwt.export.wasm import folder
+from lwt.machine import command_line
+from lwt.runs import experiment
+
+
+def main():
+    """The program: writes the folder, and prints the sizes."""
+    values = flags.FLAGS
+    decoding = {"beams": values.beams} if values.beams else None
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
+    source = source.with_file(values.weights) if values.weights else source
+    options = {"activations": values.activations, "sentences": values.sentence or ()}
+    command_line.report({"folder": values.out, **folder.export(source, values.out, **options)})
+
+
+if __name__ == "__main__":  # flags belong to the program
+    command_line.define_run(out="Folder to write.")
+    flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
+    flags.DEFINE_multi_string("sentence", None, "Text that the page starts with; twice for a record of two texts.")
+    flags.DEFINE_integer("beams", None, "Beams of a translator; default: the run's.", lower_bound=1, upper_bound=8)
+    command_line.run(main, required=["workdir", "out"])

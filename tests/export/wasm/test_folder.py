@@ -1,0 +1,197 @@
+"""The WebAssembly gives the bits of the program in C, in Node and on its page in Chromium."""
+
+import copy
+import functools
+import http.server
+import json
+import random
+import shutil
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+from lwt import errors
+from lwt.export.c import export, fuzz, reference, toolchain
+from lwt.export.wasm import folder
+
+pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+pytestmark = pytest.mark.usefixtures("compiled_once")
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
+SCRIPT = """
+import {{ readFileSync }} from "node:fs";
+import {{ load }} from "{url}";
+const model = await load();
+const given = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify({expression}, (_, value) => ArrayBuffer.isView(value) ? [...value] : value));
+"""
+TEXTS = 300
+
+
+def node(made, expression, given=()):
+    """The value of an expression of `model` and `given` in Node."""
+    script = SCRIPT.format(url=(made / "model.js").as_uri(), expression=expression)
+    command = ["node", "--input-type=module", "--eval", script]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def texts(*, sides=1):
+    """Random lines, of which some are empty, long, or no words; with two sides, a tab is between them."""
+    generator = random.Random(1)
+    lines = (fuzz.line(generator, texts=sides).decode(errors="replace") for _ in range(TEXTS))
+    return [line.replace("\r", " ") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """``pair(experiment, activations)``: the folder, and what the program in C prints for lines of text."""
+
+    def make(experiment, activations):
+        place = tmp_path_factory.mktemp("pair")
+        folder.export(experiment, place / "browser", activations=activations)
+        program = export.write(experiment, place, activations=activations).name
+        toolchain.make(place, program, CC=toolchain.host(), CFLAGS="-O0")
+
+        def answer(lines, *flags):
+            given = "".join(f"{line}\n" for line in lines).encode()
+            return subprocess.run([place / program, *flags], input=given, capture_output=True).stdout.decode()
+
+        return place / "browser", answer
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def classifier(variant, pair):
+    return pair(variant("embbert", layers=2, kernel_size=5, pool="rms"), "fp16")
+
+
+@pytest.fixture(scope="module")
+def translator(tiny, untrained, pair, tmp_path_factory):
+    run = untrained(tiny({"data.max_tokens": 24, "task.beams": 2}), tmp_path_factory.mktemp("run"))
+    return pair(run, "int8")
+
+
+def assert_same(answers, rows):
+    """The answers of JavaScript are the lines of the program: a label, and logits to the bit."""
+    assert len(answers) == len(rows)
+    for answer, row in zip(answers, rows, strict=True):
+        label, *numbers = row.split("\t")
+        assert answer["label"] == label
+        assert np.float32(answer["logits"]).tobytes() == np.float32([float(number) for number in numbers]).tobytes()
+        np.testing.assert_allclose(sum(answer["probabilities"]), 1, rtol=1e-6)
+
+
+@needs_node
+def test_a_classifier_in_node(classifier):
+    made, program = classifier
+    lines = texts()
+    assert_same(node(made, "given.map((text) => model.classify(text))", lines), program(lines).splitlines())
+    tested = node(made, "model.selfTest()")
+    assert tested["failures"] == 0 and tested["bits"] == program([], "--self-test").split()[-1]
+    long = "cold " * 100_000  # more than the memory that the program starts with
+    before, answer, after = node(made, "[model.memory, model.classify(given), model.memory]", long)
+    assert answer["cut"] and answer["tokens"] == 24 and after > before + 400_000
+    assert_same([answer], program([long]).splitlines())
+    shown = node(made, "[{...model}, model.classify('a\\0old'), model.classify('a old')]")
+    assert shown[0]["labels"] == ["a", 'b "quoted"', "c??/ é"]
+    assert shown[0]["bytes"] == (made / folder.WASM).stat().st_size
+    assert shown[1] == shown[2]
+
+
+@needs_node
+def test_two_texts_in_node(variant, pair, monkeypatch):
+    monkeypatch.setattr(reference, "sides", lambda _: 2)
+    made, program = pair(variant("bert", width=18, hidden=21, heads=2, pool="pair"), "int8")
+    lines = texts(sides=2)
+    found = node(made, "given.map((pair) => model.classify(...pair))", [line.split("\t") for line in lines])
+    assert_same(found, program(lines).splitlines())
+    assert (made / "index.html").read_text().count("<textarea") == 2
+    message = "(() => { try { model.classify('one') } catch (error) { return error.message } })()"
+    assert node(made, message) == "classify: 1 texts; the model reads 2"
+
+
+@needs_node
+def test_a_number_in_node(variant, pair):
+    experiment = copy.copy(variant("embedder", outputs=1))
+    experiment.labels = ()
+    made, program = pair(experiment, "int8")
+    lines = texts()[:50]
+    found = node(made, "given.map((text) => model.classify(text).value)", lines)
+    assert np.float32(found).tobytes() == np.float32([float(row) for row in program(lines).splitlines()]).tobytes()
+    assert "Regression;" in (made / "model.d.ts").read_text()
+
+
+@needs_node
+def test_a_translator_in_node(translator):
+    made, program = translator
+    lines = texts()
+    found = node(made, "given.map((text) => model.translate(text))", lines)
+    assert [answer["text"] for answer in found] == program(lines).split("\n")[:-1]
+    ids = [[len(side.split()) for side in row.split("\t")] for row in program(lines, "--ids").splitlines()]
+    assert [[answer["pieces"] + 1, answer["answerPieces"]] for answer in found] == ids
+    assert node(made, "model.selfTest().bits") == program([], "--self-test").split()[-1]
+    message = "(() => { try { model.translate(3) } catch (error) { return error.message } })()"
+    assert node(made, message) == "translate: 3 is not a string"
+
+
+@pytest.fixture(scope="module")
+def address():
+    """``address(folder)`` serves it, and gives the address."""
+    servers = []
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    def serve(made):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=made))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["classifier", "translator"])
+def test_the_page_in_chromium(kind, request, browser, address):
+    made, program = request.getfixturevalue(kind)
+    start, tab, wrong, asked = address(made), browser.new_page(), [], []
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(start)
+    tab.get_by_text("ms (median").wait_for()
+    for text in ("cold old € 東京", "<b>sort</b> 3 1 2"):
+        tab.fill("textarea", "")
+        tab.type("textarea", text)
+        wanted = program([text]).rstrip("\n").split("\t")
+        answer = tab.locator("#answer > p, .class:first-child span:first-child").text_content()
+        assert answer == wanted[0]
+        figures = tab.locator("#figures").text_content()
+        assert f"{(made / folder.WASM).stat().st_size:,} bytes" in figures
+    assert tab.locator(".class").count() == (3 if kind == "classifier" else 0)
+    assert wrong == [] and all(url.startswith((start, "data:")) for url in asked), asked
+
+
+def test_what_cannot_be_written(variant, tmp_path, monkeypatch):
+    experiment = variant("embbert", layers=1, kernel_size=4)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    with pytest.raises(errors.ConfigError, match="other already holds something"):
+        folder.export(experiment, tmp_path / "other")
+    with pytest.raises(errors.ConfigError, match="did you mean 'fp16'"):
+        folder.export(experiment, tmp_path / "out", activations="fp61")
+    monkeypatch.setattr(folder, "COMPILER", (*folder.COMPILER, "-std=none"))
+    with pytest.raises(errors.ConfigError, match="ziglang does not compile the program: "):
+        folder.export(experiment, tmp_path / "out")
+    monkeypatch.setattr(folder.extras, "available", lambda _: False)
+    with pytest.raises(errors.ConfigError, match=r"needs ziglang, which is not installed: pip install 'lwt\[c\]'"):
+        folder.export(experiment, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
