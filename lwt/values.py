@@ -35,6 +35,23 @@ def require(key, thing, **fields):
         value.require(f"{key}.{name}", getattr(thing, name))
 
 
+def named(flag, texts):
+    """Parses the values ``NAME=FOLDER`` of a flag into ``{name: folder}``.
+
+    Raises:
+        lwt.errors.ConfigError: a value is not of this form, or a name is given twice.
+    """
+    found = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        if not (name and equals and folder):
+            raise errors.ConfigError(f"--{flag}={text} must be NAME=FOLDER, such as sort=runs/sort")
+        if name in found:
+            raise errors.ConfigError(f"--{flag}={text}: {name!r} already names {found[name]}; choose another name")
+        found[name] = folder
+    return found
+
+
 def whole(low=-math.inf, high=math.inf):
     """An integer within bounds, both included."""
     return Value(

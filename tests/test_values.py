@@ -34,3 +34,10 @@ def test_values(value, right, wrong, says):
         with pytest.raises(errors.ConfigError) as caught:
             value.require("some.key", given)
         assert str(caught.value).startswith(f"some.key={given!r} should be ") and says in str(caught.value)
+
+
+def test_named_folders():
+    assert values.named("adapter", ["a=x", "b=y=z"]) == {"a": "x", "b": "y=z"}
+    for texts, message in ((["x"], "NAME=FOLDER"), (["=x"], "NAME=FOLDER"), (["a=x", "a=y"], "'a' already names x")):
+        with pytest.raises(errors.ConfigError, match=message):
+            values.named("adapter", texts)

@@ -12,23 +12,10 @@ import threading
 
 from absl import flags
 
-from lwt import errors, extras
+from lwt import extras, values
 from lwt.machine import command_line
 
 HOME = "127.0.0.1"
-
-
-def parse_adapters(values):
-    """Parses the values of --adapter: ``["sort=runs/sort"]`` -> ``{"sort": "runs/sort"}``; each name once."""
-    found = {}
-    for text in values:
-        name, equals, folder = text.partition("=")
-        if not (name and equals and folder):
-            raise errors.ConfigError(f"--adapter={text} must be NAME=FOLDER, such as sort=runs/sort")
-        if name in found:
-            raise errors.ConfigError(f"--adapter={text}: {name!r} already names {found[name]}; choose another name")
-        found[name] = folder
-    return found
 
 
 def main():
@@ -37,12 +24,12 @@ def main():
     extras.load("gradio", "the page")
     from lwt.demo import session
 
-    stop, values = threading.Event(), flags.FLAGS
-    adapters = parse_adapters(values.adapter)
-    served = session.Session(values.workdir, checkpoint=values.checkpoint, base=values.base, adapters=adapters)
+    stop, given = threading.Event(), flags.FLAGS
+    adapters = values.named("adapter", given.adapter)
+    served = session.Session(given.workdir, checkpoint=given.checkpoint, base=given.base, adapters=adapters)
     from lwt.demo import page  # last: it takes seconds, and errors of the workdir come first
 
-    address = page.launch(served, host=values.host, port=values.port)
+    address = page.launch(served, host=given.host, port=given.port)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     print(f"open {address} (Ctrl-C stops)", flush=True)

@@ -4,6 +4,7 @@
     python -m lwt.export.c --workdir=runs/snips --out=firmware --activations=int8 --budget=502908
     python -m lwt.export.c --workdir=runs/snips --out=intents --prefix=intents --sentence="turn on the light" --clock=80
     python -m lwt.export.c --workdir=pretrained/multi30k-small --out=translator --activations=int8
+    python -m lwt.export.c --workdir=runs/embbert --adapter=topic=runs/topic --adapter=mood=runs/mood --out=firmware
     make -C firmware test
 
 Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
@@ -11,7 +12,7 @@ Prints the report as JSON on the last line, and writes it to report.json; docs/m
 
 from absl import flags
 
-from lwt.export.c import costs, export
+from lwt.export.c import costs, export, tasks
 from lwt.machine import command_line
 from lwt.runs import experiment
 
@@ -22,8 +23,9 @@ def main():
     decoding = {"beams": values.beams} if values.beams else None
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
     source = source.with_file(values.weights) if values.weights else source
+    many = tasks.of_flags(source)
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
-    options |= {"sentences": values.sentence or (), "clock": values.clock}
+    options |= {"sentences": values.sentence or (), "clock": values.clock, "many": many}
     report = export.export(source, values.out, **options)
     command_line.report({"folder": values.out, **report})
 
@@ -34,6 +36,7 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
     flags.DEFINE_multi_string("sentence", None, "Text to measure; twice for a record of two texts.")
+    tasks.define_flags()
     flags.DEFINE_float("clock", costs.CLOCK, "Clock of the device in MHz, to estimate the time.", lower_bound=1e-3)
     flags.DEFINE_integer("beams", None, "Beams of a translator; default: the run's.", lower_bound=1, upper_bound=8)
     flags.DEFINE_integer("budget", None, "Most bytes of flash and RAM together; more is an error.", lower_bound=1)

@@ -2,11 +2,12 @@
 
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware
     python -m lwt.export.c.check --workdir=runs/snips --folder=firmware --emulated=200
+    python -m lwt.export.c.check --workdir=runs/embbert --adapter=topic=runs/topic --folder=firmware
 
 The last line is JSON. For a classifier, it has three accuracies in percent: of the model with the exported integers, as
 `eval.py` measures it; of the same in JAX with states rounded like the program's; and of the program on this machine. It
 also has the number of texts on which the last two agree, and on which the emulated Cortex-M4F agrees with the program.
-For a translator, see `lwt/export/c/translation/compare.py`.
+With many tasks, there are such figures for each. For a translator, see `lwt/export/c/translation/compare.py`.
 """
 
 import pathlib
@@ -16,14 +17,14 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, files
-from lwt.export.c import emulator, export, reference, toolchain, weights
+from lwt.export.c import emulator, export, literals, reference, tasks, toolchain, weights
 from lwt.export.c.translation import compare
 from lwt.machine import command_line
 from lwt.models import seq2seq
 from lwt.runs import experiment
 
 
-def check(source, folder, *, data="", emulated=0):
+def check(source, folder, *, data="", emulated=0, many=None):
     """Compares the answers of a classifier of single texts, or of a translator; returns the figures.
 
     Args:
@@ -31,6 +32,7 @@ def check(source, folder, *, data="", emulated=0):
         folder: the exported folder.
         data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
         emulated: number of texts to run on the emulated device too.
+        many: the `tasks.Tasks` on `source` that were exported; the figures are then ``{task: figures}``.
 
     Raises:
         lwt.errors.ConfigError: the run has no classes; the folder is of another run; or a compiler or the emulator is
@@ -43,15 +45,40 @@ def check(source, folder, *, data="", emulated=0):
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     if isinstance(source.model, seq2seq.Seq2Seq):
         return compare.compare(source, folder, report=report, data=data, emulated=emulated)
+    names, there = [task.name for task in many.tasks] if many else [], [*report.get("tasks", ())]
+    if names != there:
+        raise errors.ConfigError(f"{folder} has the tasks {there}, and --adapter gives {names}")
+    options = {"activations": activations, "data": data}
+    if not many:
+        return _figures(source, weights.of(source)[0], folder, board=_board(folder, report, emulated), **options)
+    found = {}
+    for i, task in enumerate(many.tasks):
+        board = _board(folder, report, emulated, offset=i * many.slot_bytes)
+        found[task.name] = _figures(task.experiment, task.weights, folder, task=task.name, board=board, **options)
+    return found
+
+
+def _board(folder, report, count, offset=None):
+    """``(an emulated device, number of texts for it)``; its task is that of the slot at `offset`."""
+    if not count:
+        return None, 0
+    classes = [row["classes"] for row in report["tasks"].values()] if "tasks" in report else [report["classes"]]
+    elf = toolchain.read(toolchain.firmware(folder)[0])
+    board = emulator.Board(elf, outputs=max(map(len, classes)), prefix=report["prefix"])
+    if offset is not None:
+        board.select(offset)
+    return board, count
+
+
+def _figures(source, integers, folder, *, activations, data, board, task=""):
     if not source.labels:
         raise errors.ConfigError("the run predicts a number; it must predict classes")
-    integers = weights.of(source)[0]
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data)
     texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
     records = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
-    found = answers(folder, texts, labels=[*map(export.printed, source.labels)])
+    found = answers(folder, texts, labels=[*map(literals.printed, source.labels)], task=task)
     figures = {
         "texts": len(texts),
         "eval_accuracy": _percent(np.asarray(scores).argmax(1) == references),
@@ -59,22 +86,23 @@ def check(source, folder, *, data="", emulated=0):
         "program_accuracy": _percent(found == references),
         "agree": int((found == wanted).sum()),
     }
-    if emulated:
-        board = emulator.Board(
-            toolchain.read(toolchain.firmware(folder)[0]), outputs=len(source.labels), prefix=report["prefix"]
-        )
-        device = np.array([board.classify(text)[0] for text in texts[:emulated]])
-        figures |= {"emulated": len(device), "emulated_agree": int((device == found[:emulated]).sum())}
+    board, count = board
+    if board:
+        device = np.array([board.classify(text)[0] for text in texts[:count]])
+        figures |= {"emulated": len(device), "emulated_agree": int((device == found[:count]).sum())}
     return figures
 
 
-def answers(folder, texts, *, labels):
-    """The classes that the program for this machine gives to texts without line breaks, as indices into `labels`.
+def answers(folder, texts, *, labels, task=""):
+    """The classes that the program for this machine gives to texts without line breaks, as indices into `labels`;
+    `task` is the one to select of many.
 
     Raises:
         lwt.errors.ConfigError: the program fails, or answers with other labels.
     """
-    done = subprocess.run([toolchain.program(folder)], input="\n".join([*texts, ""]).encode(), capture_output=True)
+    done = subprocess.run(
+        [toolchain.program(folder), *filter(None, [task])], input="\n".join([*texts, ""]).encode(), capture_output=True
+    )
     found = [line.split("\t")[0] for line in done.stdout.decode().splitlines()]
     if done.returncode or len(found) != len(texts):
         raise errors.ConfigError(
@@ -95,13 +123,15 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = source.with_file(values.weights) if values.weights else source
-    command_line.report(check(source, values.folder, data=values.data, emulated=values.emulated))
+    options = {"data": values.data, "emulated": values.emulated, "many": tasks.of_flags(source)}
+    command_line.report(check(source, values.folder, **options))
 
 
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
     flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
+    tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.", lower_bound=0)
     command_line.run(main, required=["workdir", "folder"])

@@ -58,6 +58,7 @@ class Board:
         self._outputs, self._prefix = outputs, prefix
         self._return = FLASH + flash - 4  # address the called function returns to; the emulator stops there
         self._symbols, self._stack = elf.symbols, elf.sections["stack"]
+        self._arena = elf.symbols[f"{prefix}_firmware_arena"]
         self._machine = machine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         machine.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
         machine.mem_map(FLASH, flash, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
@@ -67,6 +68,18 @@ class Board:
             machine.mem_write(address, data)
         start, size = self._stack
         machine.mem_write(start, bytes([PATTERN]) * size)
+        self._task = INPUT + INPUT_BYTES // 4 if f"{prefix}_select" in elf.symbols else 0
+        if self._task:
+            self.select(0)
+
+    def select(self, offset):
+        """Selects a task of a program of many, which starts with the first; returns the status.
+
+        Args:
+            offset: of its slot from the first slot, in bytes.
+        """
+        slot = self._symbols[f"{self._prefix}_tasks"] + offset
+        return self._call("select", self._task, slot)
 
     def classify(self, first, second=None):
         """Classifies a text, or a pair of texts; returns ``(class, logits [outputs])``.
@@ -75,14 +88,18 @@ class Board:
             lwt.errors.ConfigError: the program accesses an address outside its memory, or its stack overflows.
             lwt.errors.DataError: the texts do not fit into the board's input.
         """
-        self._call("classify", *self._put(first, second), INPUT)
+        places = self._put(first, second)
+        if self._task:
+            self._call("classify", self._arena, self._task, *places, stacked=INPUT)
+        else:
+            self._call("classify", self._arena, *places, INPUT)
         *logits, best = struct.unpack(f"<{self._outputs}fi", self._machine.mem_read(INPUT, 4 * self._outputs + 4))
         return best, np.array(logits, np.float32)
 
     def translate(self, text):
         """Translates a text; returns the answer and its number of pieces. Raises as `classify` does."""
         (place,), size = self._put(text), INPUT_BYTES // 2 - 16
-        self._call("translate", place, INPUT, size, stacked=INPUT + size)
+        self._call("translate", self._arena, place, INPUT, size, stacked=INPUT + size)
         _, _, pieces, count = struct.unpack("<4i", self._machine.mem_read(INPUT + size, 16))
         return bytes(self._machine.mem_read(INPUT, count)).decode(), pieces
 
@@ -131,7 +148,7 @@ class Board:
 
     def self_test(self):
         """The number of golden vectors that the device fails."""
-        return self._call("self_test", INPUT)
+        return self._call("self_test", self._arena, INPUT)
 
     def stack_used(self):
         """Bytes of the stack that have been written to."""
@@ -154,8 +171,7 @@ class Board:
     def _call(self, name, *arguments, stacked=None):
         """Runs a function, whose first argument is the arena, until it returns; returns its result."""
         names, machine, name = self._registers, self._machine, f"{self._prefix}_{name}"
-        arena = self._symbols[f"{self._prefix}_firmware_arena"]
-        for i, value in enumerate((arena, *arguments)):
+        for i, value in enumerate(arguments):
             machine.reg_write(getattr(names, f"UC_ARM_REG_R{i}"), value)
         top = sum(self._stack)
         if stacked is not None:  # the fifth argument, on a stack whose address is a multiple of 8

@@ -19,6 +19,7 @@ from lwt.export.c import (
     literals,
     parts,
     reference,
+    tasks,
     toolchain,
     weights,
     wordpiece,
@@ -50,7 +51,17 @@ REPORT = "report.json"
 UNLIMITED = 1 << 30  # bytes
 
 
-def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PREFIX, sentences=(), clock=costs.CLOCK):
+def export(
+    experiment,
+    out,
+    *,
+    activations="fp16",
+    budget=None,
+    prefix=layout.PREFIX,
+    sentences=(),
+    clock=costs.CLOCK,
+    many=None,
+):
     """Writes a run as C; the folder appears whole or not at all.
 
     With a compiler for the device, the firmware is linked, and the report has the size of each part; with an emulator,
@@ -64,6 +75,7 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
         prefix: of all names in C, so that one program can contain several models.
         sentences: the text to measure, or the two of a record of two; empty: a built-in one.
         clock: of the device in MHz, for the estimate of the time.
+        many: the `tasks.Tasks` of a program of many tasks, on the base `experiment`.
 
     Returns:
         The report, as in the folder's ``report.json``.
@@ -72,14 +84,14 @@ def export(experiment, out, *, activations="fp16", budget=None, prefix=layout.PR
         lwt.errors.ConfigError: the engine does not support the model; or it exceeds the budget; or no compiler is
             installed to check the budget; or the folder holds something else.
     """
+    experiment = many.largest if many else experiment
     texts = texts_of(experiment, sentences)
     with folders.new(out, marker=REPORT) as folder:
-        program = write(experiment, folder, activations=activations, budget=budget, prefix=prefix)
+        program = write(experiment, folder, activations=activations, budget=budget, prefix=prefix, many=many)
         options = {"texts": texts, "prefix": prefix, "clock": clock}
         report = measure(folder, experiment, program=program, budget=budget, **options)
         names = {"model": program.network.name, "activations": activations, "checkpoint": experiment.step}
-        own = {"beams": program.shape["beams"]} if program.name == "translate" else {"classes": list(experiment.labels)}
-        report = {**names, "prefix": prefix, "texts": len(texts), **own, **report}
+        report = {**names, "prefix": prefix, "texts": len(texts), **program.report, **report}
         files.write_json(folder / REPORT, report)
     return report
 
@@ -94,12 +106,13 @@ def texts_of(experiment, sentences):
     return (translator if translates else costs).texts_of(experiment, sentences)
 
 
-def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX):
+def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX, many=None):
     """Writes all files except the report into an empty folder; returns the `parts.Program`."""
     if activations not in ACTIVATIONS:
         raise errors.ConfigError(f"activations={activations!r}; {errors.suggest(activations, ACTIVATIONS)}")
+    experiment = many.largest if many else experiment
     translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
-    program = (translator.program if translates else _classifier)(experiment, activations)
+    program = translator.program(experiment, activations) if translates else _classifier(experiment, activations, many)
     arena = layout.translation(program.shape) if translates else layout.arena(program)
     program = dataclasses.replace(program, network=dataclasses.replace(program.network, arena=arena))
     own = (*COMMON, f"states_{activations}.c", f"{program.tokens.name}.h", f"{program.tokens.name}.c")
@@ -110,48 +123,59 @@ def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX)
     (folder / "tables.c").write_text(f'#include "model.h"\n\n{program.tokens.source()}')
     (folder / "goldens.c").write_text(program.goldens)
     constants = "".join((folder / name).read_text() for name in ("model.c", "tables.c"))
-    public = layout.public(program, classes=len(experiment.labels), fingerprint=zlib.crc32(constants.encode()))
+    shape = {key: value for key, value in program.shape.items() if key not in tasks.OWN}
+    fingerprint = zlib.crc32((literals.defines(shape) + constants).encode())
+    if many:
+        slots, about = many.slots(program.places, fingerprint)
+        (folder / "slots.c").write_text(f'#include "model.h"\n\n{tasks.source(slots)}')
+        program = dataclasses.replace(program, report={"tasks": about})
+    public = layout.public(program, classes=len(experiment.labels), fingerprint=fingerprint)
     public |= {"PROGRAM": program.name, "BOARD": program.board, "BUDGET": str(budget or sum(program.memory))}
     layout.arrange(folder, values=public, prefix=prefix)
+    if many:
+        (folder / tasks.FILE).write_bytes(b"".join(slots))
     return program
 
 
-def _classifier(experiment, activations):
-    """The `parts.Program` of a text classifier, or of text regression."""
+def _classifier(experiment, activations, many):
+    """The `parts.Program` of a text classifier, or of text regression; or of many tasks."""
     _check(experiment)
-    values, _ = weights.of(experiment)
-    source = weights.Source(values)
+    values = many.base if many else weights.of(experiment)[0]
+    source = weights.Source(values, numbered=bool(many))
     network = NETWORKS[type(experiment.model)](experiment.model, source)
-    classifier = source.linear("head/classifier")
+    head = "" if many else _head(experiment, source)
     source.require_all_used()
     tokens = _tables(experiment)
     shape = network.shape | _shape(experiment) | {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
     longest = max(shape["inner"], shape["features"])  # of the rows that are multiplied by weights
     shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP
-    labels = ", ".join(literals.string(printed(label)) for label in experiment.labels or [""])
-    definitions = (
-        f"{source.text}{network.source}const lwt_linear lwt_classifier = {classifier};\n"
-        f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
-    )
-    copied = (*CLASSIFIER, f"{network.name}.h", f"{network.name}.c")
+    shape |= many.shape(source.places) if many else {"tasks": 0}
+    own = ("tasks.h", "tasks.c") if many else ()
+    copied = (*CLASSIFIER, f"{network.name}.h", f"{network.name}.c", *own)
     return parts.Program(
         name="classify",
         network=network,
         tokens=tokens,
         shape=shape,
         files=dict(zip(copied, copied, strict=True)),
-        headers=(f"{network.name}.h",),
-        definitions=definitions,
-        goldens=_goldens(experiment, values),
+        headers=(f"{network.name}.h", *own[:1]),
+        definitions=source.text + network.source + head,
+        goldens=_goldens(experiment, values, many),
         memory=(emulator.FLASH_BYTES, emulator.RAM_BYTES),
         board="netduinoplus2 0x08000000 1048576 0x20000000 196608",
+        places=source.places,
+        report={"classes": list(experiment.labels)},
     )
 
 
-def printed(label):
-    """A label as the program prints it: in one line, without tabs."""
-    return " ".join(label.split())
+def _head(experiment, source):
+    """The definitions of the head and the names of the classes."""
+    classifier = source.linear(tasks.HEAD)
+    labels = ", ".join(literals.string(literals.printed(label)) for label in experiment.labels or [""])
+    return (
+        f"const lwt_linear lwt_classifier = {classifier};\nconst char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
+    )
 
 
 def _tables(experiment):
@@ -250,13 +274,16 @@ def _header(program):
 """
 
 
-def _goldens(experiment, values):
-    records = [(sentence,) * reference.sides(experiment) for sentence in reference.TEXTS]
-    logits = reference.logits(experiment, values, records=records, batch=len(records))
+def _goldens(experiment, values, many):
+    """``goldens.c``; of many tasks, the texts are the first two."""
+    members = [(task.experiment, task.weights) for task in many.tasks] if many else [(experiment, values)]
+    records = [(sentence,) * reference.sides(experiment) for sentence in reference.TEXTS[: 2 if many else None]]
     rows = []
-    for texts, row in zip(records, logits, strict=True):
-        sides, numbers = ", ".join(map(literals.string, texts)), ", ".join(map(literals.number, row))
-        rows.append(f"    {{{{{sides}}},\n     {{{numbers}}}}},\n")
+    for i, (source, own) in enumerate(members):
+        logits = reference.logits(source, own, records=records, batch=len(records))
+        for texts, row in zip(records, logits, strict=True):
+            sides, numbers = ", ".join(map(literals.string, texts)), ", ".join(map(literals.number, row))
+            rows.append(f"    {{{f'{i}, ' * bool(many)}{{{sides}}},\n     {{{numbers}}}}},\n")
     return f"""#include "golden.h"
 
 const int lwt_golden_count = {len(rows)};

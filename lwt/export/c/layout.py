@@ -21,6 +21,32 @@ PLACES = {
     "zephyr.cmake": "zephyr/",
 }
 NAMES = {"zephyr.cmake": "CMakeLists.txt"}  # where a file would have the name of another
+ONE = {  # fields of the classifier's files: the program has one task
+    **dict.fromkeys(("FOR_TASKS", "PARAMETER", "ARGUMENT", "TASK", "CHOICE", "USAGE", "OPTIONS", "TASKS"), ""),
+    "LABEL": "lwt_labels[answer.best]",
+}
+MANY = {  # or many
+    "FOR_TASKS": " for several tasks",
+    "PARAMETER": "const lwt_task *task, ",
+    "ARGUMENT": "&task, ",
+    "TASK": "static lwt_task task;\n",
+    "CHOICE": "    lwt_select(&task, lwt_tasks[0]); /* returns LWT_OK if the slot is whole */\n",
+    "LABEL": "lwt_label(&task, answer.best)",
+    "USAGE": "\n       classify TASK < texts     answers with the task of this name; without one, with the first\n"
+    "       classify TASK tasks.bin < texts     the same, with the slots of a file in place of the program's",
+    "OPTIONS": " | TASK [tasks.bin]",
+    "TASKS": """## Tasks
+
+There is one network, and for each task a slot of `LWT_SLOT_BYTES` bytes: what the task changes in the network, its
+head, and the names of the task and of its classes. `lwt_select` reads a slot of `lwt_tasks`, or one that lies
+elsewhere. Its status says if the slot is damaged (by a checksum) or was made for another network.
+
+`tasks.bin` holds the slots. Another one replaces them, and nothing is built anew: export other adapters of the same
+base, as many as here, and write their `tasks.bin` to the address of the section `.tasks` in flash, or into the file
+with `arm-none-eabi-objcopy --update-section .tasks=tasks.bin firmware.elf`. The self-test still expects the old tasks.
+
+""",
+}
 NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 
 
@@ -78,7 +104,9 @@ def public(program, *, classes, fingerprint):
     """
     shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
     translates = program.name == "translate"
-    keys = ("length", "answer_bytes") if translates else ("outputs", "texts", "length")
+    many = shape.get("tasks", 0)
+    keys = ("length", "answer_bytes") if translates else ("outputs", "texts", "length", "tasks")
+    keys += ("places", "slot_bytes") if many else ()
     constants = {key: shape[key] for key in keys} | ({} if translates else {"classes": classes})
     arena = program.network.arena
     rest = sum(size for part, size in arena.items() if part not in ("ids", "search", "words"))
@@ -90,6 +118,7 @@ def public(program, *, classes, fingerprint):
         "SHAPE": literals.defines(constants),
         "DESCRIPTION": ", ".join([*fields, "LWT_LENGTH", "LWT_ARENA_BYTES"]),
         "ABOUT": "A translator, from UTF-8 to UTF-8." if translates else "A text classifier, from UTF-8 to classes.",
+        **(MANY if many else ONE),
     }
 
 

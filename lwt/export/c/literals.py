@@ -32,6 +32,11 @@ def string(text):
     return '"' + "".join(_character(byte) for byte in text.encode()) + '"'
 
 
+def printed(label):
+    """A label as programs print it: in one line, without tabs."""
+    return " ".join(label.split())
+
+
 def number(value):
     """Writes a float32 literal that reads back as the same number."""
     return f"{float(np.float32(value)).hex()}f"

@@ -46,6 +46,8 @@ class Program:
         memory: bytes of flash and of RAM of the emulated device.
         board: QEMU's board for a Cortex-M4F, as in the Makefile.
         measure: on the emulated device; None for `costs.measure`, whose arguments it takes.
+        places: ``{name of a linear layer: its number}`` of those that a task may change.
+        report: what the report says of the model itself.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Program:
     memory: tuple
     board: str
     measure: collections.abc.Callable | None = None
+    places: dict = dataclasses.field(default_factory=dict)
+    report: dict = dataclasses.field(default_factory=dict)
 
 
 def require_attention(model, *names):

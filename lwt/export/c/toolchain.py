@@ -16,7 +16,7 @@ QEMU = "qemu-system-arm"
 CORE = "m4f"  # which Unicorn emulates
 NOT_LOADED = 8  # type of sections that take no flash
 ALLOCATED = 2
-FLASH = ("vectors", "code", "constants", "weights", "scales", "tokenizer", "golden")
+FLASH = ("vectors", "code", "constants", "weights", "scales", "tokenizer", "golden", "tasks")
 RAM = ("data", "arena", "bss", "stack")
 
 

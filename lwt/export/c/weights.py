@@ -40,10 +40,12 @@ class Source:
     Attributes:
         text: the C definitions so far.
         used: names of the weights in the initialisers.
+        places: ``{name of a linear layer: its number}``, from 1 on, of those that a task may change.
     """
 
-    def __init__(self, weights):
+    def __init__(self, weights, *, numbered=False):
         self._weights, self.text, self.used = weights, "", set()
+        self.places, self._numbered = {}, numbered
 
     def __contains__(self, name):
         return name in self._weights
@@ -73,7 +75,9 @@ class Source:
                 "quantize it in blocks"
             )
         bits, values, scales = BITS[kernel.format], np.asarray(kernel.values).T, np.asarray(kernel.scales).T
-        sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}"
+        if self._numbered:
+            self.places[name] = len(self.places) + 1
+        sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}, {self.places.get(name, 0)}"
         return f"{{{self._pair(name, values, scales, bits)}, {self.vector(f'{name}/bias')}, {sizes}}}"
 
     def table(self, name):

@@ -7,7 +7,7 @@ import pytest
 
 from lwt import errors
 from lwt.attention import efficient, linear
-from lwt.export.c import export, reference, toolchain, weights
+from lwt.export.c import export, literals, reference, toolchain, weights
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 TEXTS = ["a cold old one", "", "bold warm long dark young slow great small " * 6, "£5 — naïve", "x2"]
@@ -51,7 +51,7 @@ def test_the_program_gives_the_logits_of_the_model(name, variant, program):
         answer = program(experiment, activations)
         labels, found = answers(answer([text + "\n" for text in TEXTS]))
         assert relative(found, wanted) <= tolerance, (activations, found, wanted)
-        assert labels == [export.printed(experiment.labels[i]) for i in found.argmax(1)]
+        assert labels == [literals.printed(experiment.labels[i]) for i in found.argmax(1)]
         assert answer([], "--self-test")[0].startswith("self-test: 0 of 5 failed")
 
 

@@ -7,15 +7,15 @@ static void normalise(const lwt_norm *norm, float *row)
 }
 
 /* Writes the attention's output at position t to net->mixed. */
-static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
+static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, const lwt_row *text)
 {
     const lwt_states *keys = LWT_EFFICIENT ? x : &net->states[1], *values = LWT_EFFICIENT ? x : &net->states[2];
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_load(&operand, x, t, net->row);
     lwt_multiply(&b->query, &operand, net->mixed);
     for (int h = 0; h < LWT_HEADS; h++) {
         int n = LWT_WIDTH / LWT_HEADS;
-        lwt_heed heed = {keys, values, h * n, n, length, net->scores, &operand};
+        lwt_heed heed = {keys, values, h * n, n, text->length, net->scores, &operand};
         lwt_attend(&heed, net->mixed + h * n, net->inner + h * n);
     }
     lwt_round(&operand, net->inner, LWT_WIDTH);
@@ -23,10 +23,10 @@ static void attend(lwt_network *net, const lwt_block *b, const lwt_states *x, in
 }
 
 /* Writes a block's output at position t to net->row. */
-static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
+static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, const lwt_row *text)
 {
-    lwt_operand operand = {.values = net->integers};
-    attend(net, b, x, t, length);
+    lwt_operand operand = {.values = net->integers, .task = text->task};
+    attend(net, b, x, t, text);
     lwt_read(net->row, x, t);
     lwt_add(net->row, net->mixed, LWT_WIDTH);
     normalise(LWT_INLINE ? &b->mlp_norm : &b->attention_norm, net->row);
@@ -41,10 +41,10 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
 }
 
 /* Stores keys and values of all positions, for attention that has them. */
-static void project(lwt_network *net, const lwt_block *b, int length)
+static void project(lwt_network *net, const lwt_block *b, const lwt_row *text)
 {
-    lwt_operand operand = {.values = net->integers};
-    for (int t = 0; t < length && !LWT_EFFICIENT; t++) {
+    lwt_operand operand = {.values = net->integers, .task = text->task};
+    for (int t = 0; t < text->length && !LWT_EFFICIENT; t++) {
         lwt_load(&operand, &net->states[0], t, net->row);
         lwt_multiply(&b->key, &operand, net->row);
         lwt_store(&net->states[1], t, net->row);
@@ -55,7 +55,7 @@ static void project(lwt_network *net, const lwt_block *b, int length)
 
 static void classify(lwt_network *net, const lwt_row *text, float *logits)
 {
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_stage(2 + LWT_LAYERS);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
@@ -64,12 +64,12 @@ static void classify(lwt_network *net, const lwt_row *text, float *logits)
         lwt_activate(LWT_POOLER_ACTIVATION, net->row, LWT_WIDTH);
         lwt_round(&operand, net->row, LWT_WIDTH);
     }
-    lwt_multiply(&lwt_classifier, &operand, logits);
+    lwt_head(&operand, logits);
 }
 
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_stage(1);
     for (int t = 0; t < text->length; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
@@ -85,9 +85,9 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length;
         int from = LWT_EFFICIENT ? l % 2 : 0; /* keys and values are the states: the next go elsewhere */
         int to = LWT_EFFICIENT ? !from : 0;
-        project(net, &lwt_blocks[l], text->length);
+        project(net, &lwt_blocks[l], text);
         for (int t = 0; t < wanted; t++) {
-            encode(net, &lwt_blocks[l], &net->states[from], t, text->length);
+            encode(net, &lwt_blocks[l], &net->states[from], t, text);
             if (last) {
                 lwt_pool(net->pooled, text, t, net->row);
             } else {

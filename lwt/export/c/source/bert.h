@@ -15,7 +15,7 @@ typedef struct {
 extern const lwt_embedder lwt_tables;
 extern const lwt_norm lwt_embed_norm; /* scale NULL: no norm */
 extern const lwt_block lwt_blocks[LWT_LAYERS];
-extern const lwt_linear lwt_pooler, lwt_classifier; /* values NULL: no pooler */
+extern const lwt_linear lwt_pooler; /* values NULL: no pooler */
 
 /* States, keys and values of a layer; with efficient attention, states and outputs, since the states are both. */
 typedef struct {

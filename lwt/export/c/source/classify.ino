@@ -2,11 +2,11 @@
 #include <lwt.h>
 
 static lwt_arena arena;
-static lwt_answer answer;
+@TASK@static lwt_answer answer;
 
 void setup() {
   Serial.begin(115200);
-}
+@CHOICE@}
 
 void loop() {
   static char line[256];
@@ -15,6 +15,6 @@ void loop() {
     return;
   }
   line[length] = 0;
-  lwt_classify(&arena, line, NULL, &answer);
-  Serial.println(lwt_labels[answer.best]);
+  lwt_classify(&arena, @ARGUMENT@line, NULL, &answer);
+  Serial.println(@LABEL@);
 }

@@ -2,14 +2,14 @@
 #include "model.h"
 
 /* Writes the output of block `b` at position t of `x` to net->row. */
-static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, int length)
+static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, int t, const lwt_row *text)
 {
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_load(&operand, x, t, net->row);
     lwt_multiply(&b->query, &operand, net->mixed);
     for (int h = 0; h < LWT_HEADS; h++) {
         int n = LWT_WIDTH / LWT_HEADS;
-        lwt_heed heed = {x, x, h * n, n, length, net->scores, &operand};
+        lwt_heed heed = {x, x, h * n, n, text->length, net->scores, &operand};
         lwt_attend(&heed, net->mixed + h * n, net->inner + h * n);
     }
     lwt_round(&operand, net->inner, LWT_WIDTH);
@@ -27,7 +27,7 @@ static void encode(lwt_network *net, const lwt_block *b, const lwt_states *x, in
 
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_stage(1);
     for (int t = 0; t < text->length; t++) {
         lwt_embed(&lwt_tables, text, t, net->row, net->inner, &operand);
@@ -39,7 +39,7 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
         lwt_stage(2 + l);
         int wanted = last && LWT_POOL_FIRST ? 1 : text->length; /* the convolution is causal: one query is enough */
         for (int t = 0; t < wanted; t++) {
-            encode(net, &lwt_blocks[l], &net->states[l % 2], t, text->length);
+            encode(net, &lwt_blocks[l], &net->states[l % 2], t, text);
             if (last) {
                 lwt_pool(net->pooled, text, t, net->row);
             } else {
@@ -51,5 +51,5 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     lwt_stage(2 + LWT_LAYERS);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
-    lwt_multiply(&lwt_classifier, &operand, logits);
+    lwt_head(&operand, logits);
 }

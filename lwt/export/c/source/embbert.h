@@ -16,7 +16,6 @@ typedef struct {
 
 extern const lwt_embedder lwt_tables;
 extern const lwt_block lwt_blocks[LWT_LAYERS];
-extern const lwt_linear lwt_classifier;
 
 /* The states of a layer and of the next, and a few rows. */
 typedef struct {

@@ -60,3 +60,13 @@ void lwt_finish_pool(float *pooled, const lwt_row *text)
         }
     }
 }
+
+void lwt_head(const lwt_operand *pooled, float *logits)
+{
+#if LWT_TASKS
+    lwt_linear head = lwt_head_of(pooled->task);
+    lwt_multiply(&head, pooled, logits);
+#else
+    lwt_multiply(&lwt_classifier, pooled, logits);
+#endif
+}

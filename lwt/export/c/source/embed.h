@@ -18,4 +18,9 @@ void lwt_embed(const lwt_embedder *embedder, const lwt_row *text, int t, float *
 void lwt_pool(float *pooled, const lwt_row *text, int t, const float *row);
 void lwt_finish_pool(float *pooled, const lwt_row *text);
 
+extern const lwt_linear lwt_classifier; /* of a program with one task */
+
+/* The logits of the pooled row. */
+void lwt_head(const lwt_operand *pooled, float *logits);
+
 #endif

@@ -17,7 +17,7 @@ static int convolve(lwt_network *net, int count)
 
 void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
 {
-    lwt_operand operand = {.values = net->integers};
+    lwt_operand operand = {.values = net->integers, .task = text->task};
     lwt_stage(1);
     int wanted = LWT_POOL_FIRST ? 1 : text->length, count = 0;
     for (int t = 0; t < wanted; t++) {
@@ -31,5 +31,5 @@ void lwt_forward(lwt_network *net, const lwt_row *text, float *logits)
     lwt_stage(2);
     lwt_finish_pool(net->pooled, text);
     lwt_round(&operand, net->pooled, LWT_FEATURES);
-    lwt_multiply(&lwt_classifier, &operand, logits);
+    lwt_head(&operand, logits);
 }

@@ -9,7 +9,6 @@
 extern const lwt_embedder lwt_tables;
 extern const lwt_norm lwt_embed_norm; /* scale NULL: no norm */
 extern const lwt_conv lwt_convolution;
-extern const lwt_linear lwt_classifier;
 
 /* The states that the convolution reads, and a few rows. */
 typedef struct {

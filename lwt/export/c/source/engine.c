@@ -150,6 +150,10 @@ void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
         }
         y[o] = sum * x->step + (weight->bias ? lwt_widen(weight->bias[o]) : 0);
     }
+#if LWT_TASKS
+    if (weight->place && x->task)
+        lwt_adapt(weight, x, y);
+#endif
 }
 
 void lwt_normalise(const lwt_norm *norm, float *row, int n, float epsilon)

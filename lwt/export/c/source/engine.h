@@ -13,13 +13,14 @@ static inline int lwt_row_bytes(int n, int bits)
     return bits == 4 ? (n + 15) / 16 * 8 : n;
 }
 
-/* y = x W + b. `values` [outputs][inputs], `scales` [outputs][blocks of inputs], `bias` [outputs] or NULL. */
+/* y = x W + b. `values` [outputs][inputs], `scales` [outputs][blocks of inputs], `bias` [outputs] or NULL. `place` numbers
+   the products that a task may change, from 1 on. */
 typedef struct {
     const int8_t *values;
     const lwt_half *scales;
     const lwt_half *bias;
     uint16_t inputs, outputs, block;
-    uint8_t bits;
+    uint8_t bits, place;
 } lwt_linear;
 
 /* Rows to look up. `values` [rows][width]; `scales` [blocks of rows][width], or [rows] if block is 0. */
@@ -44,10 +45,11 @@ typedef struct {
 } lwt_conv;
 
 /* The input of a product, value · step: integers meet integers, and their sums are exact. `values` has room for a
-   multiple of 16. */
+   multiple of 16. `task` may change the product; NULL: none does. */
 typedef struct {
     int16_t *values;
     float step;
+    const struct lwt_task *task;
 } lwt_operand;
 
 /* The place of value i in an operand. With SMLAD, four int8 come out of a register as (0, 2) and (1, 3). */

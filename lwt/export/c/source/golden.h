@@ -5,6 +5,9 @@
 #include "model.h"
 
 typedef struct {
+#if LWT_TASKS
+    int task;
+#endif
     char texts[LWT_TEXTS][LWT_GOLDEN_BYTES];
     float logits[LWT_OUTPUTS];
 } lwt_golden;
@@ -13,7 +16,7 @@ extern const int lwt_golden_count;
 extern const lwt_golden lwt_goldens[];
 
 typedef struct {
-    int failures;  /* goldens whose logits differ by more than LWT_TOLERANCE of the largest */
+    int failures;  /* goldens whose task is damaged, or whose logits differ by more than LWT_TOLERANCE of the largest */
     float worst;   /* the largest difference */
     uint32_t bits; /* a hash of the bits of all logits, which are the same on all machines */
 } lwt_findings;

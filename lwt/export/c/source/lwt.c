@@ -11,12 +11,20 @@ typedef struct {
 
 typedef char the_arena_has_room[sizeof(memory) <= LWT_ARENA_BYTES ? 1 : -1];
 
-lwt_status lwt_classify(lwt_arena *arena, const char *first, const char *second, lwt_answer *answer)
+lwt_status lwt_classify(lwt_arena *arena, @PARAMETER@const char *first, const char *second, lwt_answer *answer)
 {
     if (!arena || !first || !answer)
         return LWT_NULL;
     memory *own = (memory *)arena;
     lwt_row row = {.ids = own->ids};
+#if LWT_TASKS
+    if (!task || !task->slot)
+        return LWT_NULL;
+    row.task = task;
+    answer->classes = task->classes;
+#else
+    answer->classes = LWT_CLASSES;
+#endif
     lwt_stage(0);
     int cut = lwt_encode(&own->use.words, first, second, &row);
     answer->tokens = row.length;
@@ -26,7 +34,7 @@ lwt_status lwt_classify(lwt_arena *arena, const char *first, const char *second,
         answer->unknown += row.ids[i] == LWT_UNKNOWN;
     lwt_forward(&own->use.network, &row, answer->logits);
     answer->best = 0;
-    for (int i = 1; i < LWT_OUTPUTS; i++)
+    for (int i = 1; i < answer->classes; i++)
         if (answer->logits[i] > answer->logits[answer->best])
             answer->best = i;
     return cut ? LWT_CUT : LWT_OK;
@@ -35,16 +43,16 @@ lwt_status lwt_classify(lwt_arena *arena, const char *first, const char *second,
 /* Whether the probabilities of `answer` can be written. */
 static lwt_status check(const lwt_answer *answer, const void *probabilities, int count)
 {
-    return !answer || !probabilities ? LWT_NULL : !LWT_CLASSES ? LWT_NO_CLASSES : count < LWT_CLASSES ? LWT_SMALL : LWT_OK;
+    return !answer || !probabilities ? LWT_NULL : !answer->classes ? LWT_NO_CLASSES : count < answer->classes ? LWT_SMALL : LWT_OK;
 }
 
 lwt_status lwt_probabilities(const lwt_answer *answer, float *probabilities, int count)
 {
     lwt_status status = check(answer, probabilities, count);
     if (status == LWT_OK) {
-        for (int i = 0; i < LWT_OUTPUTS; i++)
+        for (int i = 0; i < answer->classes; i++)
             probabilities[i] = answer->logits[i];
-        lwt_softmax(probabilities, LWT_OUTPUTS);
+        lwt_softmax(probabilities, answer->classes);
     }
     return status;
 }
@@ -68,7 +76,7 @@ lwt_status lwt_probabilities_q15(const lwt_answer *answer, uint16_t *probabiliti
     uint64_t sum = 0;
     int rest = 32768;
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < LWT_OUTPUTS; i++) {
+        for (int i = 0; i < answer->classes; i++) {
             float below = (answer->logits[answer->best] - answer->logits[i]) * 94548.4f; /* 2^16 / ln 2 */
             uint64_t weight = power(below < 2e6f ? (uint32_t)below : 2000000);
             if (pass)

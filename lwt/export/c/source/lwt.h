@@ -1,4 +1,4 @@
-/* A text classifier. The caller provides the memory, an arena: it need not be zero and holds nothing between calls, so that
+/* A text classifier@FOR_TASKS@. The caller provides the memory, an arena: it need not be zero and holds nothing between calls, so that
    anything else may use it then. No call allocates memory, keeps a pointer, or changes a global variable: calls with
    different arenas may run at the same time. */
 #ifndef LWT_H
@@ -16,7 +16,9 @@ typedef enum {
     LWT_CUT,       /* the answer is valid, but the text had more tokens than the model reads: the others were left out */
     LWT_NULL,      /* a pointer is NULL; nothing was written */
     LWT_SMALL,     /* an output has too little room; nothing was written */
-    LWT_NO_CLASSES /* the model predicts a number, which has no probability; nothing was written */
+    LWT_NO_CLASSES, /* the model predicts a number, which has no probability; nothing was written */
+    LWT_DAMAGED,    /* a slot is empty or damaged, by its checksum; no task is selected */
+    LWT_OTHER       /* a slot was made for another network; no task is selected */
 } lwt_status;
 
 typedef union {
@@ -26,22 +28,44 @@ typedef union {
 
 typedef struct {
     float logits[LWT_OUTPUTS]; /* of the classes, or the number */
-    int best;                  /* the class with the highest logit: lwt_labels[best] */
+    int best;                  /* the class with the highest logit: @LABEL@ */
     int tokens;                /* that the network read, with those at the start and the end of texts */
     int pieces, unknown;       /* tokens of the text itself, and how many of them are not in the vocabulary */
+    int classes;               /* their number; 0: logits[0] is a number */
 } lwt_answer;
+
+#if LWT_TASKS
+/* A task, as lwt_select reads it from its slot, which must stay as it is while the task is in use. */
+typedef struct lwt_task {
+    const uint8_t *slot; /* NULL: no task is selected */
+    const char *name;
+    int classes;
+    uint16_t head, places[LWT_PLACES];
+} lwt_task;
+
+/* The slots of the tasks. They lie in the section .lwt_tasks, where those of another tasks.bin may take their place. A slot
+   may also lie elsewhere, at an even address. */
+extern const uint16_t lwt_tasks[LWT_TASKS][LWT_SLOT_BYTES / 2];
+
+/* Checks and reads a slot. Returns LWT_OK, LWT_NULL, LWT_DAMAGED, LWT_OTHER, or LWT_SMALL if the task has more than
+   LWT_OUTPUTS classes. */
+lwt_status lwt_select(lwt_task *task, const uint16_t *slot);
+
+/* The name of a class; an empty one if there is no such class. */
+const char *lwt_label(const lwt_task *task, int index);
+#else
+/* The names of the classes; an empty one for a number. */
+extern const char *const lwt_labels[LWT_OUTPUTS];
+#endif
 
 /* Classifies a text in UTF-8 that ends with a zero byte, or two texts; `second` is NULL if there is one. Returns LWT_OK,
    LWT_CUT or LWT_NULL. */
-lwt_status lwt_classify(lwt_arena *arena, const char *first, const char *second, lwt_answer *answer);
+lwt_status lwt_classify(lwt_arena *arena, @PARAMETER@const char *first, const char *second, lwt_answer *answer);
 
-/* The probabilities of the classes, in their order; `count` is the room, at least LWT_CLASSES. The second function gives
+/* The probabilities of the classes, in their order; `count` is the room, at least answer->classes. The second function gives
    them in units of 1/32768, whose sum is 32768, and computes in integers. */
 lwt_status lwt_probabilities(const lwt_answer *answer, float *probabilities, int count);
 lwt_status lwt_probabilities_q15(const lwt_answer *answer, uint16_t *probabilities, int count);
-
-/* The names of the classes; an empty one for a number. */
-extern const char *const lwt_labels[LWT_OUTPUTS];
 
 typedef struct {
     const char *network, *states, *tokenizer;

@@ -2,7 +2,7 @@
 
        classify < texts          a label and the logits a line, with tabs between
        classify --ids < texts    the ids that the network reads
-       classify --self-test      compares with the golden vectors; exit code 1 if they differ */
+       classify --self-test      compares with the golden vectors; exit code 1 if they differ@USAGE@ */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,29 @@
 #include "golden.h"
 
 static lwt_arena arena;
+
+#if LWT_TASKS
+static lwt_task task;
+
+/* Selects the task of a name, or the first one, from the program's slots or from a file that takes their place. */
+static int choose(const char *name, const char *path)
+{
+    static uint16_t slots[LWT_TASKS][LWT_SLOT_BYTES / 2];
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    size_t count = file ? fread(slots, sizeof slots[0], LWT_TASKS, file) : path ? 0 : LWT_TASKS;
+    if (file)
+        fclose(file);
+    for (size_t i = 0; i < count; i++) {
+        lwt_status status = lwt_select(&task, file ? slots[i] : lwt_tasks[i]);
+        if (status != LWT_OK)
+            fprintf(stderr, "slot %d: status %d\n", (int)i, (int)status);
+        else if (!name || !strcmp(name, task.name))
+            return 0;
+    }
+    fprintf(stderr, "no slot has the task %s\n", name ? name : "");
+    return 1;
+}
+#endif
 
 static int self_test(void)
 {
@@ -34,11 +57,11 @@ static void print_ids(const char *first, const char *second)
 static void print_answer(const char *first, const char *second)
 {
     lwt_answer answer;
-    lwt_classify(&arena, first, second, &answer);
-    if (LWT_OUTPUTS > 1)
-        printf("%s", lwt_labels[answer.best]);
-    for (int i = 0; i < LWT_OUTPUTS; i++)
-        printf(i || LWT_OUTPUTS > 1 ? "\t%.9g" : "%.9g", (double)answer.logits[i]);
+    lwt_classify(&arena, @ARGUMENT@first, second, &answer);
+    if (answer.classes)
+        printf("%s", @LABEL@);
+    for (int i = 0; i < answer.classes || i < 1; i++)
+        printf(i || answer.classes ? "\t%.9g" : "%.9g", (double)answer.logits[i]);
     printf("\n");
 }
 
@@ -47,8 +70,17 @@ int main(int argc, char **argv)
     int ids = argc == 2 && !strcmp(argv[1], "--ids");
     if (argc == 2 && !strcmp(argv[1], "--self-test"))
         return self_test();
+#if LWT_TASKS
+    if (argc > 1 && !ids && argv[1][0] != '-') {
+        if (choose(argv[1], argc > 2 ? argv[2] : NULL))
+            return 3;
+        argc = 1;
+    } else if (choose(NULL, NULL)) {
+        return 3;
+    }
+#endif
     if (argc > 1 && !ids) {
-        fprintf(stderr, "usage: %s [--ids | --self-test] < texts\n", argv[0]);
+        fprintf(stderr, "usage: %s [--ids | --self-test@OPTIONS@] < texts\n", argv[0]);
         return 2;
     }
     char *line = NULL;

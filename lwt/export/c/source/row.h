@@ -8,6 +8,7 @@
 typedef struct {
     uint16_t *ids;
     uint16_t length, first;
+    const struct lwt_task *task; /* of the answer; NULL: the program has only one */
 } lwt_row;
 
 /* A text, or two (`second` may be NULL), as a row of at most LWT_LENGTH ids; the longer one is cut first, at its end,

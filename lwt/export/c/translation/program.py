@@ -103,6 +103,7 @@ class Translator:
             memory=MEMORY,
             board="mps2-an386 0x00000000 4194304 0x20000000 4194304",
             measure=measure,
+            report={"beams": shape["beams"]},
         )
 
     def _goldens(self, sentences, answers):
