@@ -160,7 +160,8 @@ def load(base, folders, *, heads="int8", slot_bytes=SLOT):
         kind = opened.config.task["name"]
         if not opened.labels or kind == "multilabel":
             raise errors.ConfigError(f"{where}: task.name={kind!r} must give one of several classes")
-        tasks.append(rounded(name, opened, adapters.load(folder), stored, heads=heads, block=used.block, where=where))
+        options = {"heads": heads, "block": used.block, "where": where}
+        tasks.append(rounded(name, opened, adapter=adapters.load(folder), stored=stored, **options))
         _check_same(tasks[0].experiment, opened, where)
     first = tasks[0].weights
     shared = {name: w for name, w in stored.items() if name in first and not name.startswith("head/")}
@@ -182,7 +183,7 @@ def _shared(opened):
     return {"texts of a record": reference.sides(opened), **found}
 
 
-def rounded(name, opened, adapter, stored, *, heads, block, where):
+def rounded(name, opened, *, adapter, stored, heads, block, where):
     """The `Task` of an adapter.
 
     Args:

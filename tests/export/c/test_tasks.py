@@ -104,7 +104,7 @@ def test_bert_in_int8(variant, tmp_path):
     leaves = {leaf: w + 0.3 * jax.random.normal(jax.random.key(1), w.shape) for leaf, w in leaves.items()}
     head = {name: linear.dense(w) for name, w in stored.items() if name.startswith("head/")}
     adapter = adapters.Adapter(leaves, section, whole=head)
-    task = tasks.rounded("only", base, adapter, stored, heads="int8", block=64, where="")
+    task = tasks.rounded("only", base, adapter=adapter, stored=stored, heads="int8", block=64, where="")
     many = tasks.Tasks((task,), {name: w for name, w in stored.items() if name not in head})
     export.write(base, tmp_path, activations="int8", many=many)
     require_logits(tmp_path, task, activations="int8")
