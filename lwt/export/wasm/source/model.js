@@ -85,7 +85,7 @@ export class Classifier extends Program {
     const [best, tokens, pieces, unknown] = this._words(this._answer() + 4 * outputs, 4);
     const counts = { tokens, pieces, unknown, cut };
     if (!this.labels.length) return { value: logits[0], ...counts };
-    const probabilities = this._floats(this._answer() + 4 * outputs + 16, outputs);
+    const probabilities = this._floats(this._answer() + 4 * outputs + 20, outputs);
     return { label: this.labels[best], best, logits, probabilities, ...counts };
   }
 }
