@@ -95,9 +95,11 @@ def initial_params(config, model, *, reparam, base=None):
     if base is None:
         base = jax.jit(fresh)()
     else:
-        if config.init_skip:
-            base = _without_skipped(config.init_skip, base, jax.jit(fresh)())
-        difference = trees.differences(jax.eval_shape(fresh), base)
+        shapes = jax.eval_shape(fresh)
+        skipped = _skipped(config.init_skip, base | shapes)
+        made = jax.jit(lambda: {name: leaf for name, leaf in fresh().items() if name in skipped})()
+        base = {name: leaf for name, leaf in base.items() if name not in skipped} | made
+        difference = trees.differences(shapes, base)
         if difference:
             raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
     adapter = reparam.init(jax.random.fold_in(key, 2), base)
@@ -126,8 +128,6 @@ def expand(reparam, params, *, step, key=None):
     return reparam.expand(trees.subtree(params, "base"), trees.subtree(params, "adapter"), step, key=key)
 
 
-def _without_skipped(patterns, base, fresh):
-    """`base`, with the weights that match a pattern taken from `fresh`."""
-    skipped = {name for pattern in patterns for name in trees.matching(base | fresh, pattern, what="init_skip")}
-    kept, _ = trees.split(base, lambda name: name not in skipped)
-    return kept | trees.split(fresh, lambda name: name in skipped)[0]
+def _skipped(patterns, leaves):
+    """The names of the weights that a run does not take from its base."""
+    return {name for pattern in patterns for name in trees.matching(leaves, pattern, what="init_skip")}

@@ -18,7 +18,7 @@ from lwt.layers import linear
 from lwt.machine import devices, hardware
 from lwt.reparam import adapters, compose, none
 from lwt.runs import adapter_folder, assembly, evaluation, run_config
-from lwt.training import checks, header, loop, methods, optim, step, teaching
+from lwt.training import checks, header, loop, methods, optim, programs, step, teaching
 
 LOG = logging.getLogger(__name__)
 CADENCES = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode", "patience")
@@ -77,11 +77,23 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
     placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
-    update = make_update(config, loss, make_optimizer=make_optimizer, advance=methods.make_advance(config, reparam))
-    jitted = jax.jit(update, donate_argnums=0, out_shardings=placement)
+
+    def make_programs():
+        update = make_update(config, loss, make_optimizer=make_optimizer, advance=methods.make_advance(config, reparam))
+        return programs.Programs(
+            step=jax.jit(update, donate_argnums=0, out_shardings=placement),
+            evaluator=evaluation.Evaluator(task, model, mesh),
+            weights=jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at))),
+        )
+
+    if objective is not task:
+        compiled = make_programs()  # the loss holds class weights, or what a teacher says
+    else:
+        holds = {"identity": data.identity, "vocabulary": data.vocabulary, "outputs": data.outputs, "frame": data.frame}
+        key = programs.key_of(config, arrays=(trainable, frozen), mesh=mesh, **holds)
+        compiled = programs.shared(key, make_programs)
 
     # ---- How it is measured, and what it leaves behind.
-    evaluator = evaluation.Evaluator(task, model, mesh)
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
     checks.check_select(config, task, sums=sums, validation=validation)
     about = {"data": data, "identity": identity, "mesh": mesh}
@@ -89,12 +101,12 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         workdir=workdir,
         steps=config.steps,
         init=lambda: devices.put(init(trainable), placement),
-        step=functools.partial(jitted, learning_rate=np.float32(config.optimizer.learning_rate)),
+        step=functools.partial(compiled.step, learning_rate=np.float32(config.optimizer.learning_rate)),
         frozen=frozen,
         batches=batches,
         positions=data.positions,
         row_sharding=devices.by_rows(mesh),
-        evaluate=make_evaluation(config, evaluator, reparam=reparam, frozen=frozen, data=data, validation=validation),
+        evaluate=make_evaluation(config, compiled, frozen=frozen, data=data, validation=validation),
         finish=objective.finish,
         rate=rate,
         leaves=tuple(sorted(trainable)),
@@ -221,13 +233,12 @@ def make_update(config, loss, *, make_optimizer, advance):
     return update
 
 
-def make_evaluation(config, evaluator, *, reparam, frozen, data, validation):
-    """``(State) -> figures`` on the validation set."""
-    weights_of = jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at)))
+def make_evaluation(config, compiled, *, frozen, data, validation):
+    """``(State) -> figures`` on the validation set, with the `programs.Programs` of the run."""
 
     def evaluate(state):
-        weights = weights_of({**state.used, **frozen}, state.step)
-        return evaluator.figures(weights, data, evaluation=validation, generate=config.eval_decode)[0]
+        weights = compiled.weights({**state.used, **frozen}, state.step)
+        return compiled.evaluator.figures(weights, data, evaluation=validation, generate=config.eval_decode)[0]
 
     return evaluate
 

@@ -58,7 +58,7 @@ SCHEDULED = {  # keys of methods whose defaults are for longer runs -> the share
 
 
 def entries(*, encoder, translator, seeds=3, smoke=False):
-    """All searches, then all runs, seed by seed, then the costs of all settings.
+    """Setting by setting its search and its runs, which share what they compile, then the costs of all settings.
 
     Args:
         encoder, translator: the bases.
@@ -72,9 +72,8 @@ def entries(*, encoder, translator, seeds=3, smoke=False):
         if not (task == "arithmetic" and method == "head")
     ]
     bases = dict.fromkeys(TASKS, encoder) | {"arithmetic": translator}
-    runs = [dict(row, seed=seed) for seed in range(seeds) for row in settings]
-    searches = [dict(row, stage="search") for row in settings]
-    rows = searches + runs + [dict(row, stage="cost") for row in settings if row["task"] in COSTS_OF]
+    runs = [[dict(row, stage="search"), *(dict(row, seed=seed) for seed in range(seeds))] for row in settings]
+    rows = [*sum(runs, []), *(dict(row, stage="cost") for row in settings if row["task"] in COSTS_OF)]
     return [study.Entry(name_of(row), row, spec_of(row, bases[row["task"]], smoke=smoke)) for row in rows]
 
 
