@@ -3,7 +3,6 @@
 import copy
 import functools
 import http.server
-import json
 import random
 import shutil
 import subprocess
@@ -14,28 +13,12 @@ import pytest
 
 from lwt import errors
 from lwt.export.c import export, fuzz, reference, toolchain
-from lwt.export.wasm import folder
+from lwt.export.wasm import check, folder
 
 pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
-SCRIPT = """
-import {{ readFileSync }} from "node:fs";
-import {{ load }} from "{url}";
-const model = await load();
-const given = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify({expression}, (_, value) => ArrayBuffer.isView(value) ? [...value] : value));
-"""
 TEXTS = 300
-
-
-def node(made, expression, given=()):
-    """The value of an expression of `model` and `given` in Node."""
-    script = SCRIPT.format(url=(made / "model.js").as_uri(), expression=expression)
-    command = ["node", "--input-type=module", "--eval", script]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def texts(*, sides=1):
@@ -76,27 +59,22 @@ def translator(tiny, untrained, pair, tmp_path_factory):
 
 
 def assert_same(answers, rows):
-    """The answers of JavaScript are the lines of the program: a label, and logits to the bit."""
-    assert len(answers) == len(rows)
-    for answer, row in zip(answers, rows, strict=True):
-        label, *numbers = row.split("\t")
-        assert answer["label"] == label
-        assert np.float32(answer["logits"]).tobytes() == np.float32([float(number) for number in numbers]).tobytes()
-        np.testing.assert_allclose(sum(answer["probabilities"]), 1, rtol=1e-6)
+    assert len(answers) == len(rows) and all(map(check.equal, answers, rows))
 
 
 @needs_node
 def test_a_classifier_in_node(classifier):
     made, program = classifier
     lines = texts()
-    assert_same(node(made, "given.map((text) => model.classify(text))", lines), program(lines).splitlines())
-    tested = node(made, "model.selfTest()")
+    assert_same(check.node(made, "given.map((text) => model.classify(text))", given=lines), program(lines).splitlines())
+    tested = check.node(made, "model.selfTest()")
     assert tested["failures"] == 0 and tested["bits"] == program([], "--self-test").split()[-1]
     long = "cold " * 100_000  # more than the memory that the program starts with
-    before, answer, after = node(made, "[model.memory, model.classify(given), model.memory]", long)
+    before, answer, after = check.node(made, "[model.memory, model.classify(given), model.memory]", given=long)
     assert answer["cut"] and answer["tokens"] == 24 and after > before + 400_000
     assert_same([answer], program([long]).splitlines())
-    shown = node(made, "[{...model}, model.classify('a\\0old'), model.classify('a old')]")
+    np.testing.assert_allclose(sum(answer["probabilities"]), 1, rtol=1e-6)
+    shown = check.node(made, "[{...model}, model.classify('a\\0old'), model.classify('a old')]")
     assert shown[0]["labels"] == ["a", 'b "quoted"', "c??/ é"]
     assert shown[0]["bytes"] == (made / folder.WASM).stat().st_size
     assert shown[1] == shown[2]
@@ -107,11 +85,12 @@ def test_two_texts_in_node(variant, pair, monkeypatch):
     monkeypatch.setattr(reference, "sides", lambda _: 2)
     made, program = pair(variant("bert", width=18, hidden=21, heads=2, pool="pair"), "int8")
     lines = texts(sides=2)
-    found = node(made, "given.map((pair) => model.classify(...pair))", [line.split("\t") for line in lines])
+    records = [line.split("\t") for line in lines]
+    found = check.node(made, "given.map((texts) => model.classify(...texts))", given=records)
     assert_same(found, program(lines).splitlines())
     assert (made / "index.html").read_text().count("<textarea") == 2
     message = "(() => { try { model.classify('one') } catch (error) { return error.message } })()"
-    assert node(made, message) == "classify: 1 texts; the model reads 2"
+    assert check.node(made, message) == "classify: 1 texts; the model reads 2"
 
 
 @needs_node
@@ -120,8 +99,7 @@ def test_a_number_in_node(variant, pair):
     experiment.labels = ()
     made, program = pair(experiment, "int8")
     lines = texts()[:50]
-    found = node(made, "given.map((text) => model.classify(text).value)", lines)
-    assert np.float32(found).tobytes() == np.float32([float(row) for row in program(lines).splitlines()]).tobytes()
+    assert_same(check.node(made, "given.map((text) => model.classify(text))", given=lines), program(lines).splitlines())
     assert "Regression;" in (made / "model.d.ts").read_text()
 
 
@@ -129,13 +107,13 @@ def test_a_number_in_node(variant, pair):
 def test_a_translator_in_node(translator):
     made, program = translator
     lines = texts()
-    found = node(made, "given.map((text) => model.translate(text))", lines)
+    found = check.node(made, "given.map((text) => model.translate(text))", given=lines)
     assert [answer["text"] for answer in found] == program(lines).split("\n")[:-1]
     ids = [[len(side.split()) for side in row.split("\t")] for row in program(lines, "--ids").splitlines()]
     assert [[answer["pieces"] + 1, answer["answerPieces"]] for answer in found] == ids
-    assert node(made, "model.selfTest().bits") == program([], "--self-test").split()[-1]
+    assert check.node(made, "model.selfTest().bits") == program([], "--self-test").split()[-1]
     message = "(() => { try { model.translate(3) } catch (error) { return error.message } })()"
-    assert node(made, message) == "translate: 3 is not a string"
+    assert check.node(made, message) == "translate: 3 is not a string"
 
 
 @pytest.fixture(scope="module")

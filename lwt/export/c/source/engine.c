@@ -88,6 +88,43 @@ static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
     return sum;
 }
 
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+
+static inline v128_t dot_eight(v128_t values, const int16_t *operand, v128_t sums)
+{
+    return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(values, wasm_v128_load(operand)));
+}
+
+static inline int32_t total(v128_t sums)
+{
+    return wasm_i32x4_extract_lane(sums, 0) + wasm_i32x4_extract_lane(sums, 1) + wasm_i32x4_extract_lane(sums, 2)
+        + wasm_i32x4_extract_lane(sums, 3);
+}
+
+int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)
+{
+    v128_t sums = wasm_i32x4_splat(0);
+    for (; n >= 8; n -= 8, values += 8, operand += 8)
+        sums = dot_eight(wasm_i16x8_load8x8(values), operand, sums);
+    int32_t sum = total(sums);
+    for (int i = 0; i < n; i++)
+        sum += values[i] * operand[i];
+    return sum;
+}
+
+/* 16 times the sum for weights of 4 bits, which are the high halves of bytes. */
+static int32_t dot_halves(const int8_t *values, const int16_t *operand, int n)
+{
+    v128_t sums = wasm_i32x4_splat(0);
+    for (; n > 0; n -= 16, values += 8, operand += 16) {
+        v128_t pairs = wasm_i16x8_load8x8(values);
+        sums = dot_eight(wasm_i16x8_shr(wasm_i16x8_shl(pairs, 12), 8), operand, sums);
+        sums = dot_eight(wasm_v128_and(pairs, wasm_i16x8_splat(~15)), operand + 8, sums);
+    }
+    return total(sums);
+}
+
 #else
 
 int32_t lwt_dot(const int8_t *values, const int16_t *operand, int n)

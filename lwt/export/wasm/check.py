@@ -1,0 +1,125 @@
+"""Compares the WebAssembly in Node with the program in C on the run's test set.
+
+    python -m lwt.export.wasm.check --workdir=runs/snips --folder=browser
+    python -m lwt.export.wasm.check --workdir=pretrained/multi30k-small --weights=int4.safetensors --folder=translator
+
+The last line is JSON: the number of texts; how many answers are equal, which are a translation, or a label and the bits
+of all logits; and the milliseconds of a text in Node, the median and those of the slowest text.
+"""
+
+import copy
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+import numpy as np
+from absl import flags
+
+from lwt import errors
+from lwt.export.c import export as engine
+from lwt.export.c import toolchain
+from lwt.machine import command_line
+from lwt.runs import experiment
+
+SCRIPT = """
+import {{ readFileSync }} from "node:fs";
+import {{ load }} from "{url}";
+const model = await load();
+const given = JSON.parse(readFileSync(0, "utf8"));
+function timed(call) {{
+  const start = performance.now();
+  const answer = call();
+  return {{ ...answer, milliseconds: performance.now() - start }};
+}}
+console.log(JSON.stringify({expression}, (_, value) => ArrayBuffer.isView(value) ? [...value] : value));
+"""
+ANSWERS = "given.map((text) => timed(() => model.{call}(text)))"
+
+
+def node(folder, expression, *, given=()):
+    """The value of an expression in JavaScript, as JSON has it.
+
+    Args:
+        folder: a `pathlib.Path`, the exported folder.
+        expression: reads `model` and `given`; ``timed(function)`` adds milliseconds to an answer.
+        given: what JSON can hold.
+
+    Raises:
+        lwt.errors.ConfigError: Node is missing or the expression fails; has what Node says.
+    """
+    if not shutil.which("node"):
+        raise errors.ConfigError("node is not installed: apt install nodejs")
+    script = SCRIPT.format(url=(folder / "model.js").absolute().as_uri(), expression=expression)
+    command = ["node", "--input-type=module", "--eval", script]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
+    if done.returncode:
+        said = re.search(r"\w*Error: .*", done.stderr) or re.search(r"(?s).*", done.stderr)
+        raise errors.ConfigError(f"node fails with {folder}/model.js: {said[0].strip()[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def check(source, folder, *, data=""):
+    """Compares an exported folder with the program in C, which is built anew; returns the figures.
+
+    Args:
+        source: an `experiment.Experiment` of single texts.
+        folder: a `pathlib.Path`.
+        data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
+
+    Raises:
+        lwt.errors.ConfigError: the run reads two texts; the folder is of another run; or Node or a compiler is missing.
+    """
+    if len(engine.texts_of(source, ())) == 2:
+        raise errors.ConfigError("the run reads two texts in a record; the comparison is of single texts")
+    states, fingerprint, beams = node(folder, "[model.states, model.fingerprint, model.beams]")
+    if beams:
+        source = copy.copy(source)
+        source.task = dataclasses.replace(source.task, beams=beams)
+    sources = source.data.evaluation(data or source.data.test).sources
+    texts = [" ".join(text.replace("\0", " ").split()) for text in sources]
+    with tempfile.TemporaryDirectory() as place:
+        program = engine.write(source, pathlib.Path(place), activations=states)
+        command = toolchain.program(pathlib.Path(place), program.name)
+        if f"0x{fingerprint}u" not in (pathlib.Path(place) / "src/lwt.c").read_text():
+            raise errors.ConfigError(f"{folder} has other weights or another vocabulary than the run; export it again")
+        given = "".join(f"{text}\n" for text in texts)
+        printed = subprocess.run([command], input=given, capture_output=True, text=True, check=True).stdout
+    found = node(folder, ANSWERS.format(call=program.name), given=texts)
+    times = [answer["milliseconds"] for answer in found]
+    return {
+        "texts": len(texts),
+        "equal": sum(map(equal, found, printed.split("\n"))),
+        "milliseconds": round(statistics.median(times), 2),
+        "slowest": round(max(times), 2),
+    }
+
+
+def equal(answer, line):
+    """Whether an answer in JavaScript, as JSON has it, is the line that the program in C prints."""
+    if "text" in answer:
+        return answer["text"] == line
+    label, numbers = ([answer["label"]], answer["logits"]) if "label" in answer else ([], [answer["value"]])
+    *printed, logits = line.split("\t", len(label))
+    wanted = [float(number) for number in logits.split("\t")]
+    return label == printed and np.float32(numbers).tobytes() == np.float32(wanted).tobytes()
+
+
+def main():
+    """The program: prints the figures."""
+    values = flags.FLAGS
+    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
+    source = source.with_file(values.weights) if values.weights else source
+    command_line.report(check(source, pathlib.Path(values.folder), data=values.data))
+
+
+if __name__ == "__main__":  # flags belong to the program
+    command_line.define_run()
+    flags.DEFINE_string("folder", None, "Exported folder.")
+    flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
+    flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
+    command_line.run(main, required=["workdir", "folder"])
