@@ -1,35 +1,41 @@
-/* What model.js calls. Results lie in `result` until the next call. */
+/* What model.js calls. Results lie in memory until the next call. */
 #include "golden.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))
 
 static lwt_arena arena;
-static lwt_findings found;
+static lwt_findings tested;
 
 #ifdef LWT_BEAMS
 
-static struct {
-    lwt_translation translation;
-    char answer[LWT_ANSWER_BYTES];
-} result;
+static lwt_translation found_answer;
+static char found_text[LWT_ANSWER_BYTES];
 
 EXPORT(translate) lwt_status translate(const char *text)
 {
-    return lwt_translate(&arena, text, result.answer, sizeof result.answer, &result.translation);
+    return lwt_translate(&arena, text, found_text, sizeof found_text, &found_answer);
+}
+
+EXPORT(text) const char *text(void)
+{
+    return found_text;
 }
 
 #else
 
-static struct {
-    lwt_answer answer;
-    float probabilities[LWT_OUTPUTS];
-} result;
+static lwt_answer found_answer;
+static float shares[LWT_OUTPUTS];
 
 EXPORT(classify) lwt_status classify(const char *first, const char *second)
 {
-    lwt_status status = lwt_classify(&arena, first, second, &result.answer);
-    lwt_probabilities(&result.answer, result.probabilities, LWT_OUTPUTS);
+    lwt_status status = lwt_classify(&arena, first, second, &found_answer);
+    lwt_probabilities(&found_answer, shares, LWT_OUTPUTS);
     return status;
+}
+
+EXPORT(probabilities) const float *probabilities(void)
+{
+    return shares;
 }
 
 EXPORT(labels) const char *const *labels(void)
@@ -41,7 +47,7 @@ EXPORT(labels) const char *const *labels(void)
 
 EXPORT(answer) const void *answer(void)
 {
-    return &result;
+    return &found_answer;
 }
 
 EXPORT(describe) const lwt_description *describe(void)
@@ -56,10 +62,10 @@ EXPORT(version) const char *version(void)
 
 EXPORT(self_test) int self_test(void)
 {
-    return lwt_self_test(&arena, &found);
+    return lwt_self_test(&arena, &tested);
 }
 
 EXPORT(self_test_bits) uint32_t self_test_bits(void)
 {
-    return found.bits;
+    return tested.bits;
 }

@@ -48,8 +48,8 @@ class Program {
     return this.#wasm[name](...places);
   }
 
-  _answer() {
-    return this.#wasm.answer();
+  _place(name) {
+    return this.#wasm[name]();
   }
 
   _labels(count) {
@@ -81,11 +81,11 @@ export class Classifier extends Program {
     if (texts.length !== this.texts) throw new TypeError(`classify: ${texts.length} texts; the model reads ${this.texts}`);
     const cut = this._call("classify", texts) === CUT;
     const outputs = this.labels.length || 1;
-    const logits = this._floats(this._answer(), outputs);
-    const [best, tokens, pieces, unknown] = this._words(this._answer() + 4 * outputs, 4);
+    const logits = this._floats(this._place("answer"), outputs);
+    const [best, tokens, pieces, unknown] = this._words(this._place("answer") + 4 * outputs, 4);
     const counts = { tokens, pieces, unknown, cut };
     if (!this.labels.length) return { value: logits[0], ...counts };
-    const probabilities = this._floats(this._answer() + 4 * outputs + 20, outputs);
+    const probabilities = this._floats(this._place("probabilities"), outputs);
     return { label: this.labels[best], best, logits, probabilities, ...counts };
   }
 }
@@ -99,8 +99,8 @@ export class Translator extends Program {
 
   translate(text) {
     const cut = this._call("translate", [text]) === CUT;
-    const [pieces, unknown, answerPieces, bytes] = this._words(this._answer(), 4);
-    return { text: this._text(this._answer() + 16, bytes), pieces, unknown, answerPieces, cut };
+    const [pieces, unknown, answerPieces, bytes] = this._words(this._place("answer"), 4);
+    return { text: this._text(this._place("text"), bytes), pieces, unknown, answerPieces, cut };
   }
 }
 
