@@ -11,7 +11,8 @@ teacher  the run to learn from (distill); for text classification also several, 
          the data, tokenizer, recipe and sizes of the teacher, except for given sizes; so does method=finetune with a
          teacher, the baseline for distillation
 method   finetune; distill; svd (factors of `rank` instead of the kernels); qat, qlora (as in
-         configs/embbert_finetune.py); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
+         configs/embbert_finetune.py; qat with `format`, such as int4, and `block`, the weights that share a scale, -1:
+         64); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
          of a text encoder, and a new head for the classes of other `data`)
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
@@ -38,7 +39,7 @@ def get_config(arg=""):
         dict(
             base="", teacher="", method="finetune", student="", **dict.fromkeys(SIZES, 0), data="", epochs=0.0,
             rate=0.0, rank=8, ranks="", temperature=2.0, weight=0.5, match_hidden=0.0, match_attention=0.0,
-            sparsity=0.0, scope="layer", ramp=0, pattern="", seed=0, smoke=False,
+            sparsity=0.0, scope="layer", ramp=0, pattern="", format="", block=-1, seed=0, smoke=False,
         ),
     )  # fmt: skip
     if args["method"] not in METHODS:
@@ -50,6 +51,8 @@ def get_config(arg=""):
     config.seed = args["seed"]
     if args["data"]:
         config.data.train = args["data"]
+    if args["method"] != "qat" and _integers(args):
+        raise ValueError(f"{next(iter(_integers(args)))} is an argument of method=qat")
     METHODS[args["method"]](config, args)
     config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
     config.epochs = args["epochs"] or config.epochs
@@ -144,8 +147,15 @@ def prune(config, args):
 def quantized(config, args):
     """Trains on quantized weights; only classifiers have a head to train besides the adapter."""
     embbert_finetune.after_quantization(config, args["method"], args["base"])
+    if args["method"] == "qat":
+        config.reparam = config.reparam.to_dict() | _integers(args)
     if config.data.kind == "pairs" and args["method"] == "qlora":
         config.optimizer.trainable = ("adapter/.*",)
+
+
+def _integers(args):
+    """The given ones of `format` and `block`."""
+    return {key: args[key] for key in ("format", "block") if args[key] not in ("", -1)}
 
 
 def lora_plus(config, args):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from configs import lightweight
-from lwt import trees
+from lwt import errors, trees
 from lwt.reparam import compose
 from lwt.runs import assembly, checkpoint, config_file, experiment
 from lwt.training import build, loop
@@ -163,6 +163,15 @@ def test_other_ways_from_a_base_train_their_leaves_alone(method, student, tmp_pa
     assert all(re.fullmatch(patterns[1], name) for name in moved if not moved[name])
     kernels = {name.partition("/")[2] for name in moved if name.startswith("base/") and name.endswith("/kernel")}
     assert len(kernels) == (0 if method == "svd" else 16), "factors take the place of the 16 kernels"
+
+
+def test_training_in_integers_takes_their_format(tmp_path):
+    (tmp_path / "config.json").write_text(config_file.load("configs/translation.py:data=multi30k").to_json())
+    spec = f"configs/lightweight.py:base={tmp_path}"
+    found = compose.build(config_file.load(f"{spec},method=qat,format=int4,block=32").reparam)
+    assert (found.format, found.block, found.aware) == ("int4", 32, True)
+    with pytest.raises(errors.ConfigError, match="block is an argument of method=qat"):
+        config_file.load(f"{spec},method=svd,block=32")
 
 
 def test_quickstart(tmp_path):
