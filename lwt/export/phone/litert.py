@@ -101,6 +101,10 @@ def describe(model, **texts):
     from ai_edge_litert.tools import flatbuffer_utils
 
     file = flatbuffer_utils.convert_bytearray_to_object(model)
+    for buffer in file.buffers:  # the quantizer puts large ones behind the flatbuffer, where rewriting loses them
+        if buffer.offset:
+            buffer.data = np.frombuffer(model, np.uint8, buffer.size, buffer.offset)
+            buffer.offset = buffer.size = 0
     for name, text in texts.items():
         entry, buffer = schema.MetadataT(), schema.BufferT()
         entry.name, entry.buffer, buffer.data = name, len(file.buffers), np.frombuffer(text.encode(), np.uint8)

@@ -34,6 +34,17 @@ def test_metadata_of_onnx():
     np.testing.assert_array_equal(session.run(None, {"x": np.ones(3, np.float32)})[0], [2, 2, 2])
 
 
+def test_metadata_of_litert_keep_the_large_weights_of_integers():
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    w = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32)
+    model = litert.quantize(litert.convert(lambda batch: {"y": batch["x"] @ w}, {"x": np.ones((1, 512), np.float32)}))
+    assert any(buffer.offset for buffer in flatbuffer_utils.convert_bytearray_to_object(model).buffers)
+    given = {"x": np.random.default_rng(1).normal(size=(1, 512)).astype(np.float32)}
+    described = litert.runner(litert.describe(model, lwt="{}"))(given)["y"]
+    np.testing.assert_array_equal(described, litert.runner(model)(given)["y"])
+
+
 def test_metadata_of_litert():
     from ai_edge_litert.tools import flatbuffer_utils
 
