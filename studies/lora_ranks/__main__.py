@@ -1,7 +1,7 @@
 """The study of LoRA ranks on a trained translator.
 
-    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
-    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --report_only
+    python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --out=docs/results/lora_ranks
+    python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --report_only
 
 See `study.py` for more.
 """
@@ -13,7 +13,6 @@ from studies.lora_ranks import study
 
 if __name__ == "__main__":
     studies.define_flags()
-    flags.DEFINE_string("config", "configs/lora_ranks.py", "A config file with a sweep().")
-    flags.DEFINE_string("base", None, "Workdir of the trained base.")
+    flags.DEFINE_string("base", None, "Workdir or bundle of the trained base.")
     flags.DEFINE_string("arguments", "", "More arguments of every run: 'steps=500,rate=0.002'.")
     studies.start(study.main, required=["base"])

@@ -1,71 +1,163 @@
-"""The study of LoRA's rank on one trained base: every run of a sweep, its evaluation, and the report.
+"""The study of LoRA's rank on one trained base: searches of rates, the runs with the rates found, and the report.
 
-    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --out=docs/results/lora_ranks
-    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --index=$SLURM_ARRAY_TASK_ID
-    python -m studies.lora_ranks --base=runs/pool --workdir=runs/ranks --report_only
+    python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --out=docs/results/lora_ranks
+    python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --only=rank8
+    python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --report_only
 
-Every run has a folder in the workdir, with a name like ``rank16-lora-one-seed0``. How runs are chosen, resumed and
+Every method gets the same search of its learning rate (`lwt/report/search.py`): five runs of `SEARCH_STEPS` steps with
+seed 0, judged by the loss on the validation set, at each rank of `SEARCHED`. Ranks in between take the rate on the line
+through their neighbours. LoRA+ has a search for each ratio at rank `RATIO_RANK`; the other ranks take the ratio that
+was best there. No choice sees the test set.
+
+Runs have names like ``rank16-lora-one-seed0``, searches like ``search-rank8-dora``. How runs are chosen, resumed and
 reported: `lwt/report/study.py`.
 """
 
+import dataclasses
 import functools
 import os
 import re
 
 from absl import flags
 
-from lwt import errors
 from lwt.inspect import cost
 from lwt.machine import hardware
-from lwt.report import study
+from lwt.report import plots, search, study
 from lwt.runs import checkpoint, config_file, experiment, run_config
 from studies.lora_ranks import report as rank_report
 
+CONFIG = "configs/lora_ranks.py"
 RECORD = os.path.join("eval", "rank_study.json")
+RANKS = (1, 2, 4, 8, 16, 32)
+SEARCHED = (1, 8, 32)
+STEPS, SEARCH_STEPS = 2_000, 1_000
+METHODS = (
+    dict(method="lora", scaling="one"),
+    dict(method="lora", scaling="alpha/r"),
+    *(dict(method=method) for method in ("rslora", "lora_plus", "singlora", "dora", "pissa", "olora")),
+)
+UNRANKED = (dict(method="bitfit"), dict(method="full"))
+LONGER = dict(rank=8, method="lora", scaling="one", steps=6_000)  # what rank 8 reaches with time
+RATIOS = (2, 4, 8, 16, 32)  # of LoRA+; 1 is LoRA
+RATIO_RANK = 8
 
 
-def entries(path, base, *, seeds=3, more=""):
-    """The runs of the ``sweep(seeds)`` of the config file `path`, in its order.
+def entries(base, *, seeds=3, more=""):
+    """All searches, then all runs, seed by seed.
 
     Args:
-        path: a config file with ``sweep`` and ``get_config``.
-        base: workdir of the run that all start from.
-        more: further arguments of every run, ``"steps=500,rate=0.002"``.
-
-    Raises:
-        lwt.errors.ConfigError: the file has no sweep.
+        base: workdir or bundle of the run that all start from.
+        more: further arguments of every run.
     """
-    sweep = getattr(config_file.module(path), "sweep", None)
-    if sweep is None:
-        raise errors.ConfigError(f"--config={path} has no sweep(); configs/lora_ranks.py has one")
-    return [
-        study.Entry(name_of(arguments), arguments, study.spec_of(path, {"base": base, **arguments}, more=more))
-        for arguments in sweep(seeds)
-    ]
+    settings = [dict(rank=rank, **row) for row in METHODS for rank in RANKS]
+    at_ratios = [dict(rank=RATIO_RANK, method="lora_plus", ratio=ratio) for ratio in RATIOS]
+    settings = [row for row in settings if row not in _without_ratio(at_ratios)] + at_ratios + [*UNRANKED, LONGER]
+    searches = [row for row in settings if row.get("rank", RATIO_RANK) in SEARCHED and "steps" not in row]
+    found = [_entry(dict(row, stage="search"), base, more=more) for row in searches]
+    return found + [_entry(dict(row, seed=seed), base, more=more) for seed in range(seeds) for row in settings]
+
+
+def _without_ratio(rows):
+    return [{key: value for key, value in row.items() if key != "ratio"} for row in rows]
+
+
+def _entry(arguments, base, *, more):
+    steps = SEARCH_STEPS if "stage" in arguments else STEPS
+    own = {"steps": steps} | {key: value for key, value in arguments.items() if key != "stage"}
+    return study.Entry(name_of(arguments), arguments, study.spec_of(CONFIG, {"base": base, **own}, more=more))
 
 
 def name_of(arguments):
     """``{"rank": 16, "method": "lora", "scaling": "one", "seed": 0}`` -> ``"rank16-lora-one-seed0"``."""
-    rest = [str(value) for key, value in arguments.items() if key not in ("rank", "seed", "method")]
-    rank = [f"rank{arguments['rank']}"] if "rank" in arguments else []
-    return re.sub(r"[^\w.-]+", "_", "-".join([*rank, arguments["method"], *rest, f"seed{arguments['seed']}"]))
+    parts = ["search"] if "stage" in arguments else []
+    parts += [f"rank{arguments['rank']}"] if "rank" in arguments else []
+    parts += [arguments["method"], *filter(None, [arguments.get("scaling")])]
+    parts += [f"ratio{arguments['ratio']}"] if "ratio" in arguments else []
+    parts += [f"steps{arguments['steps']}"] if "steps" in arguments else []
+    parts += [f"seed{arguments['seed']}"] if "seed" in arguments else []
+    return re.sub(r"[^\w.-]+", "_", "-".join(parts))
 
 
-def run(entry, workdir):
-    """Trains or resumes the run of `entry` unless it is finished; evaluates it once; returns its record."""
-    return study.run(entry, workdir, measure=measure, record=RECORD)
+def run(entry, workdir, *, searches):
+    """Searches, trains or resumes `entry` unless it is finished; returns its record.
+
+    Args:
+        searches: ``{name: entry}`` of all searches; those that a run needs are made first.
+    """
+    if entry.name in searches:
+        spec = with_ratio(entry, workdir, searches=searches)
+        own = dataclasses.replace(entry, spec=spec)
+        return search.run(
+            own, workdir, record=RECORD, config_of=config_of, measure=figures_of, metric="loss", lower=True
+        )
+    spec = with_ratio(entry, workdir, searches=searches)
+    rate = rate_of(entry, workdir, searches=searches)
+    own = dataclasses.replace(entry, spec=f"{spec},rate={rate:g}")
+    return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own.spec))
+
+
+def with_ratio(entry, workdir, *, searches):
+    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `RATIO_RANK`."""
+    if entry.arguments["method"] != "lora_plus" or "ratio" in entry.arguments:
+        return entry.spec
+    return f"{entry.spec},ratio={best_ratio(workdir, searches=searches)}"
+
+
+def best_ratio(workdir, *, searches):
+    """The ratio of LoRA+ whose best trial has the lowest validation loss."""
+    lowest = {}
+    for ratio in RATIOS:
+        name = search_of(dict(rank=RATIO_RANK, method="lora_plus", ratio=ratio))
+        found = run(searches[name], workdir, searches=searches)
+        lowest[ratio] = min(trial["loss"] for trial in found["tried"] if "loss" in trial)
+    return min(lowest, key=lowest.get)
+
+
+def rate_of(entry, workdir, *, searches):
+    """The rate of a run, from the searches of its method and ratio."""
+    own = {key: value for key, value in entry.arguments.items() if key not in ("seed", "steps")}
+    if "rank" not in own or "ratio" in own:
+        return run(searches[search_of(own)], workdir, searches=searches)["rate"]
+    found = {}
+    for rank in SEARCHED:
+        about = dict(own, rank=rank)
+        if own["method"] == "lora_plus" and rank == RATIO_RANK:
+            about["ratio"] = best_ratio(workdir, searches=searches)
+        found[rank] = run(searches[search_of(about)], workdir, searches=searches)["rate"]
+    return search.interpolated(found, own["rank"])
+
+
+def search_of(arguments):
+    """The name that the search of a setting has, if there is one."""
+    return name_of({key: value for key, value in arguments.items() if key != "seed"} | {"stage": "search"})
+
+
+def config_of(spec):
+    """The config of a run or trial; its loss is logged often, since the page compares speeds."""
+    config = config_file.load(spec)
+    with config.unlocked():
+        config.log_every = min(config.log_every, 50)
+    return config
+
+
+def figures_of(folder):
+    """The figures of a trial: those of the last evaluation on the validation set."""
+    saved = checkpoint.of_run(folder)
+    return {name: value for name, value in saved.metrics(saved.last_step()).items() if isinstance(value, float)}
 
 
 def measure(entry, folder):
-    """The record of a run: figures of the best checkpoint on the test set."""
+    """The record of a run: figures of the best checkpoint on the test set, and the training loss."""
     del entry
     trained = experiment.load(folder)
     return {
         "learning_rate": trained.config.optimizer.learning_rate,
+        "ratio": trained.config.optimizer.lora_plus,
         "checkpoint": trained.step,
         "split": trained.config.data.test,
         "figures": trained.report(),
         "parameters": cost.parameters(trained.config, vocabulary=trained.tokenizer.vocabulary),
+        "curve": plots.read(folder, "train/loss"),
         "seconds": study.seconds(folder),
         "hardware": hardware.of_run(folder),
         "base": measure_base(trained.config.init_from),
@@ -85,20 +177,16 @@ def measure_base(workdir):
 def main():
     """The program."""
     values = flags.FLAGS
-    found = entries(values.config, values.base, seeds=values.seeds, more=values.arguments)
+    found = entries(values.base, seeds=values.seeds, more=values.arguments)
     chosen = study.choose(found, only=values.only, index=values.index)
     if not values.report_only:
         run_config.read(values.base)  # one error, not one for every run
-
-    def ordered(records):
-        """The records of this sweep, in its order."""
-        return {entry.name: records[entry.name] for entry in found if entry.name in records}
+    searches = {entry.name: entry for entry in found if "stage" in entry.arguments}
 
     def write(out, records, **more):
-        return rank_report.write(out, ordered(records), workdir=values.workdir, **more)
+        ordered = {entry.name: records[entry.name] for entry in found if entry.name in records}
+        return rank_report.write(out, ordered, **more)
 
-    def curves(records):
-        return rank_report.curves(ordered(records))
-
-    run_here = functools.partial(run, workdir=values.workdir)
-    study.main(chosen, run_here, write=write, record=RECORD, known=found, expected=found, curves=curves)
+    run_here = functools.partial(run, workdir=values.workdir, searches=searches)
+    about = dict(known=found, config=lambda entry: config_of(entry.spec), expected=found)
+    study.main(chosen, run_here, write=write, record=RECORD, **about)

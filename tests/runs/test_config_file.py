@@ -17,7 +17,7 @@ def test_arguments_reach_the_config():
 
 
 def test_a_module_offers_what_else_it_has():
-    assert callable(config_file.module(CONFIGS / "lora_ranks.py").sweep)
+    assert callable(config_file.module(CONFIGS / "lora_ranks.py").get_config)
 
 
 @pytest.mark.parametrize(

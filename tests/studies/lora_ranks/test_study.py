@@ -1,105 +1,135 @@
-"""The rank study without its training: which runs there are, which are done, and what the page says."""
+"""The rank study without its training: which runs there are, the rates that they take, and what the page says."""
 
 import csv
-import functools
-import json
-import types
+import math
 
 import pytest
 
 from lwt import errors
-from lwt.report import results, study
-from lwt.runs import checkpoint
-from studies.lora_ranks import report
+from lwt.report import results, search, study
+from studies.lora_ranks import rates, report, rows
 from studies.lora_ranks import study as rank_study
 
-CONFIG = "configs/lora_ranks.py"
-CURVES = {("lora", "one"): (0.1, 0.5, 0.9, 0.96), ("lora", "alpha/r"): (0.0, 0.0, 0.01, 0.02)}
+BASE = {"workdir": "runs/none", "data": "folder:a", "steps": 9, "checkpoint": 7, "figures": {"loss": 1.5}}
+ACCURACY = {
+    "lora": (0.1, 0.2, 0.3, 0.5, 0.9, 0.96),
+    "lora_plus": (0.2, 0.3, 0.4, 0.6, 0.9, 0.97),
+    "singlora": (0.0,) * 6,
+}
+BEST = {"lora": 8e-3, "lora_plus": 2e-3, "singlora": 3.2e-2}  # by the losses of the fake searches
 
 
-def record_of(arguments, accuracy):
-    figures = dict.fromkeys(report.METRICS, accuracy) | {"loss": 1 - accuracy}
+def fake_search(entry):
+    """A search whose loss is 1 at the rate `BEST`, one more for each factor of 2; LoRA+ is best at ratio 4."""
+    arguments = entry.arguments
+    worse = abs(math.log2(arguments.get("ratio", 4) / 4))
+    best, scored = BEST.get(arguments["method"], 8e-3), {}
+    for _ in range(search.TRIALS):
+        rate = search.following(scored)
+        scored[rate] = -(1 + worse + abs(math.log2(rate / best)))
+    tried = [{"rate": rate, "loss": -scored[rate]} for rate in sorted(scored)]
+    return {"arguments": arguments, "config": entry.spec, "tried": tried, "rate": search.best_of(scored)}
+
+
+def fake_run(entry):
+    """A run with an accuracy by rank, better by 0.01 from seed to seed; LoRA+ learns twice as fast as LoRA."""
+    arguments = entry.arguments
+    method, rank, ratio = arguments["method"], arguments.get("rank"), arguments.get("ratio", 4)
+    accuracy = dict(zip(rank_study.RANKS, ACCURACY.get(method, (0.5,) * 6))).get(rank, 0.97) + 0.01 * arguments["seed"]
+    plus = method == "lora_plus"
     return {
         "arguments": arguments,
-        "config": f"{CONFIG}:base=runs/none",
-        "steps": 2000,
+        "config": entry.spec,
+        "steps": 1000,
         "learning_rate": 0.004,
+        "ratio": float(ratio) if plus else 0.0,
         "split": "generated:arithmetic@test",
-        "figures": figures,
-        "parameters": {"trainable": 9216 * arguments.get("rank", 896)},
+        "figures": dict.fromkeys(rows.METRICS, accuracy),
+        "parameters": {"trainable": 9216 * (rank or 896) // (2 if method == "singlora" else 1)},
+        "curve": [[250, 500, 1000], [1.0, 0.2 if plus else 0.6, 0.1 if plus else 0.2]],
         "seconds": 200.0,
         "hardware": "nothing",
-        "base": {"workdir": "runs/none", "data": "folder:a", "steps": 9, "checkpoint": 7, "figures": {"loss": 1.5}},
+        "base": BASE,
     }
 
 
-def fake_study(workdir, *, seeds=3):
-    """Run folders as training leaves them: metrics.jsonl and the record; accuracy rises by 0.01 a seed."""
-    runs = [
-        dict(rank=rank, method=method, scaling=scaling, seed=seed)
-        for (method, scaling) in CURVES
-        for rank in report.PAPER
-        for seed in range(seeds)
-    ]
-    runs += [dict(method="full", seed=seed) for seed in range(seeds)]
-    for arguments in runs:
-        method = (arguments["method"], arguments.get("scaling"))
-        curve = dict(zip(report.PAPER, CURVES.get(method, ())))
-        folder = workdir / rank_study.name_of(arguments)
-        (folder / "eval").mkdir(parents=True)
-        record = record_of(arguments, curve.get(arguments.get("rank"), 0.97) + 0.01 * arguments["seed"])
-        (folder / rank_study.RECORD).write_text(json.dumps(record))
-        rows = [{"step": step, "time": step / 10, "validation/loss": 5 / step} for step in (500, 1000, 2000)]
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return study.collect(str(workdir), [], record=rank_study.RECORD)[0]
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    entries = rank_study.entries("runs/none")
+    found = {x.name: fake_search(x) if "stage" in x.arguments else fake_run(x) for x in entries}
+    report.write(out, found, missing=["rank64-dora-seed0"], command_line="python -m study --seeds=3")
+    return out
 
 
-@pytest.fixture
-def page(tmp_path):
-    about = dict(missing=["rank64-lora-one-seed0"], command_line="python -m study --seeds=3")
-    records = fake_study(tmp_path / "ranks")
-    ordered = {name: records[name] for name in sorted(records, key=lambda name: "full" in name or "alpha" in name)}
-    report.write(tmp_path / "out", ordered, workdir=str(tmp_path / "ranks"), **about)
-    return tmp_path / "out"
-
-
-def test_the_sweep_of_the_config():
-    found = rank_study.entries(CONFIG, "runs/none", seeds=2, more="steps=7")
+def test_searches_come_first_and_runs_by_seed():
+    found = rank_study.entries("runs/none", seeds=2, more="smoke=true")
     names = [entry.name for entry in found]
-    assert len(set(names)) == len(names) and {"rank16-lora-one-seed1", "rank4-lora-alpha_r-seed0", "full-seed0"} <= {
+    assert len(set(names)) == len(names)
+    assert [name.startswith("search-") for name in names] == sorted(
+        (x.startswith("search-") for x in names), reverse=True
+    )
+    assert {"search-rank8-dora", "search-rank8-lora_plus-ratio16", "search-full", "rank8-lora-one-steps6000-seed1"} < {
         *names
     }
+    assert not {"search-rank4-dora", "search-rank8-lora_plus", "rank8-lora_plus-seed0"} & {*names}
     entry = found[names.index("rank16-lora-one-seed1")]
-    assert entry.spec == f"{CONFIG}:base=runs/none,rank=16,method=lora,scaling=one,seed=1,steps=7"
-    assert [e.name for e in study.choose(found, only="^full")] == ["full-seed0", "full-seed1"]
-    assert study.choose(found, only="lora-one", index=1) == [found[1]]
+    given = "base=runs/none,steps=2000,rank=16,method=lora,scaling=one,seed=1,smoke=true"
+    assert entry.spec == f"configs/lora_ranks.py:{given}"
     for only, index in (("rank64", -1), ("(", -1), ("^full", 2)):
         with pytest.raises(errors.ConfigError, match="--only|--index"):
             study.choose(found, only=only, index=index)
-    with pytest.raises(errors.ConfigError, match="no sweep"):
-        rank_study.entries("configs/translation.py", "runs/none")
+
+
+def test_a_run_takes_the_rate_and_the_ratio_that_the_searches_found(monkeypatch, tmp_path):
+    asked = {}
+    monkeypatch.setattr(rank_study.search, "run", lambda entry, *_, **__: fake_search(entry))
+    monkeypatch.setattr(rank_study, "config_of", lambda spec: spec)
+    monkeypatch.setattr(rank_study.study, "run", lambda entry, *_, config, **__: asked.update({entry.name: config}))
+    found = rank_study.entries("runs/none", seeds=1)
+    searches = {entry.name: entry for entry in found if "stage" in entry.arguments}
+    for name in ("rank4-lora-one-seed0", "rank4-lora_plus-seed0", "rank8-lora_plus-ratio16-seed0", "full-seed0",
+                 "rank8-lora-one-steps6000-seed0"):  # fmt: skip
+        rank_study.run(next(x for x in found if x.name == name), str(tmp_path), searches=searches)
+    endings = {name: spec.partition("seed=0")[2] for name, spec in asked.items()}
+    assert endings == {
+        "rank4-lora-one-seed0": ",rate=0.008",
+        "rank4-lora_plus-seed0": ",ratio=4,rate=0.002",
+        "rank8-lora_plus-ratio16-seed0": ",rate=0.002",
+        "full-seed0": ",rate=0.008",
+        "rank8-lora-one-steps6000-seed0": ",rate=0.008",
+    }
 
 
 def test_the_page_tells_the_figures(page):
     text = (page / "README.md").read_text()
-    assert "python -m study --seeds=3" in text
-    assert "Base: `runs/none`, trained on `folder:a`, checkpoint 7 of 9 steps (loss 1.5)." in text
-    assert "| 16 | 147,456 / 144k | 91.0 ± 1.0 / 88 |" in text
-    assert "| 4 | 36,864 / 36k | 11.0 ± 1.0 / 0.2 |" in text
-    assert "| – | 8,257,536 | 98.0 ± 1.0 |" in text
-    assert "rank 16 91.0 % (the paper's LoRA 88 %), rank 32 97.0 %" in text
-    assert "95 % is first reached at rank 32. Elbow: rank 16 lies farthest above the chord; rank 32 is the" in text
-    assert "95 % is reached at no rank. No elbow: no rank solves half of the tasks." in text
-    assert "Not in the figures: rank64-lora-one-seed0." in text
+    for line in (
+        "python -m study --seeds=3",
+        "Base: `runs/none`, trained on `folder:a`, checkpoint 7 of 9 steps (loss 1.5).",
+        "- LoRA: 95 % from rank 32 on. Elbow: rank 16 lies farthest above the chord; rank 32 is the",
+        "- SingLoRA: at most 1.0 % (rank 1). No elbow: no rank solves half of the tasks.",
+        "- With 6,000 steps, LoRA of rank 8 reaches 51.0 ± 1.0 %.",
+        "Not in the figures: rank64-dora-seed0.",
+        "| LoRA | 73,728 | 11.0 ± 1.0 | 21.0 ± 1.0 | 31.0 ± 1.0 | 51.0 ± 1.0 | 91.0 ± 1.0 | 97.0 ± 1.0 | – | 3 |",
+        "| full fine-tuning | 8,257,536 | – | – | – | – | – | – | 98.0 ± 1.0 | 3 |",
+        "| 16 | 147,456 / 144k | 91.0 ± 1.0 / 88 | 91.0 ± 1.0 / 86 |",
+        "| LoRA+ | 0.002 | – | 0.002 | – |",
+        "| 4 | 0.002 | 61.0 ± 1.0 | 500 |",
+        '- LoRA+, "1 to 2 % better": points of accuracy beside LoRA: +10.0 at rank 1, +10.0 at rank 2,',
+        '- LoRA+, "up to twice as fast": at rank 8 and the best ratio, 4, 2.00 times as fast,',
+        '- SingLoRA, "half the weights": 50 % of LoRA\'s at one rank; at equal weights, with twice the rank: -10.0 at',
+        '- SingLoRA, "robust to the rate": the loss stays below 1.5 times the best one over a factor of 1 in the rate',
+    ):
+        assert line in text
     assert {path.name for path in page.iterdir()} == {
-        "README.md", "results.json", "table.csv", "accuracy.png", "loss.png",
-    }  # fmt: skip
+        *("README.md", "results.json", "table.csv", "accuracy.png", "rates.png")
+    }
 
 
 def test_the_rows_and_the_table_for_programs(page):
-    rows = results.load(page / "results.json")
-    assert len(rows) == 27 * 6
-    one = [r for r in rows if r["overrides"] == {"rank": 8, "method": "lora", "scaling": "one"} and r["seed"] == 2]
+    found = results.load(page / "results.json")
+    assert len(found) == 3 * (8 * 6 + 4 + 2 + 1) * 6  # seeds, settings, metrics
+    one = [r for r in found if r["overrides"] == {"rank": 8, "method": "lora", "scaling": "one"} and r["seed"] == 2]
     assert {r["metric"]: (r["value"], r["paper"]) for r in one} == {
         "exact_match": (0.52, 0.42),
         "exact_match/sort_ascending": (0.52, 0.59),
@@ -108,61 +138,21 @@ def test_the_rows_and_the_table_for_programs(page):
         "exact_match/add_2": (0.52, 0.42),
         "trainable": (73_728, 72_000),
     }
-    assert {r["seconds"] for r in rows} == {200.0}
     with open(page / "table.csv", newline="") as file:
         lines = {(line["method"], line["rank"], line["metric"]): line for line in csv.DictReader(file)}
-    line = lines["LoRA, α = 1", "32", "exact_match"]
-    assert (float(line["mean"]), line["seeds"], line["paper"]) == (pytest.approx(0.03), "3", "0.95")
+    line = lines["LoRA", "32", "exact_match"]
+    assert (float(line["mean"]), line["seeds"]) == (pytest.approx(0.97), "3")
     assert float(line["deviation"]) == pytest.approx(0.01)
 
 
-def test_a_page_needs_records(tmp_path):
-    with pytest.raises(errors.DataError, match="none of the 1 runs has a record"):
-        study.collect(str(tmp_path), [study.Entry("rank4-lora-one-seed0", {}, "")], record=rank_study.RECORD)
-
-
-@pytest.fixture
-def stubbed(monkeypatch):
-    """Training that only writes down that it was asked, and where its checkpoint stands."""
-    saved, asked = {}, []
-
-    def train(config, folder):
-        asked.append(folder)
-        if "rank8" in folder:
-            raise errors.NotFinite("step 3: loss not finite")
-        saved[folder] = 1 if "rank32" in folder and len(asked) < 5 else config.steps  # the first time it is stopped
-
-    class Checkpoints:
-        def __init__(self, folder):
-            self.folder = str(folder).removesuffix("/checkpoints")
-
-        def last_step(self):
-            return saved.get(self.folder)
-
-    def measure(entry, folder):
-        return record_of(entry.arguments, 0.5)
-
-    monkeypatch.setattr(study, "train", types.SimpleNamespace(run=train))
-    monkeypatch.setattr(checkpoint, "Checkpoints", Checkpoints)
-    monkeypatch.setattr(rank_study, "measure", measure)
-    return asked
-
-
-def test_resuming(stubbed, tmp_path):
-    found = rank_study.entries(CONFIG, "runs/none", seeds=1)
-    chosen = study.choose(found, only="lora-one")
-    run = functools.partial(rank_study.run, workdir=str(tmp_path))
-    with pytest.raises(study.Interrupted, match="rank32.*stopped before step 2000"):
-        study.run_all(chosen, run)
-    assert [path.rsplit("/", 1)[1] for path in stubbed] == [entry.name for entry in chosen]
-    assert not (tmp_path / chosen[3].name / rank_study.RECORD).exists()
-    stubbed.clear()
-    stubbed.extend([""] * 4)
-    failures = study.run_all(chosen, run)
-    assert [path.rsplit("/", 1)[1] for path in stubbed[4:]] == [chosen[1].name, chosen[3].name]  # 4 and 16 are done
-    assert failures == {chosen[1].name: "NotFinite: step 3: loss not finite"}
-    other = study.choose(rank_study.entries(CONFIG, "runs/other", seeds=1), only="rank4-lora-one")
-    assert "init_from='runs/none'" in study.run_all(other, run)[chosen[0].name]
+def test_speed_is_counted_in_steps():
+    curve = [[50, 100, 150], [3.0, 2.0, 1.0]]
+    assert [rates.first_below(curve, level) for level in (3.5, 2.0, 0.5)] == [50, 100, None]
+    plain = {"arguments": {"rank": 8, "method": "lora", "scaling": "one", "seed": 0}, "ratio": 0.0, "curve": curve}
+    plus = {"arguments": {"rank": 8, "method": "lora_plus", "ratio": 4, "seed": 0}, "ratio": 4.0}
+    faster, slower = [[50, 100, 150], [1.0, 0.5, 0.4]], [[50, 100, 150], [4.0, 3.0, 2.0]]
+    assert rates.steps_to_loss({"a": plain, "b": plus | {"curve": faster}}) == {1: 150, 4.0: 50}
+    assert rates.steps_to_loss({"a": plain, "b": plus | {"curve": slower}}) == {1: 150}
 
 
 def test_enough_takes_the_margin_at_its_edge():
