@@ -4,10 +4,11 @@
     python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --only=rank8
     python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --report_only
 
-Every method gets the same search of its learning rate (`lwt/report/search.py`): five runs of `SEARCH_STEPS` steps with
-seed 0, judged by the loss on the validation set, at each rank of `SEARCHED`. Ranks in between take the rate on the line
-through their neighbours. LoRA+ has a search for each ratio at rank `RATIO_RANK`; the other ranks take the ratio that
-was best there. No choice sees the test set.
+LoRA, LoRA+ and SingLoRA train at all ranks, the variants of LoRA at rank `VARIANTS_RANK`. Every method gets the same
+search of its learning rate (`lwt/report/search.py`): five runs of `SEARCH_STEPS` steps with seed 0, judged by the loss
+on the validation set, at each of its ranks that is in `SEARCHED`. Ranks in between take the rate on the line through
+their neighbours. LoRA+ has a search for each ratio at rank `VARIANTS_RANK`; the other ranks take the ratio that was
+best there. No choice sees the test set.
 
 Runs have names like ``rank16-lora-one-seed0``, searches like ``search-rank8-dora``. How runs are chosen, resumed and
 reported: `lwt/report/study.py`.
@@ -31,15 +32,15 @@ RECORD = os.path.join("eval", "rank_study.json")
 RANKS = (1, 2, 4, 8, 16, 32)
 SEARCHED = (1, 8, 32)
 STEPS, SEARCH_STEPS = 2_000, 1_000
-METHODS = (
-    dict(method="lora", scaling="one"),
+METHODS = (dict(method="lora", scaling="one"), dict(method="lora_plus"), dict(method="singlora"))
+VARIANTS = (
     dict(method="lora", scaling="alpha/r"),
-    *(dict(method=method) for method in ("rslora", "lora_plus", "singlora", "dora", "pissa", "olora")),
+    *(dict(method=method) for method in ("rslora", "dora", "pissa", "olora")),
 )
+VARIANTS_RANK = 8
 UNRANKED = (dict(method="bitfit"), dict(method="full"))
 LONGER = dict(rank=8, method="lora", scaling="one", steps=6_000)  # what rank 8 reaches with time
 RATIOS = (2, 4, 8, 16, 32)  # of LoRA+; 1 is LoRA
-RATIO_RANK = 8
 
 
 def entries(base, *, seeds=3, more=""):
@@ -50,11 +51,12 @@ def entries(base, *, seeds=3, more=""):
         more: further arguments of every run.
     """
     settings = [dict(rank=rank, **row) for row in METHODS for rank in RANKS]
-    at_ratios = [dict(rank=RATIO_RANK, method="lora_plus", ratio=ratio) for ratio in RATIOS]
-    settings = [row for row in settings if row not in _without_ratio(at_ratios)] + at_ratios + [*UNRANKED, LONGER]
-    searches = [row for row in settings if row.get("rank", RATIO_RANK) in SEARCHED and "steps" not in row]
-    found = [_entry(dict(row, stage="search"), base, more=more) for row in searches]
-    return found + [_entry(dict(row, seed=seed), base, more=more) for seed in range(seeds) for row in settings]
+    settings += [dict(rank=VARIANTS_RANK, **row) for row in VARIANTS]
+    at_ratios = [dict(rank=VARIANTS_RANK, method="lora_plus", ratio=ratio) for ratio in RATIOS]
+    settings = [row for row in settings if row not in _without_ratio(at_ratios)] + at_ratios + [*UNRANKED]
+    rows = [dict(row, stage="search") for row in settings if row.get("rank", VARIANTS_RANK) in SEARCHED]
+    rows += [dict(row, seed=seed) for seed in range(seeds) for row in settings] + [dict(LONGER, seed=0)]
+    return [_entry(row, base, more=more) for row in rows]
 
 
 def _without_ratio(rows):
@@ -97,7 +99,7 @@ def run(entry, workdir, *, searches):
 
 
 def with_ratio(entry, workdir, *, searches):
-    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `RATIO_RANK`."""
+    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `VARIANTS_RANK`."""
     if entry.arguments["method"] != "lora_plus" or "ratio" in entry.arguments:
         return entry.spec
     return f"{entry.spec},ratio={best_ratio(workdir, searches=searches)}"
@@ -107,7 +109,7 @@ def best_ratio(workdir, *, searches):
     """The ratio of LoRA+ whose best trial has the lowest validation loss."""
     lowest = {}
     for ratio in RATIOS:
-        name = search_of(dict(rank=RATIO_RANK, method="lora_plus", ratio=ratio))
+        name = search_of(dict(rank=VARIANTS_RANK, method="lora_plus", ratio=ratio))
         found = run(searches[name], workdir, searches=searches)
         lowest[ratio] = min(trial["loss"] for trial in found["tried"] if "loss" in trial)
     return min(lowest, key=lowest.get)
@@ -119,9 +121,9 @@ def rate_of(entry, workdir, *, searches):
     if "rank" not in own or "ratio" in own:
         return run(searches[search_of(own)], workdir, searches=searches)["rate"]
     found = {}
-    for rank in SEARCHED:
+    for rank in [own["rank"]] if own["rank"] in SEARCHED else SEARCHED:
         about = dict(own, rank=rank)
-        if own["method"] == "lora_plus" and rank == RATIO_RANK:
+        if own["method"] == "lora_plus" and rank == VARIANTS_RANK:
             about["ratio"] = best_ratio(workdir, searches=searches)
         found[rank] = run(searches[search_of(about)], workdir, searches=searches)["rate"]
     return search.interpolated(found, own["rank"])
