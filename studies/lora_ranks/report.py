@@ -116,11 +116,11 @@ def elbow_text(points):
 
 def describe_base(base):
     """A sentence that says what the base was trained on and how good it is; `base` is from `study.measure_base`."""
+    trained = f"Base: `{base['workdir']}`, trained on `{base['data']}` for {base['steps']:,} steps"
+    if not base["checkpoint"]:  # a bundle has weights alone
+        return f"{trained}."
     shown = ", ".join(f"{name} {value:.4g}" for name, value in base["figures"].items())
-    return (
-        f"Base: `{base['workdir']}`, trained on `{base['data']}`, checkpoint {base['checkpoint']} of {base['steps']} "
-        f"steps ({shown})."
-    )
+    return f"{trained}, checkpoint {base['checkpoint']} ({shown})."
 
 
 def _settings(records):

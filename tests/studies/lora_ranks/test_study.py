@@ -107,7 +107,7 @@ def test_the_page_tells_the_figures(page):
     text = (page / "README.md").read_text()
     for line in (
         "python -m study --seeds=3",
-        "Base: `runs/none`, trained on `folder:a`, checkpoint 7 of 9 steps (loss 1.5).",
+        "Base: `runs/none`, trained on `folder:a` for 9 steps, checkpoint 7 (loss 1.5).",
         "- LoRA: 95 % from rank 32 on. Elbow: rank 16 lies farthest above the chord; rank 32 is the",
         "- SingLoRA: at most 1.0 % (rank 1). No elbow: no rank solves half of the tasks.",
         "- With 6,000 steps, LoRA of rank 8 reaches 50.0 %.",
@@ -145,6 +145,11 @@ def test_the_rows_and_the_table_for_programs(page):
     line = lines["LoRA", "32", "exact_match"]
     assert (float(line["mean"]), line["seeds"]) == (pytest.approx(0.97), "3")
     assert float(line["deviation"]) == pytest.approx(0.01)
+
+
+def test_a_bundle_has_no_checkpoint():
+    base = BASE | {"steps": 3500, "checkpoint": None, "figures": {}}
+    assert report.describe_base(base) == "Base: `runs/none`, trained on `folder:a` for 3,500 steps."
 
 
 def test_speed_is_counted_in_steps():
