@@ -118,7 +118,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         if paper:
             order = sorted(paper)
             left.plot(order, [paper[rank] for rank in order], "--", color="#333333", linewidth=1.3)
-            left.annotate("paper", (order[0], paper[order[0]]), xytext=(0, 6), textcoords="offset points", ha="center")
+            left.annotate("paper", (order[0], paper[order[0]]), xytext=(-6, -3), textcoords="offset points", ha="right")
         every = sorted({rank for by_rank in [*series.values(), paper or {}] for rank in by_rank})
         left.set_xscale("log", base=2)
         left.set_xticks(every, [str(rank) for rank in every])
@@ -134,7 +134,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
 
 
 def by_rate(curves, path, *, label, title=""):
-    """A figure over the learning rate, both axes logarithmic, with the names beside the lines.
+    """A figure over the learning rate, which has a logarithmic axis, with the names beside the lines.
 
     Args:
         curves: ``{method: {rate: value}}``.
@@ -148,7 +148,6 @@ def by_rate(curves, path, *, label, title=""):
             look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)])
             axes.plot(rates, [curve[rate] for rate in rates], **look)
             ends[name] = (rates[-1], curve[rates[-1]], look["color"])
-        axes.set_yscale("log")
         log_x(axes, "learning rate")
         axes.set_ylabel(label)
         line_names.put(axes, ends)

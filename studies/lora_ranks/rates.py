@@ -24,7 +24,7 @@ def rates_text(searches):
     return (
         f"Every method has the same search: {trials} rates, seed 0, half of the steps, chosen by the loss on the "
         "validation set. Rates of ranks that were not searched lie on the line between their neighbours, both axes "
-        "logarithmic."
+        "logarithmic. The rate of LoRA+ is that of a; b has its ratio times as much."
     )
 
 
@@ -117,7 +117,8 @@ def claims(methods, runs, searches):
         gaps = {rank: 100 * (own[rank] - plain[rank]) for rank in own if rank in plain}
         listed = ", ".join(f"{gap:+.1f} at rank {rank}" for rank, gap in gaps.items())
         claim = "1 to 2 % better" if key == "lora_plus" else "better"
-        found.append(f'{title}, "{claim}": points of accuracy beside LoRA: {listed}.')
+        mean = statistics.fmean(gaps.values())
+        found.append(f'{title}, "{claim}": points of accuracy beside LoRA: {listed}; on average {mean:+.1f}.')
         if key == "lora_plus":
             steps, ratio = steps_to_loss(runs), _ratio_of(methods[title])
             saved = f"{steps[1] / steps[ratio]:.2f} times as fast" if steps.get(ratio) else "not as fast"
@@ -149,6 +150,12 @@ def _ratio_of(rows):
 
 
 def draw(path, searches):
-    """The validation loss by rate of every method at rank 8."""
-    curves = {title: curve_of(record) for title, record in at_ratio_rank(searches).items()}
-    plots.by_rate(curves, path, label="validation loss (nats a token)", title=f"Rank {tables.RATIO_RANK}, one seed")
+    """Accuracy on the validation set by rate, of every method at rank 8; 0 where training diverged."""
+    found = at_ratio_rank(searches)
+    curves = {
+        title: {trial["rate"]: 100 * trial.get("exact_match", 0.0) for trial in found[title]["tried"]}
+        for title in tables.TITLES.values()
+        if title in found
+    }
+    title = f"Accuracy by learning rate at rank {tables.RATIO_RANK}, half of the steps, one seed"
+    plots.by_rate(curves, path, label="exact match, validation set (%)", title=title)

@@ -38,7 +38,7 @@ def write(out, records, *, missing, command_line):
         "## Beside the paper's Table 1", "Ours / the paper's, in per cent.", beside_the_paper(methods[tables.PLAIN])
     )
     page.add("## The rates", rates.rates_text(searches), rates.rates_table(searches))
-    rates.draw(page.picture("rates.png", "validation loss by rate"), searches)
+    rates.draw(page.picture("rates.png", "accuracy by rate"), searches)
     page.add("## LoRA+: the ratio of the rates", rates.ratio_table(rows, runs, searches))
     page.add("## What the report claims", pages.bullets(rates.claims(methods, runs, searches)))
     return page.write()
