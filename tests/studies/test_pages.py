@@ -19,7 +19,6 @@ COMMAND = re.compile(r"^ {4}(python -m .*)$", re.MULTILINE)
 KEPT = {  # pictures of learning curves whose rows were not kept, and of data; the page shows what was drawn then
     "embbert": {"pretraining.png"},
     "embbert_tuned": {"pretraining.png"},
-    "lora_ranks": {"loss.png"},
     "radar": {"maps_radar_har.png", "maps_radar_parrad.png"},
     "translation_multi30k": {"bleu.png", "loss.png"},
     "translation_pool": {"bleu.png", "loss.png"},
