@@ -7,7 +7,7 @@ import pytest
 
 from lwt import errors
 from lwt.report import results, search, study
-from studies.lora_ranks import rates, report, rows
+from studies.lora_ranks import report, rows
 from studies.lora_ranks import study as rank_study
 
 BASE = {"workdir": "runs/none", "data": "folder:a", "steps": 9, "checkpoint": 7, "figures": {"loss": 1.5}}
@@ -150,16 +150,6 @@ def test_the_rows_and_the_table_for_programs(page):
 def test_a_bundle_has_no_checkpoint():
     base = BASE | {"steps": 3500, "checkpoint": None, "figures": {}}
     assert report.describe_base(base) == "Base: `runs/none`, trained on `folder:a` for 3,500 steps."
-
-
-def test_speed_is_counted_in_steps():
-    curve = [[50, 100, 150], [3.0, 2.0, 1.0]]
-    assert [rates.first_below(curve, level) for level in (3.5, 2.0, 0.5)] == [50, 100, None]
-    plain = {"arguments": {"rank": 8, "method": "lora", "scaling": "one", "seed": 0}, "ratio": 0.0, "curve": curve}
-    plus = {"arguments": {"rank": 8, "method": "lora_plus", "ratio": 4, "seed": 0}, "ratio": 4.0}
-    faster, slower = [[50, 100, 150], [1.0, 0.5, 0.4]], [[50, 100, 150], [4.0, 3.0, 2.0]]
-    assert rates.steps_to_loss({"a": plain, "b": plus | {"curve": faster}}) == {1: 150, 4.0: 50}
-    assert rates.steps_to_loss({"a": plain, "b": plus | {"curve": slower}}) == {1: 150}
 
 
 def test_enough_takes_the_margin_at_its_edge():
