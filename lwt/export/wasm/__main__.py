@@ -1,7 +1,7 @@
 """Writes a trained text classifier or translator as WebAssembly, for pages and for Node.
 
-    python export.py --target=wasm --workdir=runs/snips --out=browser
-    python export.py --target=wasm --workdir=pretrained/multi30k-small --out=browser --activations=int8
+    python -m lwt.export.wasm --workdir=runs/snips --out=browser
+    python -m lwt.export.wasm --workdir=pretrained/multi30k-small --out=browser --activations=int8
     python -m http.server --directory=browser
 
 Prints sizes as JSON on the last line; docs/browser.md explains the folder.
