@@ -109,7 +109,7 @@ def bytes_of(found, kind="float16"):
 
 
 def advice(groups, tasks):
-    """Sentences that name the best adapter of each budget of bytes, and the smallest of those near the best."""
+    """Sentences that name the best adapter for each budget of bytes, and a small one that is nearly as good."""
     lines = []
     scores = {setting: mean_accuracy(found) for setting, found in groups.items()}
     sizes = {setting: bytes_of(found) for setting, found in groups.items()}

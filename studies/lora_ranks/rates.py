@@ -104,7 +104,7 @@ def steps_to_loss(runs):
 
 
 def first_below(curve, level):
-    """The first step of ``(steps, losses)`` whose loss is at most `level`; None if there is none."""
+    """The first step of ``(steps, losses)`` whose loss is at most `level`; None if no loss is that low."""
     return next((step for step, loss in zip(*curve) if loss <= level), None)
 
 
