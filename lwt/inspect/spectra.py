@@ -53,13 +53,13 @@ def of_updates(weights, base, *, pattern=KERNELS):
 
 
 def elbow(points):
-    """The rank whose point lies farthest above the chord from the first to the last point, axes scaled to [0, 1].
+    """The rank whose point is farthest above the straight line from the first to the last point, axes scaled to [0, 1].
 
     Args:
         points: ``{rank: accuracy}``.
 
     Returns:
-        None if accuracy does not rise from end to end, or no point lies above the chord.
+        None if accuracy does not rise from end to end, or no point is above the line.
     """
     order = sorted(points)
     first, last = order[0], order[-1]

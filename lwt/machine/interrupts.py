@@ -53,7 +53,7 @@ def say(text):
 
 
 def cause(error):
-    """The `Stopped` that an error is, or that it followed while a library cleaned up; None if there is none."""
+    """The `Stopped` that an error is, or that it followed while a library cleaned up; or None."""
     while error is not None and not isinstance(error, Stopped):
         error = None if isinstance(error, SystemExit) else error.__cause__ or error.__context__
     return error

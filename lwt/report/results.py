@@ -176,6 +176,15 @@ def cells(rows, *, index, columns):
     return {i: {c: _cell(found, f"{i}, {c}") for c, found in line.items()} for i, line in groups.items()}
 
 
+def percent(values, *, digits=1):
+    """``"87.5 ± 0.6"``, mean and sample standard deviation of shares in per cent; one value has no ±, none is "–"."""
+    if not values:
+        return "–"
+    cell = Cell.of(values, scale=100)
+    spread = f" ± {cell.deviation:.{digits}f}" if cell.count > 1 else ""
+    return f"{cell.mean:.{digits}f}{spread}"
+
+
 def markdown(header, body):
     """A Markdown table of texts; the first column is left-aligned, the others right-aligned."""
     rule = [":---", *["---:"] * (len(header) - 1)]

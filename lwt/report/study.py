@@ -129,7 +129,7 @@ def finished(folder, steps):
 
 
 def read_record(folder, record):
-    """The record of a run; None if there is none, or it is damaged, so that the run is measured again."""
+    """The record of a run; None if it is missing, or damaged, so that the run is measured again."""
     path = os.path.join(folder, record)
     try:
         return files.read_json(path)

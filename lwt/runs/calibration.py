@@ -49,7 +49,7 @@ NONE = Calibration()
 
 
 def read(workdir, *, step):
-    """The `Calibration` of a run; None if there is none, or one for another checkpoint than `step`.
+    """The `Calibration` of a run; None if it has none, or only one of another checkpoint than `step`.
 
     Raises:
         lwt.errors.CheckpointError: the file is damaged.

@@ -189,7 +189,7 @@ def keep(config, workdir):
 
 
 def kept(workdir):
-    """The config that a workdir holds, which may lack keys; None if there is none."""
+    """The config that a workdir holds, which may lack keys; None if it has no config."""
     path = os.path.join(workdir, NAME)
     return _parse(path) if os.path.exists(path) else None
 

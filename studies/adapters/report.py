@@ -120,7 +120,7 @@ def advice(groups, tasks):
             best = max(fitting, key=scores.get)
             near = [x for x in fitting if scores[x] >= scores[best] - CLOSE and x[0] != best[0]]
             others = ", ".join(title_of(x) for x in sorted(near, key=scores.get, reverse=True)[:3])
-            also = f"; within half a point: {others}" if others else ""
+            also = f"; at most half a point below it: {others}" if others else ""
             lines.append(
                 f"Up to {budget:,} bytes (float16): **{title_of(best)}**, {100 * scores[best]:.1f} % with "
                 f"{sizes[best]:,} bytes{also}."
@@ -129,8 +129,8 @@ def advice(groups, tasks):
     near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
     small = min(near, key=sizes.get)
     lines.append(
-        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. The smallest within half a point "
-        f"is **{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
+        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. The smallest one that loses at "
+        f"most half a point to it is **{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
     )
     for method in ("full", "head"):
         if (method, 0) in scores:
@@ -161,7 +161,7 @@ def table(groups, tasks, *, costs):
                 title_of(setting),
                 f"{next(iter(found.values()))[0]['trainable']:,}",
                 *(f"{bytes_of(found, kind):,}" for kind in ("float32", "float16", "int8")),
-                *(_percent(_accuracies(own)) for own in found.values()),
+                *(results.percent(_accuracies(own)) for own in found.values()),
                 *([f"{100 * mean_accuracy(found):.1f}"] if len(tasks) > 1 else []),
                 _optional([100 * _change(record) for record in records if "int8" in record], "+.1f"),
                 _optional([measured["memory"] / 1e6] if measured else [], ".1f"),
@@ -226,11 +226,6 @@ def _accuracies(records):
 
 def _change(record):
     return accuracy_of(record["int8"]) - accuracy_of(record["figures"])
-
-
-def _percent(values):
-    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.1f}{spread}"
 
 
 def _optional(values, form):

@@ -4,8 +4,9 @@
     python -m studies.adapters --workdir=runs/adapters --only='snips-(ia3|lora)'
     python -m studies.adapters --workdir=runs/adapters --report_only
 
-A text encoder learns Snips, Emotion and LiMiT from 2,000 records each, with an adapter on every linear layer and a
-head; a translator learns arithmetic ("Implementing Transformers", section 4.2), with one on query, key and value.
+A text encoder learns Snips, Emotion and LiMiT from some thousand records each (`ENCODER`), with an adapter on every
+linear layer and a head; a translator learns arithmetic ("Implementing Transformers", section 4.2), with one on query,
+key and value.
 `SIZES` lists the methods and the sizes of each. Every method, size and task has the same search of its rate
 (`lwt/report/search.py`: five whole runs with seed 0, judged on the validation set), and three seeds with that rate. The
 run with seed 0 is the search's own. No choice sees the test set.
@@ -33,10 +34,15 @@ from studies.adapters import costs
 from studies.adapters import report as adapters_report
 
 RECORD = os.path.join("eval", "adapters_study.json")
-RECORDS = 2_000  # of a training set
-EPOCHS = 3.0
+ROWS = 32  # of a batch
+ENCODER = {  # task -> records of the training set, epochs; with fewer, Emotion stays at its most frequent class
+    "snips": (2_000, 3.0),
+    "emotion": (4_000, 4.0),
+    "limit": (2_000, 3.0),
+}
+LENGTH = 48  # tokens of a text
 STEPS = 500  # of the translator
-TASKS = ("snips", "emotion", "limit", "arithmetic")
+TASKS = (*ENCODER, "arithmetic")
 COSTS_OF = ("snips", "arithmetic")  # the other tasks of a base cost the same
 CHOSEN_BY = {"arithmetic": dict(metric="loss", lower=True)}  # exact match is 0 for small adapters
 BY_ACCURACY = dict(metric="accuracy")
@@ -49,7 +55,6 @@ SIZES = {  # method -> its sizes: the argument `rank` of the config; for C3A the
     **dict.fromkeys(("ia3", "bitfit", "layer_norm", "head", "full"), (0,)),  # they have one size
 }
 
-ENCODER_STEPS = round(EPOCHS * RECORDS / 32)
 SCHEDULED = {  # keys of methods whose defaults are for longer runs -> the share of the run's steps
     "adalora": {"begin": 0.1, "end": 0.7},
     "periodic_lora": {"period": 0.25},
@@ -92,7 +97,9 @@ def spec_of(arguments, base, *, smoke):
     if arguments["task"] == "arithmetic":
         path, more = "configs/lora_ranks.py", dict(steps=STEPS)
     else:
-        path, more = "configs/finetune.py", dict(data=f"folder:{arguments['task']}", epochs=EPOCHS)
+        epochs = ENCODER[arguments["task"]][1]
+        path = "configs/finetune.py"
+        more = dict(data=f"folder:{arguments['task']}", epochs=epochs, rows=ROWS, length=LENGTH)
     seed = {"seed": arguments["seed"]} if "seed" in arguments else {}
     return study.spec_of(path, about | more | seed, more="smoke=true" if smoke else "")
 
@@ -105,11 +112,12 @@ def config_of(entry, spec=""):
         config.log_every = min(config.log_every, 25)  # speed is measured over these spans
         if entry.arguments["method"] == "c3a":
             config.reparam.block_size = entry.arguments["size"]
-        steps = STEPS if entry.arguments["task"] == "arithmetic" else ENCODER_STEPS
+        records, epochs = ENCODER.get(entry.arguments["task"], (0, 0))
+        steps = round(epochs * records / ROWS) or STEPS
         for key, share in SCHEDULED.get(entry.arguments["method"], {}).items():
             config.reparam[key] = round(share * steps)
-        if entry.arguments["task"] != "arithmetic" and "smoke" not in spec:
-            config.data.max_train_records = RECORDS
+        if records and "smoke" not in spec:
+            config.data.max_train_records = records
     return config
 
 

@@ -58,7 +58,7 @@ def write(out, records, *, missing, command_line):
     body = [
         [
             method,
-            *(_accuracy(line.get(bound)) for bound in bounds),
+            *(results.percent(line.get(bound), digits=2) for bound in bounds),
             *("–" if method == EXACT else _error(error[method].get(bound)) for bound in bounds),
         ]
         for method, line in accuracy.items()
@@ -78,13 +78,6 @@ def findings(accuracy):
         ]
         if gaps:
             yield f"{method} against exact gradients: {', '.join(gaps)} (points)."
-
-
-def _accuracy(values):
-    if not values:
-        return "–"
-    spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.2f}{spread}"
 
 
 def _error(values):

@@ -109,7 +109,7 @@ def findings(lines, rows):
             if line["average"]:
                 printed = embbert_scores.paper_line(table, model, form=form).get("average")
                 beside = f" (paper {100 * printed:.2f})" if printed is not None else ""
-                parts.append(f"{paper.title(model, form)} {_percent(line['average'])}{beside}")
+                parts.append(f"{paper.title(model, form)} {results.percent(line['average'], digits=2)}{beside}")
         if parts:
             found.append(f"{suite}, mean of the columns: {', '.join(parts)}.")
         for model in dict.fromkeys(key[0] for key in lines[number]):
@@ -132,7 +132,7 @@ def score_table(table, lines):
         title, printed = paper.title(model, form), embbert_scores.paper_line(table, model, form=form)
         counts = sorted({len(line[column]) for column in table.columns if line[column]})
         seeds = "–" if not counts else "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-        body.append([title, *(_percent(line[column]) for column in columns), seeds])
+        body.append([title, *(results.percent(line[column], digits=2) for column in columns), seeds])
         if printed:
             shown = [f"{100 * printed[column]:.2f}" if column in printed else "–" for column in columns]
             body.append([f"{title}, paper", *shown, ""])
@@ -217,14 +217,6 @@ def draw(memory, lines, *, path):
             "paper": {titles[key]: table.rows[key]["average"] for key in keys},
         }
     sizes_plot.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
-
-
-def _percent(values):
-    """``"87.50 ± 0.61"``; one seed has no spread."""
-    if not values:
-        return "–"
-    spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.2f}{spread}"
 
 
 def _shown(header, body):

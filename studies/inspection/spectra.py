@@ -23,7 +23,8 @@ from lwt.report import pages, plots, records, results
 HOW_TO_READ = """\
 Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
 2007). Stable rank: Σσ² / σ₁². Rank 90, rank 99: the smallest rank that keeps 90 % or 99 % of the energy Σσ². Elbow: the
-rank that lies farthest above the chord of energy over rank; – if no rank does. Means over the layers.
+rank where the curve of energy over rank is farthest above the straight line between its ends; – if it is nowhere above.
+Means over the layers.
 """
 
 

@@ -76,7 +76,7 @@ def ratio_table(rows, runs, searches):
     header = ["ratio", "rate of a", "accuracy at rank 8", "steps to LoRA's last loss"]
     saved = steps_to_loss(runs)
     body = [
-        [f"{ratio:g}", tables.number(rates.get(ratio)), tables.percent(values), tables.number(saved.get(ratio))]
+        [f"{ratio:g}", tables.number(rates.get(ratio)), results.percent(values), tables.number(saved.get(ratio))]
         for ratio, values in sorted(found.items())
     ]
     return results.markdown(header, body)

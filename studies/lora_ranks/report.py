@@ -54,7 +54,7 @@ def table(methods):
         shown = trained.get(tables.RATIO_RANK, next(iter(trained.values())))
         seeds = sorted({len(values) for values in found.values()})
         count = "–".join(str(number) for number in dict.fromkeys((seeds[0], seeds[-1])))
-        body.append([title, f"{shown:,.0f}", *(tables.percent(found.get(rank)) for rank in (*ranks, None)), count])
+        body.append([title, f"{shown:,.0f}", *(results.percent(found.get(rank)) for rank in (*ranks, None)), count])
     return results.markdown(header, body)
 
 
@@ -66,7 +66,7 @@ def beside_the_paper(rows):
     for rank, paper in tables.PAPER.items():
         if rank in trained:
             cells = [
-                f"{tables.percent(by_metric[metric].get(rank))} / {100 * paper[metric]:g}" for metric in tables.METRICS
+                f"{results.percent(by_metric[metric].get(rank))} / {100 * paper[metric]:g}" for metric in tables.METRICS
             ]
             body.append([str(rank), f"{trained[rank]:,.0f} / {paper['trainable'] / 1e3:g}k", *cells])
     return results.markdown(header, body)
@@ -94,13 +94,13 @@ def longer(rows):
             about = row["overrides"]
             found.setdefault((tables.title_of(about), about["rank"], about["steps"]), []).append(row["value"])
     return [
-        f"With {steps:,} steps, {title} of rank {rank} reaches {tables.percent(values)} %."
+        f"With {steps:,} steps, {title} of rank {rank} reaches {results.percent(values)} %."
         for (title, rank, steps), values in found.items()
     ]
 
 
 def enough(points, *, margin=0.01):
-    """The smallest rank within `margin` of the best accuracy."""
+    """The smallest rank whose accuracy is at most `margin` below the best."""
     best = max(points.values())
     return min(rank for rank, accuracy in points.items() if accuracy >= best - margin - 1e-9)
 
@@ -109,9 +109,9 @@ def elbow_text(points):
     """A sentence on the elbow of ``{rank: accuracy}``."""
     if max(points.values()) < 0.5:
         return "No elbow: no rank solves half of the tasks."
-    chord = spectra.elbow(points)
-    found = f"rank {chord} lies farthest above the chord" if chord else "no rank lies above the chord"
-    return f"Elbow: {found}; rank {enough(points)} is the smallest within 1 point of the best."
+    bend = spectra.elbow(points)
+    found = f"The elbow of the curve is at rank {bend}." if bend else "The curve has no elbow."
+    return f"{found} Rank {enough(points)} is the smallest with at most 1 point less than the best."
 
 
 def describe_base(base):

@@ -90,14 +90,6 @@ def means(rows, metric="exact_match"):
     return {rank: statistics.fmean(values) for rank, values in values_of(rows, metric).items()}
 
 
-def percent(values):
-    """``"87.5 ± 0.6"`` of shares; one seed has no spread."""
-    if not values:
-        return "–"
-    spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.1f}{spread}"
-
-
 def number(value):
     """A rate with three digits, or a number of steps; "–" for None."""
     return "–" if value is None else f"{value:.3g}" if value < 1 else f"{value:,.0f}"

@@ -52,8 +52,8 @@ def table(rows):
     for (task, rate, side), own in _groups(rows).items():
         cells = {name: results.Cell.of(values) for name, values in own.items()}
         shown = [
-            _percent(cells["accuracy"]),
-            _percent(cells["validation accuracy"]),
+            results.percent(own["accuracy"], digits=2),
+            results.percent(own["validation accuracy"], digits=2),
             f"{cells['trainable'].mean:,.0f}",
             _number(cells["texts_per_second"]),
         ]
@@ -99,11 +99,6 @@ def _groups(rows):
         key = tuple(row["overrides"][name] for name in ("task", "rate", "side"))
         found.setdefault(key, {}).setdefault(row["metric"], []).append(row["value"])
     return dict(sorted(found.items()))
-
-
-def _percent(cell):
-    spread = f" ± {100 * cell.deviation:.2f}" if cell.count > 1 else ""
-    return f"{100 * cell.mean:.2f}{spread}"
 
 
 def _number(cell):

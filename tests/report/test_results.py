@@ -115,6 +115,11 @@ def test_cells():
         results.cells([*rows, row(8, 5, 0.5, paper=0.43)], index="rank", columns="metric")
 
 
+def test_shares_are_shown_in_per_cent():
+    assert [results.percent(values) for values in ([], [0.5], [0.5, 0.6])] == ["–", "50.0", "55.0 ± 7.1"]
+    assert results.percent([0.5, 0.6], digits=2) == "55.00 ± 7.07"
+
+
 def test_tables_escape_bars():
     table = results.markdown(["a", "b"], [["x|y", "1"]])
     assert table.splitlines() == ["| a | b |", "| :--- | ---: |", "| x\\|y | 1 |"]

@@ -21,6 +21,5 @@ def test_lora_plus_is_shown_with_the_ratio_of_its_other_ranks():
     assert rows.values_of(kept) == {8: [0.2, 0.3], 16: [0.4]} and rows.means(kept) == {8: 0.25, 16: 0.4}
 
 
-def test_figures_are_shown_in_per_cent():
-    assert [rows.percent(values) for values in ([], [0.5], [0.5, 0.6])] == ["–", "50.0", "55.0 ± 7.1"]
+def test_rates_have_three_digits():
     assert [rows.number(value) for value in (None, 0.0056568, 1825.0)] == ["–", "0.00566", "1,825"]
