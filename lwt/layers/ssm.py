@@ -93,6 +93,13 @@ def _in_sequence(x, time, a, b, c):
     return jnp.moveaxis(jax.lax.scan(step, start, rows)[1], 0, 1)
 
 
+class Scan(nn.Module):
+    """`selective_scan` as a module, for which an export can have another form."""
+
+    def __call__(self, x, time, a, b, c):
+        return selective_scan(x, time, a=a, b=b, c=c)
+
+
 class Mixer(nn.Module):
     """``out(SSM(SiLU(conv(u))) · SiLU(z))`` where ``u, z = in(x)`` (Gu and Dao 2023, figure 3).
 
@@ -126,7 +133,7 @@ class Mixer(nn.Module):
         time = nn.softplus(to_steps(time) + self.param("time_bias", _time_bias, (inner,))[None, None])
         a_log = self.param("a_log", _a_log, (state, inner))
         skip = self.param("skip", nn.initializers.ones_init(), (inner,))
-        y = selective_scan(u, time, a=-jnp.exp(a_log), b=b, c=c) + skip[None, None] * u
+        y = Scan(name="scan")(u, time, -jnp.exp(a_log), b, c) + skip[None, None] * u
         return plain(width, "out")(y * nn.silu(z))
 
 

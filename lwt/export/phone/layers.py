@@ -1,15 +1,17 @@
 """Other forms of layers for phones' runtimes: the same functions of the same weights, with other operations.
 
 XLA fuses a loop over the taps of a convolution. LiteRT and ONNX fuse nothing, but have convolutions. LiteRT also folds
-values that depend on no input into a constant of floats, which can be larger than the weights it was made from.
+values that depend on no input into a constant of floats, which can be larger than the weights it was made from. Its
+converter has no loops, and those of ONNX are slow.
 """
 
 import functools
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
-from lwt.layers import conv, image_conv, linear, listen, text_embed
+from lwt.layers import conv, image_conv, linear, listen, ssm, text_embed
 
 TAPS = 16  # most taps of one convolution; XNNPACK, LiteRT's code for CPUs, has none with more than 25
 
@@ -51,7 +53,26 @@ def _separable(module, x):
     return y + weights["pointwise"]["bias"][None, None, None] if module.use_bias else y
 
 
-FORMS = {conv.DepthwiseConv: _depthwise_conv, image_conv.Separable: _separable}
+def _scan(module, x, time, a, b, c):
+    """`ssm.Scan` over all t positions at once, in log2(t) steps (Hillis and Steele 1986); a loop if t is open."""
+    del module
+    if export.is_symbolic_dim(x.shape[1]):
+        return ssm.selective_scan(x, time, a=a, b=b, c=c)
+    decay, states = jnp.exp(time[:, :, None] * a[None, None]), b[..., None] * (time * x)[:, :, None]
+    reach = 1  # positions that a state covers, which end with its own
+    while reach < x.shape[1]:
+        states += decay * _later(states, reach)
+        decay *= _later(decay, reach)
+        reach *= 2
+    return (states * c[..., None]).sum(2)
+
+
+def _later(x, positions):
+    """Moves ``x [b t n i]`` to later positions; the first ones become 0."""
+    return jnp.pad(x[:, :-positions], ((0, 0), (positions, 0), (0, 0), (0, 0)))
+
+
+FORMS = {conv.DepthwiseConv: _depthwise_conv, image_conv.Separable: _separable, ssm.Scan: _scan}
 
 
 def _convolve(x, kernel, *, padding, stride=1):

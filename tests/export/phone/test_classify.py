@@ -17,6 +17,7 @@ MODELS = {
     "embbert": dict(width=64, reduced=8, layers=2, kernel_size=3, expansion=2, pool="rms"),
     "bert": dict(name="bert", width=64, layers=1),
     "embedder": dict(name="embedder", width=16, reduced=4, pool="pair"),
+    "mamba": dict(name="mamba", width=16, layers=2),
     "vit": dict(image_size=8, channels=2, patch=4, width=8, layers=1, heads=2, hidden=12),
     "lh_vit": dict(
         image_size=32, channels=1, stem=8, widths=(8, 8, 16), width=8, heads=2, hidden=8, layers=1, summary=8

@@ -8,7 +8,7 @@ import pytest
 from lwt import trees
 from lwt.export.phone import layers
 from lwt.layers import image_conv
-from lwt.models import embbert
+from lwt.models import embbert, mamba
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,15 @@ from lwt.models import embbert
             {"ids": jnp.array([[3, 1, 8, 5, 0]]), "segments": jnp.array([[1, 1, 2, 2, 0]])},
         ),
         (
+            mamba.Mamba(9, max_length=7, width=12, layers=2, head="classify"),
+            {"ids": jnp.array([[3, 1, 8, 5, 7]]), "segments": jnp.array([[1, 1, 2, 2, 2]])},
+        ),
+        (
             image_conv.Separable(5, kernel_size=3, stride=2, use_bias=True),
             jnp.asarray(np.random.default_rng(0).normal(size=(1, 7, 6, 12)), jnp.float32),
         ),
     ],
-    ids=["embbert", "separable"],
+    ids=["embbert", "mamba", "separable"],
 )
 def test_other_forms_equal_the_layers(model, batch):
     shapes = trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), batch)["params"]))
