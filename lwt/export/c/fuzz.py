@@ -21,7 +21,7 @@ from lwt import errors, files
 from lwt.export.c import export, toolchain
 from lwt.machine import command_line
 
-FLAGS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+FLAGS = "-O3 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 AT_ONCE = 1000  # inputs of a process
 PIECES = [
     *(b"<", b">", b"<!--", b"-->", b"<script>", b"</script >", b"<style", b"&", b"&#", b"&#x", b"&amp", b"&#x110000;"),
