@@ -6,6 +6,7 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+MODELS := docs/_build/models
 NO_DEPS := litert-converter==0.5.0 jax2onnx==0.17.1 # see setup.py
 
 .PHONY: quickstart test lint docs clean
@@ -22,7 +23,13 @@ lint: $(VENV)/.test
 
 docs: $(VENV)/.test
 	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build
-	@echo "look at docs/_build/index.html"
+	@$(MAKE) --no-print-directory --keep-going $(MODELS)/snips-int4/model.wasm $(MODELS)/multi30k-int4/model.wasm \
+	  || echo "the page docs/_build/try.html says that its models are missing"
+	@echo "look at docs/_build/index.html, or with the models: $(BIN)/python -m http.server --directory=docs/_build"
+
+$(MODELS)/%/model.wasm: pretrained/%/bundle.json $(wildcard lwt/export/wasm/* lwt/export/wasm/source/* lwt/export/c/source/*)
+	@echo "compiling pretrained/$* for docs/_build/try.html"
+	@$(BIN)/python export.py --target=wasm --workdir=pretrained/$* --activations=int8 --out=$(@D) >/dev/null
 
 clean:
 	rm -rf $(VENV) *.egg-info build docs/_build .pytest_cache .ruff_cache

@@ -16,7 +16,7 @@ import lwt  # noqa: E402
 project, version = "lwt", lwt.__version__
 html_title = f"lwt {version}"
 html_theme = "furo"
-html_static_path, html_css_files = ["_static"], ["lwt.css"]
+html_static_path, html_css_files = ["_static", "../lwt/export/wasm/source/element.js"], ["lwt.css"]
 html_copy_source = html_show_sourcelink = html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
 
@@ -42,6 +42,7 @@ suppress_warnings = ["myst.header"]  # a section of a report may skip a level
 def setup(app):
     """Connects the extensions beside this file."""
     app.connect("source-read", pages.expand)
+    app.connect("html-page-context", pages.add_models)
     app.connect("build-finished", pages.copy_html)
     app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", docstrings.shorten)

@@ -95,3 +95,55 @@ def test_every_package_is_in_the_reference(site):
     }
     ids = set().union(*(read.ids for path, read in pages.items() if path.parent.name == "api"))
     assert named - ids == set()
+
+
+MODEL = """
+const found = { label: "b", probabilities: [0.25, 0.75], unknown: 0 };
+const answer = (text) => ({ ...found, pieces: text.length, cut: text.length > 99 });
+export const load = async () => ({ labels: ["a", "b"], bytes: 281600, memory: 458752, classify: answer });
+"""
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_the_page_of_models_on_a_phone(site, browser, made):
+    files = {name: (site[0] / name).read_text() for name in ("try.html", "_static/element.js")}
+    files |= {f"models/{name}/model.js": MODEL for name in ("snips-int4", "multi30k-int4")} if made else {}
+
+    def answer(route):
+        name = route.request.url.removeprefix("http://site/").partition("?")[0]
+        kind = "text/javascript" if name.endswith(".js") else "text/html"
+        route.fulfill(body=files.get(name, ""), status=200 if name in files else 404, content_type=kind)
+
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.route("**/*", answer)
+    tab.goto("http://site/try.html")
+    tab.locator("#answer .notice, #answer .class:first-child").nth(1).wait_for()
+    answers = tab.locator("#answer")
+    if made:
+        example = tab.locator("lwt-model button").last
+        example.click()
+        assert tab.locator("textarea").last.input_value() == example.text_content()
+        assert answers.last.inner_text().split() == ["b", "75.0", "%", "a", "25.0", "%"]
+        assert f"{len(example.text_content())} pieces" in tab.locator("#figures").last.text_content()
+        assert "282 kB" in tab.locator("#figures").last.text_content()
+        tab.locator("textarea").first.fill("long " * 20)
+        assert "read 100 pieces of it and left out the others" in answers.first.inner_text()
+    else:
+        assert all(
+            "make docs compiles it where ziglang is installed" in said
+            for said in tab.locator("lwt-model").all_inner_texts()
+        )
+        assert "models/snips-int4/model.js" in answers.first.inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_make_writes_the_models_of_the_page():
+    folders = re.findall(r'folder="(\S+)/"', (DOCS / "try.md").read_text())
+    asked = subprocess.run(
+        ["make", "--dry-run", "--always-make", "docs"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    for folder in folders:
+        assert (
+            f"--workdir=pretrained/{pathlib.Path(folder).name} --activations=int8 --out=docs/_build/{folder}" in asked
+        )
+    assert len(folders) == 2

@@ -32,6 +32,12 @@ def expand(app, docname, source):
     source[0] = MODULES.sub(lambda match: package_page(match.group(1), folder=path.parent), text)
 
 
+def add_models(app, docname, template, context, doctree):
+    """Gives the page `try` the script that answers; the Makefile writes the models beside the page."""
+    if docname == "try":
+        app.add_js_file("element.js", type="module")
+
+
 def copy_html(app, error):
     """Copies the HTML pages below docs/ to the same place on the site."""
     if error is None:

@@ -49,17 +49,17 @@ def export(experiment, out, *, activations="fp16", sentences=()):
         name = "A translator" if translates else "A text classifier" if experiment.labels else "A text regression"
         fields = {
             "TITLE": f"{name} in the browser",
-            "TEXTAREAS": "".join(f'<textarea aria-label="text">{html.escape(text)}</textarea>' for text in texts),
+            "TEXTS": html.escape(json.dumps(texts, ensure_ascii=False)),
             "KIND": "Translator" if translates else "Classifier",
             "ANSWER": "Classification" if experiment.labels else "Regression",
         }
-        for path in ("model.js", "model.d.ts", "index.html"):
+        for path in ("model.js", "model.d.ts", "element.js", "index.html"):
             text = (SOURCES / path).read_text()
             for field, value in fields.items():
                 text = text.replace(f"@{field}@", value)
             (folder / path).write_text(text)
         package = {"name": "lwt-model", "version": lwt.__version__, "type": "module", "types": "./model.d.ts"}
-        package |= {"exports": {".": "./model.js", f"./{WASM}": f"./{WASM}"}}
+        package |= {"exports": {".": "./model.js", "./element.js": "./element.js", f"./{WASM}": f"./{WASM}"}}
         (folder / "package.json").write_text(json.dumps(package, indent=2) + "\n")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         packed = len(zlib.compress((folder / WASM).read_bytes(), 9, wbits=31))

@@ -2,8 +2,11 @@
 
 import copy
 import functools
+import html
 import http.server
+import json
 import random
+import re
 import shutil
 import subprocess
 import threading
@@ -19,6 +22,9 @@ pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler"
 pytestmark = pytest.mark.usefixtures("compiled_once")
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
 TEXTS = 300
+START = re.compile('<lwt-model texts="(.*?)">')
+SHOWN = r"Time[\d.]+ ms(; median of \d+: [\d.]+ ms)?Text\d+ pieces, \d+ unknownmodel.wasm{kb} kB, .*"
+READ = {"classifier": 22, "translator": 24}  # pieces of a text that is too long
 
 
 def texts(*, sides=1):
@@ -91,7 +97,7 @@ def test_two_texts_in_node(variant, pair, monkeypatch):
     records = [line.split("\t") for line in lines]
     found = check.node(made, "given.map((texts) => model.classify(...texts))", given=records)
     assert_same(found, program(lines).splitlines())
-    assert (made / "index.html").read_text().count("<textarea") == 2
+    assert len(json.loads(html.unescape(START.search((made / "index.html").read_text())[1]))) == 2
     message = "(() => { try { model.classify('one') } catch (error) { return error.message } })()"
     assert check.node(made, message) == "classify: 1 texts; the model reads 2"
 
@@ -148,7 +154,7 @@ def test_the_page_in_chromium(kind, request, browser, address):
     tab.on("pageerror", lambda error: wrong.append(str(error)))
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(start)
-    tab.get_by_text("ms (median").wait_for()
+    tab.locator("#figures dt").first.wait_for()
     for text in ("cold old € 東京", "<b>sort</b> 3 1 2"):
         tab.fill("textarea", "")
         tab.type("textarea", text)
@@ -156,7 +162,13 @@ def test_the_page_in_chromium(kind, request, browser, address):
         answer = tab.locator("#answer > p, .class:first-child span:first-child").text_content()
         assert answer == wanted[0]
         figures = tab.locator("#figures").text_content()
-        assert f"{(made / folder.WASM).stat().st_size:,} bytes" in figures
+        assert re.fullmatch(SHOWN.format(kb=round((made / folder.WASM).stat().st_size / 1000)), figures), figures
+    tab.fill("textarea", "cold " * 100)
+    assert tab.locator(".notice").text_content().startswith(f"The text is too long: the model read {READ[kind]} pieces")
+    tab.fill("textarea", " ")
+    assert tab.locator("#answer").text_content() == "Type a text."
+    tab.fill("textarea", "cold")
+    assert tab.locator(".notice").count() == 0
     assert tab.locator(".class").count() == (3 if kind == "classifier" else 0)
     assert wrong == [] and all(url.startswith((start, "data:")) for url in asked), asked
 
