@@ -100,7 +100,8 @@ def test_every_package_is_in_the_reference(site):
 MODEL = """
 const found = { label: "b", probabilities: [0.25, 0.75], unknown: 0 };
 const answer = (text) => ({ ...found, pieces: text.length, cut: text.length > 99 });
-export const load = async () => ({ labels: ["a", "b"], bytes: 281600, memory: 458752, classify: answer });
+const model = { labels: ["a", "b"], bytes: 281600, memory: 458752, classify: answer, tasks: ["x", "y"] };
+export const load = async () => ({ ...model, select(name) { this.labels = [name, "b"]; } });
 """
 
 
@@ -124,6 +125,8 @@ def test_the_page_of_models_on_a_phone(site, browser, made):
         example.click()
         assert tab.locator("textarea").last.input_value() == example.text_content()
         assert answers.last.inner_text().split() == ["b", "75.0", "%", "a", "25.0", "%"]
+        tab.locator("select").last.select_option("y")
+        assert answers.last.inner_text().split() == ["b", "75.0", "%", "y", "25.0", "%"]
         assert f"{len(example.text_content())} pieces" in tab.locator("#figures").last.text_content()
         assert "282 kB" in tab.locator("#figures").last.text_content()
         tab.locator("textarea").first.fill("long " * 20)

@@ -2,9 +2,11 @@
 
     python -m lwt.export.wasm.check --workdir=runs/snips --folder=browser
     python -m lwt.export.wasm.check --workdir=pretrained/multi30k-small --weights=int4.safetensors --folder=translator
+    python -m lwt.export.wasm.check --workdir=runs/embbert --adapter=topic=runs/topic --folder=browser
 
 The last line is JSON: the number of texts; how many answers are equal, which are a translation, or a label and the bits
-of all logits; and the milliseconds of a text in Node, the median and those of the slowest text.
+of all logits; and the milliseconds of a text in Node, the median and those of the slowest text. With many tasks, there
+are such figures for each.
 """
 
 import copy
@@ -22,7 +24,7 @@ from absl import flags
 
 from lwt import errors
 from lwt.export.c import export as engine
-from lwt.export.c import toolchain
+from lwt.export.c import tasks, toolchain
 from lwt.machine import command_line
 from lwt.runs import experiment
 
@@ -38,7 +40,7 @@ function timed(call) {{
 }}
 console.log(JSON.stringify({expression}, (_, value) => ArrayBuffer.isView(value) ? [...value] : value));
 """
-ANSWERS = "given.map((text) => timed(() => model.{call}(text)))"
+ANSWERS = "(model.select?.({task}), given.map((text) => timed(() => model.{call}(text))))"
 
 
 def node(folder, expression, *, given=()):
@@ -63,33 +65,46 @@ def node(folder, expression, *, given=()):
     return json.loads(done.stdout)
 
 
-def check(source, folder, *, data=""):
+def check(source, folder, *, data="", many=None):
     """Compares an exported folder with the program in C, which is built anew; returns the figures.
 
     Args:
         source: an `experiment.Experiment` of single texts.
         folder: a `pathlib.Path`.
         data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
+        many: the `tasks.Tasks` on `source` that were exported; the figures are then ``{task: figures}``.
 
     Raises:
         lwt.errors.ConfigError: the run reads two texts; the folder is of another run; or Node or a compiler is missing.
     """
-    if len(engine.texts_of(source, ())) == 2:
+    if len(engine.texts_of(many.largest if many else source, ())) == 2:
         raise errors.ConfigError("the run reads two texts in a record; the comparison is of single texts")
-    states, fingerprint, beams = node(folder, "[model.states, model.fingerprint, model.beams]")
+    about = "[model.states, model.fingerprint, model.beams, model.tasks ?? []]"
+    states, fingerprint, beams, there = node(folder, about)
+    members = {task.name: task.experiment for task in many.tasks} if many else {}
+    if [*members] != there:
+        raise errors.ConfigError(f"{folder} has the tasks {there}, and --adapter gives {[*members]}")
     if beams:
         source = copy.copy(source)
         source.task = dataclasses.replace(source.task, beams=beams)
-    sources = source.data.evaluation(data or source.data.test).sources
-    texts = [" ".join(text.replace("\0", " ").split()) for text in sources]
     with tempfile.TemporaryDirectory() as place:
-        program = engine.write(source, pathlib.Path(place), activations=states)
+        program = engine.write(source, pathlib.Path(place), activations=states, many=many)
         command = toolchain.program(pathlib.Path(place), program.name)
         if f"0x{fingerprint}u" not in (pathlib.Path(place) / "src/lwt.c").read_text():
             raise errors.ConfigError(f"{folder} has other weights or another vocabulary than the run; export it again")
-        given = "".join(f"{text}\n" for text in texts)
-        printed = subprocess.run([command], input=given, capture_output=True, text=True, check=True).stdout
-    found = node(folder, ANSWERS.format(call=program.name), given=texts)
+        options = {"command": command, "call": program.name, "data": data}
+        if many:
+            return {name: _figures(member, folder, task=name, **options) for name, member in members.items()}
+        return _figures(source, folder, **options)
+
+
+def _figures(source, folder, *, command, call, data, task=""):
+    sources = source.data.evaluation(data or source.data.test).sources
+    texts = [" ".join(text.replace("\0", " ").split()) for text in sources]
+    given = "".join(f"{text}\n" for text in texts)
+    arguments = [command, *filter(None, [task])]
+    printed = subprocess.run(arguments, input=given, capture_output=True, text=True, check=True).stdout
+    found = node(folder, ANSWERS.format(call=call, task=json.dumps(task)), given=texts)
     times = [answer["milliseconds"] for answer in found]
     return {
         "texts": len(texts),
@@ -114,12 +129,14 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = source.with_file(values.weights) if values.weights else source
-    command_line.report(check(source, pathlib.Path(values.folder), data=values.data))
+    many = tasks.of_flags(source)
+    command_line.report(check(source, pathlib.Path(values.folder), data=values.data, many=many))
 
 
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
     flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
+    tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     command_line.run(main, required=["workdir", "folder"])

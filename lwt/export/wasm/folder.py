@@ -3,6 +3,7 @@
 import html
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import zlib
@@ -11,7 +12,7 @@ import lwt
 from lwt import errors, extras
 from lwt.export import folders
 from lwt.export.c import export as engine
-from lwt.export.c import toolchain
+from lwt.export.c import tasks, toolchain
 
 WASM = "model.wasm"
 SOURCES = pathlib.Path(__file__).parent / "source"
@@ -23,7 +24,7 @@ COMPILER = (
 )
 
 
-def export(experiment, out, *, activations="fp16", sentences=()):
+def export(experiment, out, *, activations="fp16", sentences=(), many=None):
     """Writes a run as WebAssembly with a module in JavaScript and a page; the folder appears whole or not at all.
 
     Args:
@@ -31,6 +32,7 @@ def export(experiment, out, *, activations="fp16", sentences=()):
         out: the folder; an earlier export there is replaced.
         activations: "fp16" or "int8": the type that states between the layers are rounded to.
         sentences: the text that the page starts with, or the two of a record of two; empty: a built-in one.
+        many: the `tasks.Tasks` of a program of many tasks, on the base `experiment`.
 
     Returns:
         ``{"model", "activations", "checkpoint", "files": {name: bytes}, "gzip": bytes of model.wasm}``.
@@ -41,16 +43,17 @@ def export(experiment, out, *, activations="fp16", sentences=()):
     """
     if not extras.available("ziglang"):
         raise errors.ConfigError(f"--target=wasm needs ziglang, which is not installed: {extras.install('c')}")
+    experiment = many.largest if many else experiment
     texts = engine.texts_of(experiment, sentences)
     with folders.new(out, marker=WASM) as folder, tempfile.TemporaryDirectory() as place:
-        program = engine.write(experiment, pathlib.Path(place), activations=activations)
+        program = engine.write(experiment, pathlib.Path(place), activations=activations, many=many)
         build(pathlib.Path(place), folder / WASM)
         translates = program.name == "translate"
         name = "A translator" if translates else "A text classifier" if experiment.labels else "A text regression"
         fields = {
             "TITLE": f"{name} in the browser",
             "TEXTS": html.escape(json.dumps(texts, ensure_ascii=False)),
-            "KIND": "Translator" if translates else "Classifier",
+            "KIND": "Translator" if translates else "Tasks" if many else "Classifier",
             "ANSWER": "Classification" if experiment.labels else "Regression",
         }
         for path in ("model.js", "model.d.ts", "element.js", "index.html"):
@@ -58,6 +61,8 @@ def export(experiment, out, *, activations="fp16", sentences=()):
             for field, value in fields.items():
                 text = text.replace(f"@{field}@", value)
             (folder / path).write_text(text)
+        if many:
+            shutil.copyfile(pathlib.Path(place, tasks.FILE), folder / tasks.FILE)
         package = {"name": "lwt-model", "version": lwt.__version__, "type": "module", "types": "./model.d.ts"}
         package |= {"exports": {".": "./model.js", "./element.js": "./element.js", f"./{WASM}": f"./{WASM}"}}
         (folder / "package.json").write_text(json.dumps(package, indent=2) + "\n")

@@ -8,9 +8,13 @@ import pytest
 
 from lwt import errors
 from lwt.export.wasm import check, folder
+from tests.export.c import test_tasks
 
 pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
+
+
+made, folders, many, others = test_tasks.made, test_tasks.folders, test_tasks.many, test_tasks.others
 
 
 def test_all_texts_are_equal(run, tmp_path):
@@ -26,6 +30,14 @@ def test_all_texts_are_equal(run, tmp_path):
     (tmp_path / "browser" / folder.WASM).write_bytes(b"no program")
     with pytest.raises(errors.ConfigError, match="node fails with .*expected magic word"):
         check.check(run, tmp_path / "browser")
+
+
+def test_every_task_is_equal(run, many, others, tmp_path):
+    folder.export(run, tmp_path / "browser", many=many)
+    found = check.check(run, tmp_path / "browser", many=many)
+    assert [*found] == ["topic", "mood"] and all(row["equal"] == row["texts"] > 4 for row in found.values())
+    with pytest.raises(errors.ConfigError, match="browser has the tasks .* and --adapter gives"):
+        check.check(run, tmp_path / "browser", many=others)
 
 
 @pytest.mark.parametrize(

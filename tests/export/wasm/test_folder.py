@@ -17,6 +17,7 @@ import pytest
 from lwt import errors
 from lwt.export.c import export, fuzz, reference, toolchain
 from lwt.export.wasm import check, folder
+from tests.export.c import test_tasks
 
 pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -25,6 +26,7 @@ TEXTS = 300
 START = re.compile('<lwt-model texts="(.*?)">')
 SHOWN = r"Time[\d.]+ ms(; median of \d+: [\d.]+ ms)?Text\d+ pieces, \d+ unknownmodel.wasm{kb} kB, .*"
 READ = {"classifier": 22, "translator": 24}  # pieces of a text that is too long
+made, folders, many, others = test_tasks.made, test_tasks.folders, test_tasks.many, test_tasks.others
 
 
 def texts(*, sides=1):
@@ -38,10 +40,10 @@ def texts(*, sides=1):
 def pair(tmp_path_factory):
     """``pair(experiment, activations)``: the folder, and what the program in C prints for lines of text."""
 
-    def make(experiment, activations):
+    def make(experiment, activations, **options):
         place = tmp_path_factory.mktemp("pair")
-        folder.export(experiment, place / "browser", activations=activations)
-        program = export.write(experiment, place, activations=activations).name
+        folder.export(experiment, place / "browser", activations=activations, **options)
+        program = export.write(experiment, place, activations=activations, **options).name
         toolchain.make(place, program, CC=toolchain.host(), CFLAGS="-O0")
 
         def answer(lines, *flags):
@@ -62,6 +64,11 @@ def classifier(variant, pair):
 def translator(tiny, untrained, pair, tmp_path_factory):
     run = untrained(tiny({"data.max_tokens": 24, "task.beams": 2}), tmp_path_factory.mktemp("run"))
     return pair(run, "int8")
+
+
+def said(call):
+    """An expression: the message of the error that a call throws."""
+    return f"(() => {{ try {{ {call} }} catch (error) {{ return error.message }} }})()"
 
 
 def assert_same(answers, rows):
@@ -98,8 +105,7 @@ def test_two_texts_in_node(variant, pair, monkeypatch):
     found = check.node(made, "given.map((texts) => model.classify(...texts))", given=records)
     assert_same(found, program(lines).splitlines())
     assert len(json.loads(html.unescape(START.search((made / "index.html").read_text())[1]))) == 2
-    message = "(() => { try { model.classify('one') } catch (error) { return error.message } })()"
-    assert check.node(made, message) == "classify: 1 texts; the model reads 2"
+    assert check.node(made, said("model.classify('one')")) == "classify: 1 texts; the model reads 2"
 
 
 @needs_node
@@ -113,6 +119,42 @@ def test_a_number_in_node(variant, pair):
 
 
 @needs_node
+def test_many_tasks_in_node(run, many, others, pair, tmp_path):
+    made, program = pair(run, "int8", many=many)
+    assert (made / "tasks.bin").read_bytes() == (made.parent / "tasks.bin").read_bytes()
+    assert "Tasks>;" in (made / "model.d.ts").read_text()
+    lines = texts()[:100]
+    shown = check.node(made, "[model.tasks, model.task, model.labels]")
+    assert shown == [["topic", "mood"], "topic", ["class 0", "class 1", "w é"]]
+    for task, classes in (("mood", 2), ("topic", 3), ("mood", 2)):
+        answers = f"(model.select({task!r}), given.map((text) => model.classify(text)))"
+        found = check.node(made, answers, given=lines)
+        assert_same(found, program(lines, task).splitlines())
+        assert {len(answer["probabilities"]) for answer in found} == {classes}
+        assert all(abs(sum(answer["probabilities"]) - 1) < 1e-5 for answer in found)
+    assert check.node(made, "model.selfTest()") == {"failures": 0, "bits": program([], "--self-test").split()[-1]}
+    assert check.node(made, said("model.select('none')")) == "select: none is none of topic, mood"
+
+    export.write(run, tmp_path, activations="int8", many=others)
+    slots = [*(tmp_path / "tasks.bin").read_bytes()]
+    replace = (
+        "model.replace(new Uint8Array(given.slots)), model.select('topic'), given.lines.map((x) => model.classify(x))"
+    )
+    found = check.node(made, f"[{replace}, model.tasks].slice(2)", given={"slots": slots, "lines": lines})
+    assert_same(found[0], program(lines, "topic", tmp_path / "tasks.bin").splitlines())
+    assert found[1] == ["mood", "topic"]
+    damaged = said("model.replace(new Uint8Array(given))")
+    other = slots[:30] + [slots[30] ^ 1] + slots[31:]
+    message = "slot 0 is empty or damaged"
+    assert check.node(made, f"[{damaged}, model.tasks, model.task]", given=other) == [
+        message,
+        ["topic", "mood"],
+        "topic",
+    ]
+    assert check.node(made, damaged, given=slots[1:]) == "replace: 1199 bytes; the slots have 1200"
+
+
+@needs_node
 def test_a_translator_in_node(translator):
     made, program = translator
     lines = texts()
@@ -121,8 +163,7 @@ def test_a_translator_in_node(translator):
     ids = [[len(side.split()) for side in row.split("\t")] for row in program(lines, "--ids").splitlines()]
     assert [[answer["pieces"] + 1, answer["answerPieces"]] for answer in found] == ids
     assert check.node(made, "model.selfTest().bits") == program([], "--self-test").split()[-1]
-    message = "(() => { try { model.translate(3) } catch (error) { return error.message } })()"
-    assert check.node(made, message) == "translate: 3 is not a string"
+    assert check.node(made, said("model.translate(3)")) == "translate: 3 is not a string"
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ const STYLE = `
   :host { display: block; --accent: #2962a8; --weak: #8883; }
   textarea { width: 100%; height: 5rem; box-sizing: border-box; padding: .6rem; margin: 0 0 .6rem; font: inherit;
     color: inherit; background: transparent; border: 1px solid #8888; border-radius: 4px; }
+  select { margin: 0 0 .6rem; padding: .3rem; font: inherit; }
   button { margin: 0 .5rem .5rem 0; padding: .3rem .6rem; font: inherit; font-size: .9em; text-align: left; cursor: pointer;
     color: inherit; background: var(--weak); border: 0; border-radius: 4px; }
   #answer { min-height: 4rem; margin: .3rem 0 1rem; overflow-wrap: anywhere; }
@@ -66,10 +67,17 @@ class Model extends HTMLElement {
       const show = () => ((this.#texts[0].value = text), this.#run());
       return element("button", text, { type: "button", onclick: show });
     });
-    root.prepend(...this.#texts, ...examples);
+    root.prepend(...this.#choice(), ...this.#texts, ...examples);
     root.append(this.#figures);
     this.#texts.forEach((text) => text.addEventListener("input", () => this.#run()));
     this.#run();
+  }
+
+  #choice() {
+    const options = (this.#model.tasks ?? []).map((name) => element("option", name));
+    const choice = element("select", options, { ariaLabel: "task" });
+    choice.addEventListener("change", () => (this.#model.select(choice.value), this.#run()));
+    return options.length ? [choice] : [];
   }
 
   #run() {

@@ -26,9 +26,48 @@ EXPORT(text) const char *text(void)
 static lwt_answer found_answer;
 static float shares[LWT_OUTPUTS];
 
+#if LWT_TASKS
+
+static lwt_task chosen;
+static const char *names[LWT_OUTPUTS];
+
+EXPORT(select) lwt_status select_task(int slot)
+{
+    lwt_status status = lwt_select(&chosen, lwt_tasks[slot]);
+    for (int i = 0; i < LWT_OUTPUTS; i++)
+        names[i] = lwt_label(&chosen, i);
+    return status;
+}
+
+EXPORT(task) const lwt_task *task(void)
+{
+    return &chosen;
+}
+
+EXPORT(slots) const void *slots(void)
+{
+    return lwt_tasks;
+}
+
+EXPORT(slots_bytes) int slots_bytes(void)
+{
+    return sizeof lwt_tasks;
+}
+
+EXPORT(slot_bytes) int slot_bytes(void)
+{
+    return LWT_SLOT_BYTES;
+}
+
+#define ARENA &arena, &chosen
+#else
+#define ARENA &arena
+#define names lwt_labels
+#endif
+
 EXPORT(classify) lwt_status classify(const char *first, const char *second)
 {
-    lwt_status status = lwt_classify(&arena, first, second, &found_answer);
+    lwt_status status = lwt_classify(ARENA, first, second, &found_answer);
     lwt_probabilities(&found_answer, shares, LWT_OUTPUTS);
     return status;
 }
@@ -40,7 +79,7 @@ EXPORT(probabilities) const float *probabilities(void)
 
 EXPORT(labels) const char *const *labels(void)
 {
-    return lwt_labels;
+    return names;
 }
 
 #endif

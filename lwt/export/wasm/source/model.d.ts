@@ -55,6 +55,20 @@ export interface Classifier extends Program {
   classify(...texts: string[]): @ANSWER@;
 }
 
+/** A classifier that has many tasks. At first, the first one answers. */
+export interface Tasks extends Classifier {
+  readonly tasks: string[];
+  /** The one that answers; `labels` are its classes. */
+  readonly task: string;
+  /** Makes another task answer. @throws TypeError if there is none of this name. */
+  select(name: string): void;
+  /**
+   * Takes the tasks of another export of the same base, the bytes of its tasks.bin.
+   * @throws TypeError if the length differs, or a slot is damaged or of another network; the tasks then stay.
+   */
+  replace(slots: Uint8Array): void;
+}
+
 export interface Translator extends Program {
   readonly beams: number;
   /** @throws TypeError for anything else than a string. A zero character is read as a space. */

@@ -4,8 +4,10 @@
 //     const model = await load();                        // model.wasm, beside this file
 //     model.classify("play some jazz").label             // of a classifier
 //     model.translate("ein hund rennt im schnee").text   // of a translator
+//     model.select("mood")                               // of many tasks: makes one of model.tasks answer
 
 const CUT = 1; // of lwt_status in C
+const REFUSED = { 3: "has more classes than those of the program", 5: "is empty or damaged", 6: "was made for another network" };
 
 class Program {
   #wasm;
@@ -48,12 +50,16 @@ class Program {
     return this.#wasm[name](...places);
   }
 
-  _place(name) {
-    return this.#wasm[name]();
+  _place(name, ...numbers) {
+    return this.#wasm[name](...numbers);
+  }
+
+  _bytes(at, count) {
+    return new Uint8Array(this.#wasm.memory.buffer, at, count);
   }
 
   _labels(count) {
-    return [...this._words(this.#wasm.labels(), count)].map((at) => this._text(at));
+    return [...this._words(this._place("labels"), count)].map((at) => this._text(at));
   }
 
   _words(at, count) {
@@ -65,28 +71,72 @@ class Program {
   }
 
   _text(at, length) {
-    const bytes = new Uint8Array(this.#wasm.memory.buffer, at);
+    const bytes = this._bytes(at);
     return new TextDecoder().decode(bytes.subarray(0, length ?? bytes.indexOf(0)));
   }
 }
 
 export class Classifier extends Program {
+  #outputs; // room for logits in an answer
+
   constructor(wasm, bytes) {
     super(wasm, bytes);
     const [classes, texts, length] = this._words(wasm.describe() + 16, 3);
     Object.assign(this, { texts, length, labels: this._labels(classes) });
+    this.#outputs = classes || 1;
   }
 
   classify(...texts) {
     if (texts.length !== this.texts) throw new TypeError(`classify: ${texts.length} texts; the model reads ${this.texts}`);
     const cut = this._call("classify", texts) === CUT;
-    const outputs = this.labels.length || 1;
-    const logits = this._floats(this._place("answer"), outputs);
-    const [best, tokens, pieces, unknown] = this._words(this._place("answer") + 4 * outputs, 4);
+    const count = this.labels.length || 1;
+    const logits = this._floats(this._place("answer"), count);
+    const [best, tokens, pieces, unknown] = this._words(this._place("answer") + 4 * this.#outputs, 4);
     const counts = { tokens, pieces, unknown, cut };
     if (!this.labels.length) return { value: logits[0], ...counts };
-    const probabilities = this._floats(this._place("probabilities"), outputs);
+    const probabilities = this._floats(this._place("probabilities"), count);
     return { label: this.labels[best], best, logits, probabilities, ...counts };
+  }
+}
+
+export class Tasks extends Classifier {
+  constructor(wasm, bytes) {
+    super(wasm, bytes);
+    this._read();
+  }
+
+  select(name) {
+    const slot = this.tasks.indexOf(name);
+    if (slot < 0) throw new TypeError(`select: ${name} is none of ${this.tasks.join(", ")}`);
+    this._select(slot);
+  }
+
+  replace(slots) {
+    const own = this._bytes(this._place("slots"), this._place("slots_bytes"));
+    if (slots.length !== own.length) throw new TypeError(`replace: ${slots.length} bytes; the slots have ${own.length}`);
+    const before = own.slice();
+    own.set(slots);
+    try {
+      this._read();
+    } catch (error) {
+      own.set(before);
+      this._read();
+      throw error;
+    }
+  }
+
+  // The names of all tasks; the first then answers.
+  _read() {
+    const count = this._place("slots_bytes") / this._place("slot_bytes");
+    this.tasks = Array.from({ length: count }, (_, slot) => (this._select(slot), this.task));
+    this._select(0);
+  }
+
+  _select(slot) {
+    const status = this._place("select", slot);
+    if (status) throw new TypeError(`slot ${slot} ${REFUSED[status]}`);
+    const [, name, classes] = this._words(this._place("task"), 3);
+    Object.assign(this, { task: this._text(name), labels: this._labels(classes) });
   }
 }
 
@@ -108,7 +158,7 @@ export async function load(source = new URL("model.wasm", import.meta.url)) {
   const bytes = source instanceof URL ? await read(source) : source;
   const { instance } = await WebAssembly.instantiate(bytes);
   if (!instance.exports.describe) throw new Error("the WebAssembly is no model of lwt");
-  const kind = instance.exports.translate ? Translator : Classifier;
+  const kind = instance.exports.translate ? Translator : instance.exports.select ? Tasks : Classifier;
   return new kind(instance.exports, bytes.byteLength);
 }
 
