@@ -13,7 +13,7 @@ import pytest
 from lwt import trees
 from lwt.export.c import export, toolchain
 from lwt.layers import quantized_weight
-from lwt.models import bert, embbert, embedder
+from lwt.models import bert, embbert, embedder, mamba
 from lwt.runs import config_file
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -38,14 +38,15 @@ def run(tmp_path_factory, untrained):
 def variant(run):
     """``variant(kind, **fields)``: the run with another model and random, already quantized weights.
 
-    `kind` is "embbert", "embedder" or "bert"; `fields` are the model's.
+    `kind` is "embbert", "embedder", "bert" or "mamba"; `fields` are the model's.
     """
-    kinds = {"embbert": embbert.Embbert, "embedder": embedder.Embedder, "bert": bert.Bert}
+    kinds = {"embbert": embbert.Embbert, "embedder": embedder.Embedder, "bert": bert.Bert, "mamba": mamba.Mamba}
 
     def make(kind, *, seed=0, **fields):
         own = run.model
         generator = np.random.default_rng(seed)
-        common = dict(vocabulary=own.vocabulary, max_length=32, width=20, reduced=6, head="classify", outputs=3)
+        common = dict(vocabulary=own.vocabulary, max_length=32, width=20, head="classify", outputs=3)
+        common |= {} if kind == "mamba" else {"reduced": 6}
         other = copy.copy(run)
         other.config = run.config.copy_and_resolve_references()
         other.model, other.labels = (
@@ -63,7 +64,7 @@ def _shapes(model):
 
 
 def _weight(shape, name, generator):
-    if len(shape) < 2:
+    if len(shape) < 2 or name.endswith("a_log"):
         return jnp.asarray(generator.normal(0, 0.4, shape) + name.endswith("scale"), jnp.float32)
     scales = generator.uniform(0.2, 1, (-(-shape[0] // 64), *shape[1:])) * 0.01
     values = jnp.asarray(generator.integers(-127, 128, shape), jnp.int8)

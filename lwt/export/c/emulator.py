@@ -106,24 +106,29 @@ class Board:
     def stages(self, run):
         """Counts the instructions of each stage of a call, including those of an IT block whose condition is false.
 
+        A stage may begin several times.
+
         Args:
             run: makes the call, by one of the methods above.
 
         Raises:
             lwt.errors.ConfigError: no compiler for this machine is installed, or it fails; or see `classify`.
         """
-        blocks, totals = np.zeros((FLASH_BYTES // 2, 2), np.uint32), []  # times and bytes of the block at each address
+        blocks, starts = np.zeros((FLASH_BYTES // 2, 2), np.uint32), []  # times and bytes of the block at each address
         machine, stage = self._machine, self._symbols[f"{self._prefix}_stage"] & ~1
 
         def note(*_):
-            totals.append(self._executed(blocks))
+            starts.append((machine.reg_read(self._registers.UC_ARM_REG_R0), self._executed(blocks)))
 
         staged = machine.hook_add(self._unicorn.UC_HOOK_CODE, note, begin=stage, end=stage)
         with _counted(machine, blocks):
             run()
         machine.hook_del(staged)
-        totals.append(self._executed(blocks))
-        return np.diff([0, *totals[1:]]).tolist()  # the first stage begins with the call
+        ends = [start for _, start in starts[1:]] + [self._executed(blocks)]
+        sums = dict.fromkeys(sorted(number for number, _ in starts), 0)
+        for (number, start), end in zip(starts, ends, strict=True):
+            sums[number] += end - start * (number > 0)  # the first stage begins with the call
+        return [*sums.values()]
 
     def _put(self, *texts):
         """Writes texts to the board's input; returns their addresses, 0 for None."""

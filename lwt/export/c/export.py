@@ -9,11 +9,8 @@ from lwt import errors, files
 from lwt.data import hf_tokenizer, text
 from lwt.export import folders
 from lwt.export.c import (
-    bert,
     bytepair,
     costs,
-    embbert,
-    embedder,
     emulator,
     layout,
     literals,
@@ -24,20 +21,13 @@ from lwt.export.c import (
     weights,
     wordpiece,
 )
+from lwt.export.c.networks import network as networks
 from lwt.export.c.translation import program as translator
-from lwt.models import bert as bert_model
-from lwt.models import embbert as embbert_model
-from lwt.models import embedder as embedder_model
 from lwt.models import seq2seq as seq2seq_model
 
 SOURCES = pathlib.Path(__file__).parent / "source"
 ACTIVATIONS = ("fp16", "int8")
 TOLERANCES = {"fp16": 0.02, "int8": 0.1}  # of the self-test, relative to the largest logit
-NETWORKS = {
-    embbert_model.Embbert: embbert.network,
-    embedder_model.Embedder: embedder.network,
-    bert_model.Bert: bert.network,
-}
 COMMON = (
     *("half.h", "engine.h", "engine.c", "states.h", "text.h", "text.c", "lookup.h", "lookup.c"),
     *("encode.h", "encode.c", "firmware.c", "firmware.ld", "stage.c", "Makefile"),
@@ -142,11 +132,12 @@ def _classifier(experiment, activations, many):
     _check(experiment)
     values = many.base if many else weights.of(experiment)[0]
     source = weights.Source(values, numbered=bool(many))
-    network = NETWORKS[type(experiment.model)](experiment.model, source)
+    network = networks.of(experiment.model, source)
     head = "" if many else _head(experiment, source)
     source.require_all_used()
     tokens = _tables(experiment)
-    shape = network.shape | _shape(experiment) | {"int8": activations == "int8"} | tokens.defines
+    shape = {"channels": experiment.model.width} | network.shape | _shape(experiment)
+    shape |= {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
     longest = max(shape["inner"], shape["features"])  # of the rows that are multiplied by weights
     shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP
@@ -220,8 +211,8 @@ def measure(folder, experiment, *, program, budget=None, **options):
 
 
 def _check(experiment):
-    if type(experiment.model) not in NETWORKS:
-        names = ", ".join(cls.__module__.rpartition(".")[2] for cls in NETWORKS)
+    if type(experiment.model) not in networks.NETWORKS:
+        names = ", ".join(networks.NAMES)
         raise errors.ConfigError(
             f"model.name={experiment.config.model.name!r} must be one of {names} for the engine in C"
         )

@@ -128,14 +128,18 @@ def arena(program):
     `lwt.c` checks the sum.
     """
     shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
-    length, width, inner = shape["length"], shape["width"], shape["inner"]
+    length, width, channels, inner = (shape[key] for key in ("length", "width", "channels", "inner"))
     rows = length if shape["rows"] == parts.LENGTH else shape["rows"]
-    arrays = {"embedder": 1, "embbert": 2}.get(network) or (2 if shape["efficient"] else 3)
-    cells = rows * width * (1 if shape["int8"] else 2)
+    arrays = {"embedder": 1, "embbert": 2, "mamba": shape.get("layers")}.get(network)
+    arrays = arrays or (2 if shape["efficient"] else 3)
+    cells = rows * channels * (1 if shape["int8"] else 2)
+    scanned = channels * shape.get("state", 0)
+    states = arrays * (4 * (rows if shape["int8"] else 1) + _aligned(cells) + 4 * scanned)
     floats = shape["features"] + width + inner
-    if network != "embedder":
+    if network == "mamba":
+        floats += width + channels + shape["time_rank"] + 2 * shape["state"]
+    elif network != "embedder":
         floats += length + (inner if network == "bert" else width)
-    states = arrays * (4 * (rows if shape["int8"] else 1) + _aligned(cells))
     buffers = 4 * floats + _aligned(2 * shape["operand"])
     word = shape.get("word", 1024)
     words = _aligned(2 * length + (6 * word if tokenizer == "wordpiece" else 5 * word + 2))

@@ -4,20 +4,23 @@ import numpy as np
 
 TYPES = {
     np.dtype(t): c
-    for t, c in (("int8", "int8_t"), ("uint8", "uint8_t"), ("uint16", "uint16_t"), ("uint32", "uint32_t"))
+    for t, c in (
+        *(("int8", "int8_t"), ("uint8", "uint8_t"), ("uint16", "uint16_t"), ("uint32", "uint32_t")),
+        ("float32", "float"),
+    )
 }
 COLUMNS = 120
 
 
 def array(name, values, *, part=""):
-    """Defines a constant array of integers, flattened; float16 is written as its bits.
+    """Defines a constant array of integers or float32, flattened; float16 is written as its bits.
 
     The report counts it under `part`: "weights", "scales" or "tokenizer".
     """
     values = np.asarray(values)
     values = (values.view(np.uint16) if values.dtype == np.float16 else values).reshape(-1)
     lines, line = [], ""
-    for item in map(str, values.tolist()):
+    for item in map(number if values.dtype == np.float32 else str, values.tolist()):
         if len(line) + len(item) + 1 > COLUMNS:
             lines.append(line)
             line = ""

@@ -23,7 +23,7 @@ TEXTS = (
 )
 NOWHERE = r"(?!)"  # matches no name
 # Modules whose input or output the program keeps as states, by class of the model and place of its norms.
-INPUTS = {"Embedder": r"conv", "Bert post": r"block_\d+"}
+INPUTS = {"Embedder": r"conv", "Bert post": r"block_\d+", "Mamba": r"block_\d+/mixer/conv"}
 OUTPUTS = {
     "Embbert": r"block_\d+/norm",
     "Bert post": r"block_\d+/self_attention/(key|value)",

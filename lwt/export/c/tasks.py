@@ -49,7 +49,13 @@ class Task:
         Args:
             places: ``{name of a linear layer: its number}``.
             fingerprint: 32 bits that identify the network.
+
+        Raises:
+            lwt.errors.ConfigError: the task changes another weight than a linear layer's.
         """
+        other = next((name for name in self.changes if name not in places), None)
+        if other:
+            raise _refusal(f"task {self.name!r}", f"{other}/kernel")
         adapter = b"".join(struct.pack("<BBH", places[n], r, len(own)) + own for n, (r, own) in self.changes.items())
         kernel = self.weights[f"{HEAD}/kernel"]
         bits, labels = weights.BITS[kernel.format], self.experiment.labels

@@ -130,13 +130,14 @@ class Source:
 
     def _pair(self, name, values, scales, bits=8):
         values = values if bits == 8 else packed(values)
-        return f"{self._array(name, values, 'weights')}, {self._array(f'{name}/scales', scales, 'scales')}"
+        return f"{self.array(name, values, part='weights')}, {self.array(f'{name}/scales', scales, part='scales')}"
 
     def vector(self, name):
         """The name of an array of half-precision floats; "0" if there is no such weight."""
-        return self._array(name, self.value(name).astype(np.float16), "weights") if name in self else "0"
+        return self.array(name, self.value(name).astype(np.float16), part="weights") if name in self else "0"
 
-    def _array(self, name, values, part):
+    def array(self, name, values, *, part):
+        """The name of an array of constants, which the report counts under `part`; see `literals.array`."""
         symbol = "w_" + name.replace("/", "_")
         self.text += "static " + literals.array(symbol, values, part=part)
         return symbol

@@ -23,6 +23,7 @@ def logits_of_host(answer, text):
     [
         ("embbert", "fp16", dict(layers=2, kernel_size=5, pool="rms")),
         ("embbert", "int8", dict(layers=2, kernel_size=5, pool="rms")),
+        ("mamba", "int8", dict(layers=2, pool="rms")),
         ("bert", "int8", dict(width=18, hidden=21, heads=2)),  # what SMLAD leaves over, and odd addresses
     ],
 )

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc with 
         ("embbert", "int8", 1, "middle", 24, dict(layers=2, kernel_size=5, pool="rms")),
         ("bert", "fp16", 2, "middle", 9, dict(width=18, hidden=21, heads=2, pool="pair")),
         ("embedder", "fp16", 1, "end", 8, dict(pool="rms", kernel_size=5)),
+        ("mamba", "int8", 1, "end", 24, dict(width=18, layers=2, pool="rms")),
     ],
 )
 def test_random_texts(variant, tmp_path, monkeypatch, kind, activations, texts, cut, length, fields):

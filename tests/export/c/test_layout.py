@@ -189,7 +189,8 @@ def test_an_arduino_library(models):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"), [("embbert", {}), ("bert", {}), ("embedder", dict(kernel_size=5, pool="rms"))]
+    ("kind", "fields"),
+    [("embbert", {}), ("bert", {}), ("embedder", dict(kernel_size=5, pool="rms")), ("mamba", dict(expansion=2))],
 )
 def test_the_arena_is_as_large_as_the_memory(kind, fields, variant, tmp_path):
     for activations in export.ACTIVATIONS:

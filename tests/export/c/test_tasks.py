@@ -14,11 +14,11 @@ from lwt.export.c import check, emulator, export, reference, tasks, toolchain, w
 from lwt.layers import linear
 from lwt.reparam import adapters, compose
 from lwt.training import new_run
-from tests.export.c import test_networks
+from tests.export.c.networks import test_network
 from tests.runs import test_adapter_folder
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-TEXTS = test_networks.TEXTS
+TEXTS = test_network.TEXTS
 LINEAR = "(?!head/).*(query|contract|expander)/kernel"
 SECTIONS = {
     "topic": ({"name": "ia3", "targets": LINEAR, "feedforward": ()}, ("class 0", "class 1", "w\té")),
@@ -73,7 +73,7 @@ def logits(folder, *arguments):
     lines = "".join(text + "\n" for text in TEXTS)
     done = subprocess.run([folder / "classify", *arguments], input=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return test_networks.answers(done.stdout.splitlines())
+    return test_network.answers(done.stdout.splitlines())
 
 
 def require_logits(folder, task, *arguments, activations="fp16"):
@@ -81,7 +81,7 @@ def require_logits(folder, task, *arguments, activations="fp16"):
     options = {"records": [(text,) for text in TEXTS], "activations": activations, "batch": len(TEXTS)}
     wanted = reference.logits(task.experiment, task.weights, **options)
     labels, found = logits(folder, task.name, *arguments)
-    assert test_networks.relative(found, wanted) <= test_networks.TOLERANCES[activations], (found, wanted)
+    assert test_network.relative(found, wanted) <= test_network.TOLERANCES[activations], (found, wanted)
     assert labels == [" ".join(task.experiment.labels[i].split()) for i in found.argmax(1)]
 
 
@@ -97,9 +97,16 @@ def test_each_task_has_its_own_logits(many, exported):
     assert [*report["tasks"]] == [*SECTIONS] and "classes" not in report
 
 
-def test_bert_in_int8(variant, tmp_path):
-    base = variant("bert", width=18, hidden=21, heads=2, pooler=True)
-    stored, section = weights.of(base)[0], {"name": "lora", "rank": 1, "targets": "(?!head/).*kernel"}
+@pytest.mark.parametrize(
+    ("kind", "fields", "section"),
+    [
+        ("bert", dict(hidden=21, heads=2, pooler=True), {"name": "lora", "rank": 1, "targets": "(?!head/).*kernel"}),
+        ("mamba", dict(layers=1, pool="rms"), {"name": "ia3", "targets": ".*(in|time|out)/kernel", "feedforward": ()}),
+    ],
+)
+def test_other_networks_in_int8(kind, fields, section, variant, tmp_path):
+    base = variant(kind, width=18, **fields)
+    stored = weights.of(base)[0]
     leaves = compose.build(section).init(jax.random.key(0), stored)
     leaves = {leaf: w + 0.3 * jax.random.normal(jax.random.key(1), w.shape) for leaf, w in leaves.items()}
     head = {name: linear.dense(w) for name, w in stored.items() if name.startswith("head/")}
@@ -187,11 +194,12 @@ def test_a_program_in_cpp(exported, tmp_path):
             "changes 'block_0/attention/query/kernel' in a way that the engine in C does not",
         ),
         ({"name": "ia3", "feedforward": ".*contract/kernel"}, "changes 'block_0/contract/kernel' in a way"),
+        ({"name": "lora", "rank": 1, "targets": ".*conv/kernel"}, "task 'x': changes 'block_0/conv/kernel' in a way"),
         ({"name": "vera", "rank": 64}, r"task 'x' takes [\d,]+ bytes, {'adapter': .*; a slot has 2,048"),
     ],
 )
 def test_other_changes_are_refused(section, message, run, made, tmp_path):
-    folder = made(section["name"], tuple({**section, "targets": LINEAR}.items()))
+    folder = made(section["name"], tuple({"targets": LINEAR, **section}.items()))
     with pytest.raises(errors.ConfigError, match=message):
         export.export(run, tmp_path / "out", many=tasks.load(run, {"x": folder}))
     assert not (tmp_path / "out").exists()

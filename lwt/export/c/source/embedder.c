@@ -4,12 +4,7 @@
 /* Convolves net->row, the next position, with the `count` rows kept before; returns how many are kept now. */
 static int convolve(lwt_network *net, int count)
 {
-    if (count == LWT_ROWS) { /* the memory is full: rows that later positions see move to its start */
-        for (count = 0; count < LWT_TAPS - 1; count++) {
-            lwt_read(net->inner, &net->states, LWT_ROWS - (LWT_TAPS - 1) + count);
-            lwt_store(&net->states, count, net->inner);
-        }
-    }
+    count = lwt_slide(&net->states, count);
     lwt_store(&net->states, count, net->row);
     lwt_convolve(&lwt_convolution, &net->states, count, 1, net->row);
     return count + 1;

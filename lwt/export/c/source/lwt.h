@@ -79,7 +79,7 @@ const char *lwt_version(void);
 const lwt_description *lwt_describe(void);
 
 /* stage.c has an empty version; replace that file to measure the time of each part. Parts are the text (0), the embedding
-   (1), the layers (2, 3, ...) and the head. */
+   (1), the layers (2, 3, ...) and the head. MAMBA begins those of the middle anew at each position. */
 void lwt_stage(int stage);
 
 #ifdef __cplusplus

@@ -15,12 +15,28 @@ typedef lwt_half lwt_cell;
 
 typedef struct {
     float steps[LWT_STEPS];
-    lwt_cell cells[LWT_ROWS][LWT_WIDTH];
+    lwt_cell cells[LWT_ROWS][LWT_CHANNELS];
 } lwt_states;
 
 void lwt_store(lwt_states *states, int t, const float *row);
 
-/* Position t as an operand (`scratch` [LWT_WIDTH]), and as floats. */
+/* The place of the next row in states that only lwt_convolve reads, and that have `count` rows so far. If there is no more
+   room, the rows that later positions see move to the start. */
+static inline int lwt_slide(lwt_states *states, int count)
+{
+    if (count < LWT_ROWS)
+        return count;
+    for (int r = 0; r < LWT_TAPS - 1; r++) {
+        int from = LWT_ROWS - (LWT_TAPS - 1) + r;
+        for (int i = 0; i < LWT_CHANNELS; i++)
+            states->cells[r][i] = states->cells[from][i];
+        if (LWT_INT8)
+            states->steps[r] = states->steps[from];
+    }
+    return LWT_TAPS - 1;
+}
+
+/* Position t as an operand (`scratch` [LWT_CHANNELS]), and as floats. */
 void lwt_load(lwt_operand *x, const lwt_states *states, int t, float *scratch);
 void lwt_read(float *row, const lwt_states *states, int t);
 

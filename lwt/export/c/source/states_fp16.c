@@ -3,20 +3,20 @@
 
 void lwt_store(lwt_states *states, int t, const float *row)
 {
-    for (int i = 0; i < LWT_WIDTH; i++)
+    for (int i = 0; i < LWT_CHANNELS; i++)
         states->cells[t][i] = lwt_narrow(row[i]);
 }
 
 void lwt_read(float *row, const lwt_states *states, int t)
 {
-    for (int i = 0; i < LWT_WIDTH; i++)
+    for (int i = 0; i < LWT_CHANNELS; i++)
         row[i] = lwt_widen(states->cells[t][i]);
 }
 
 void lwt_load(lwt_operand *x, const lwt_states *states, int t, float *scratch)
 {
     lwt_read(scratch, states, t);
-    lwt_round(x, scratch, LWT_WIDTH);
+    lwt_round(x, scratch, LWT_CHANNELS);
 }
 
 /* q · key, four at a time. */
@@ -38,7 +38,7 @@ static float product(const float *q, const lwt_half *key, int n)
 static void weigh(const float *weights, const lwt_half *value, int length, float *mixed)
 {
     float sum = 0;
-    for (; length; length--, weights++, value += LWT_WIDTH)
+    for (; length; length--, weights++, value += LWT_CHANNELS)
         sum += *weights * lwt_widen(*value);
     *mixed = sum;
 }
@@ -46,7 +46,7 @@ static void weigh(const float *weights, const lwt_half *value, int length, float
 static void weigh_four(const float *weights, const lwt_half *value, int length, float *mixed)
 {
     float a = 0, b = 0, c = 0, d = 0;
-    for (; length; length--, weights++, value += LWT_WIDTH) {
+    for (; length; length--, weights++, value += LWT_CHANNELS) {
         a += *weights * lwt_widen(value[0]);
         b += *weights * lwt_widen(value[1]);
         c += *weights * lwt_widen(value[2]);
@@ -71,13 +71,13 @@ void lwt_attend(const lwt_heed *heed, const float *q, float *mixed)
 
 void lwt_convolve(const lwt_conv *conv, const lwt_states *states, int t, int expansion, float *y)
 {
-    int channels = LWT_WIDTH * expansion;
+    int channels = LWT_CHANNELS * expansion;
     int first = t + 1 < LWT_TAPS ? LWT_TAPS - 1 - t : 0; /* taps before position 0 see zeros */
     for (int c = 0; c < channels; c++) {
         const int8_t *kernel = conv->values + first * channels + c;
         const lwt_half *x = &states->cells[t - (LWT_TAPS - 1) + first][c / expansion];
         float sum = 0;
-        for (int i = first; i < LWT_TAPS; i++, kernel += channels, x += LWT_WIDTH)
+        for (int i = first; i < LWT_TAPS; i++, kernel += channels, x += LWT_CHANNELS)
             sum += *kernel * lwt_widen(*x);
         y[c] = sum * lwt_widen(conv->scales[c]) + (conv->bias ? lwt_widen(conv->bias[c]) : 0);
     }

@@ -8,10 +8,10 @@
 
 void lwt_store(lwt_states *states, int t, const float *row)
 {
-    float largest = lwt_largest(row, LWT_WIDTH);
+    float largest = lwt_largest(row, LWT_CHANNELS);
     float units = largest > 0 ? 127 / largest : 0;
     states->steps[t] = largest / 127;
-    for (int i = 0; i < LWT_WIDTH; i++) {
+    for (int i = 0; i < LWT_CHANNELS; i++) {
         float value = row[i] * units;
         states->cells[t][i] = (int8_t)(value + (value < 0 ? -0.5f : 0.5f));
     }
@@ -19,14 +19,14 @@ void lwt_store(lwt_states *states, int t, const float *row)
 
 void lwt_read(float *row, const lwt_states *states, int t)
 {
-    for (int i = 0; i < LWT_WIDTH; i++)
+    for (int i = 0; i < LWT_CHANNELS; i++)
         row[i] = states->cells[t][i] * states->steps[t];
 }
 
 void lwt_load(lwt_operand *x, const lwt_states *states, int t, float *scratch)
 {
     (void)scratch;
-    for (int i = 0; i < LWT_WIDTH; i++)
+    for (int i = 0; i < LWT_CHANNELS; i++)
         x->values[lwt_place(i)] = states->cells[t][i];
     x->step = states->steps[t];
 }
@@ -60,7 +60,7 @@ static float round_weights(float *scores, const float *steps, int length)
 static int32_t weigh(const float *scores, const int8_t *value, int length)
 {
     int32_t sum = 0;
-    for (int s = 0; s < length; s++, value += LWT_WIDTH)
+    for (int s = 0; s < length; s++, value += LWT_CHANNELS)
         sum += get_weight(scores, s) * *value;
     return sum;
 }
@@ -72,7 +72,7 @@ static int32_t weigh(const float *scores, const int8_t *value, int length)
 static void weigh_four(const float *scores, const int8_t *value, int length, int32_t *sums)
 {
     int32x4_t sum = vdupq_n_s32(0);
-    for (int s = 0; s < length; s++, value += LWT_WIDTH)
+    for (int s = 0; s < length; s++, value += LWT_CHANNELS)
         sum = vmlaq_n_s32(sum, vldrbq_s32(value), get_weight(scores, s));
     vst1q_s32(sums, sum);
 }
@@ -85,11 +85,11 @@ static void weigh_four(const float *scores, const int8_t *value, int length, int
 {
     int32_t sum[4] = {0};
     int s = 0;
-    for (; s + 1 < length; s += 2, value += 2 * LWT_WIDTH) {
+    for (; s + 1 < length; s += 2, value += 2 * LWT_CHANNELS) {
         uint32_t weights, here, next;
         __builtin_memcpy(&weights, (const char *)scores + 2 * s, 4);
         __builtin_memcpy(&here, value, 4);
-        __builtin_memcpy(&next, value + LWT_WIDTH, 4);
+        __builtin_memcpy(&next, value + LWT_CHANNELS, 4);
         uint32_t here02 = __sxtb16(here), here13 = LWT_ODD_BYTES(here);
         uint32_t next02 = __sxtb16(next), next13 = LWT_ODD_BYTES(next);
         sum[0] = __smlad((here02 & 0xffff) | next02 << 16, weights, sum[0]);
@@ -135,7 +135,7 @@ void lwt_attend(const lwt_heed *heed, const float *q, float *mixed)
 
 void lwt_convolve(const lwt_conv *conv, const lwt_states *states, int t, int expansion, float *y)
 {
-    int channels = LWT_WIDTH * expansion;
+    int channels = LWT_CHANNELS * expansion;
     int first = t + 1 < LWT_TAPS ? LWT_TAPS - 1 - t : 0; /* taps before position 0 see zeros */
     const float *steps = states->steps + t - (LWT_TAPS - 1);
     int16_t weights[LWT_TAPS + 1]; /* a model without a convolution has no taps */
@@ -147,7 +147,7 @@ void lwt_convolve(const lwt_conv *conv, const lwt_states *states, int t, int exp
         const int8_t *kernel = conv->values + first * channels + c;
         const int8_t *x = &states->cells[t - (LWT_TAPS - 1) + first][c / expansion];
         int32_t sum = 0;
-        for (int i = first; i < LWT_TAPS; i++, kernel += channels, x += LWT_WIDTH)
+        for (int i = first; i < LWT_TAPS; i++, kernel += channels, x += LWT_CHANNELS)
             sum += *kernel * *x * weights[i];
         y[c] = (float)sum * (largest / TAP_UNITS) * lwt_widen(conv->scales[c])
             + (conv->bias ? lwt_widen(conv->bias[c]) : 0);

@@ -75,6 +75,7 @@ class Translator:
         shape |= {
             "length": settings.length,
             "width": self.model.width,
+            "channels": self.model.width,
             "vocabulary": settings.pieces,
             "int8": settings.activations == "int8",
             "operand": -(-shape["inner"] // weights.GROUP) * weights.GROUP,

@@ -24,6 +24,9 @@ VARIANTS = {
     "bert mean": ("bert", dict(segments=1, pool="mean", pooler=True)),  # a pooler that this head does not read
     "distilbert": ("bert", dict(segments=0, embedding_norm=True, pooler=True, pooler_activation="relu")),
     "bert pair": ("bert", dict(width=18, hidden=21, heads=2, pool="pair")),
+    "mamba": ("mamba", dict(layers=2)),
+    "mamba wide": ("mamba", dict(width=18, layers=1, expansion=2, state=3, kernel_size=5, time_rank=5, pool="pair")),
+    "mamba first": ("mamba", dict(layers=1, kernel_size=1, pool="first")),
     "bert ne ea": ("bert", dict(hidden=15, layers=3, embedding="nano", **EA)),
 }
 # Root mean square of the difference, relative to that of the logits, with the model's states rounded like the

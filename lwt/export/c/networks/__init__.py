@@ -1,0 +1,1 @@
+"""What the export in C writes of each network: constants, shape and cost."""
