@@ -65,7 +65,7 @@ def built(variant, tmp_path_factory):
     def build(name, activations):
         experiment, folder = variant(name), tmp_path_factory.mktemp("c")
         export.write(experiment, folder, activations=activations)
-        toolchain.make(folder, "translate", CC=toolchain.host(), CFLAGS="-O0")
+        toolchain.make(folder, "translate", CC=toolchain.host(), CFLAGS="-O0 -Werror")
         return experiment, program.Translator(experiment, activations), folder
 
     return build
