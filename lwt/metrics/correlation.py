@@ -4,7 +4,6 @@ import logging
 import math
 
 import numpy as np
-from scipy import stats
 
 from lwt import errors
 from lwt.metrics import exact
@@ -19,12 +18,12 @@ def pearson(predictions, references):
         lwt.errors.DataError: the lists differ in length or hold fewer than two records.
         lwt.errors.NotFinite: a value is not finite; the message names the first one.
     """
-    return _correlation(stats.pearsonr, predictions, references)
+    return _correlation("pearsonr", predictions, references)
 
 
 def spearman(predictions, references):
     """Pearson's correlation of the ranks; equal values share the mean of their ranks. Raises as `pearson` does."""
-    return _correlation(stats.spearmanr, predictions, references)
+    return _correlation("spearmanr", predictions, references)
 
 
 def error_figures(predictions, references):
@@ -57,8 +56,8 @@ def score(predictions, references, *, groups=None):
     return figures
 
 
-def _correlation(function, predictions, references):
-    """``function(x, y).statistic`` of both sides in float64, after checking them."""
+def _correlation(name, predictions, references):
+    """``scipy.stats.NAME(x, y).statistic`` of both sides in float64, after checking them."""
     exact.check_lengths(predictions, references)
     if len(references) < 2:
         raise errors.DataError(f"a correlation needs at least two records, not {len(references)}")
@@ -71,4 +70,6 @@ def _correlation(function, predictions, references):
         return 0.0
     # By powers of two, which round nothing, so that the squares of very large and very small numbers stay finite.
     pair = [np.ldexp(values, -np.frexp(np.abs(values).max())[1]) for values in pair]
-    return float(function(*pair).statistic)
+    from scipy import stats  # imported late: half a second that other programs need not spend
+
+    return float(getattr(stats, name)(*pair).statistic)

@@ -15,6 +15,7 @@ import os
 import pathlib
 
 import jax.numpy as jnp
+import numpy as np
 import safetensors
 import safetensors.flax
 
@@ -87,6 +88,8 @@ def read_weights(folder):
     """The weights of a bundle of floats, a flat dict of float32 arrays."""
     path = pathlib.Path(folder, WEIGHTS)
     try:
-        return {name: jnp.asarray(array, jnp.float32) for name, array in safetensors.flax.load_file(path).items()}
+        arrays = safetensors.flax.load_file(path)
     except safetensors.SafetensorError as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
+    # NumPy converts: JAX would compile a function for every shape
+    return {name: jnp.asarray(np.asarray(array, np.float32)) for name, array in arrays.items()}
