@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt import errors
-from lwt.layers import dropout, weight_gradient
+from lwt.layers import blocks, dropout, weight_gradient
 
 
 def matmul(x, w, *, dtype):
@@ -227,7 +227,7 @@ def linear(x, w, *, bias=None, dtype=jnp.float32):
     """``x [... in] @ w [in out] + bias [out] -> [... out]`` in float32; `dtype` is that of the product's operands."""
     y = _multiply(x.reshape(-1, x.shape[-1]), w, dtype)  # XLA's CPU backend is fastest at 2-D products and column sums
     y = y if bias is None else add_bias(y, bias)
-    return y.reshape(*x.shape[:-1], -1)
+    return blocks.output(y.reshape(*x.shape[:-1], -1))
 
 
 def column_sums(x):

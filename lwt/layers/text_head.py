@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lwt.layers import dropout, linear, validate
+from lwt.layers import blocks, dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "mean", "pair")
@@ -71,6 +71,8 @@ class TextModel(nn.Module):
         head_dropout: rate on the classifier's input.
         word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
             them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
+        remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
+            computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
         mask, specials: the tokenizer's id of [MASK], and the ids that word dropout keeps.
     """
@@ -84,6 +86,8 @@ class TextModel(nn.Module):
     head_dropout: float = 0.0
     word_dropout: float = 0.0
     normalize: bool = False
+    remat: str = "none"
+    scan: bool = False
     mask: int | None = MASK
     specials: tuple[int, ...] = SPECIALS
     dtype: str = "float32"
@@ -99,7 +103,7 @@ class TextModel(nn.Module):
         return {key: jnp.ones((1, 2), jnp.int32) for key in ("ids", "segments")}
 
     def setup(self):
-        validate.require_choices(self, head=HEADS, pool=POOLS)
+        validate.require_choices(self, head=HEADS, pool=POOLS, remat=blocks.REMAT)
         validate.require_positive(self, "vocabulary", "max_length", "width", "outputs")
         validate.require_rates(self, "head_dropout", "word_dropout")
         if self.word_dropout and self.mask is None:

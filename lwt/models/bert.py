@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from lwt.attention import softmax
 from lwt.attention.parts import masks
-from lwt.layers import dropout, linear, mlp, norm, sublayers, text_embed, text_head, validate
+from lwt.layers import blocks, dropout, linear, mlp, norm, sublayers, text_embed, text_head, validate
 
 EMBEDDINGS = ("full", "nano")
 PLACES = ("post", "inline")
@@ -169,9 +169,9 @@ class Bert(text_head.TextModel):
         if self.embedding_width:
             x = self.embed_project(x)
         mask = masks.Mask(batch["segments"])
-        for i in range(self.layers):
-            block = self.block[0 if self.shared else i]
-            x = block(x, mask, train=train, first=first and i == self.layers - 1)
+        layers = [self.block[0 if self.shared else i] for i in range(self.layers)]
+        x = blocks.run(layers[:-1], x, mask, model=self, train=train)
+        x = blocks.run(layers[-1:], x, mask, model=self, train=train, first=first)
         if self.is_initializing() and self.pooler:
             self.pool_layer(x[:, 0])  # a pooler's weights are part of the body, whatever the head reads
         return x

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from lwt import errors, trees
 from lwt.attention import efficient
 from lwt.attention.parts import masks
-from lwt.layers import conv, linear, norm, text_embed, text_head, validate
+from lwt.layers import blocks, conv, linear, norm, text_embed, text_head, validate
 
 PATHS = ("attention", "conv")
 
@@ -129,9 +129,8 @@ class Embbert(text_head.TextModel):
         """The last block's states; with `first`, that of position 0 `[b 1 d]`: its convolution is causal."""
         x = self.embed(batch["ids"], batch["segments"])
         mask = masks.Mask(batch["segments"])
-        for i, block in enumerate(self.block):
-            x = block(x, mask, train=train, first=first and i == self.layers - 1)
-        return x
+        x = blocks.run(self.block[:-1], x, mask, model=self, train=train)
+        return blocks.run(self.block[-1:], x, mask, model=self, train=train, first=first)
 
 
 def collapse(params):

@@ -12,7 +12,7 @@ it after pre-training, and otherwise the root mean square over the positions; ou
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from lwt.layers import norm, ssm, text_embed, text_head, validate
+from lwt.layers import blocks, norm, ssm, text_embed, text_head, validate
 
 
 class Block(nn.Module):
@@ -25,7 +25,9 @@ class Block(nn.Module):
     dtype: str = "float32"
 
     @nn.compact
-    def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+    def __call__(self, x: Float[Array, "b t d"], *, train: bool = False) -> Float[Array, "b t d"]:
+        """Maps x `[b t d]` to `[b t d]`, in training as otherwise."""
+        del train
         fields = dict(time_rank=self.time_rank, dtype=self.dtype, name="mixer")
         mixer = ssm.Mixer(self.inner, self.state, self.kernel_size, **fields)
         return x + mixer(norm.RMSNorm(epsilon=1e-5, name="norm")(x))
@@ -64,8 +66,6 @@ class Mamba(text_head.TextModel):
 
     def encode(self, batch, *, train, first=False):
         """The last block's states, without dropout or a final norm."""
-        del train, first
+        del first
         x = self.embed(batch["ids"], batch["segments"])
-        for block in self.block:
-            x = block(x)
-        return x
+        return blocks.run(self.block, x, model=self, train=train)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from lwt.attention import softmax
 from lwt.attention.parts import masks
-from lwt.layers import dropout, linear, mlp, norm, position, sublayers, text_embed, validate
+from lwt.layers import blocks, dropout, linear, mlp, norm, position, sublayers, text_embed, validate
 
 
 class Block(nn.Module):
@@ -81,13 +81,15 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """A stack of blocks, made by the functions `blocks`, the lowest first, with a LayerNorm at the end or not."""
+    """A stack of blocks, made by the functions `layers`, the lowest first, with a LayerNorm at the end or not."""
 
-    blocks: tuple
+    layers: tuple
     final_norm: bool = False
+    remat: str = "none"
+    scan: bool = False
 
     def setup(self):
-        self.layer = [make() for make in self.blocks]
+        self.layer = [make() for make in self.layers]
         if self.final_norm:
             self.norm = norm.LayerNorm(epsilon=1e-5)
 
@@ -96,9 +98,7 @@ class Stack(nn.Module):
         return self.norm(x) if self.final_norm else x
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
-        for layer in self.layer:
-            x = layer(x, mask, memory, memory_mask, train=train)
-        return self.finish(x)
+        return self.finish(blocks.run(self.layer, x, mask, memory, memory_mask, model=self, train=train))
 
 
 class Seq2Seq(nn.Module):
@@ -122,6 +122,8 @@ class Seq2Seq(nn.Module):
         decoder_attention, cross_attention: the same for both attentions of the decoder; None uses `attention`.
         sizes: heads or hidden units of single modules, such as ``{"encoder/layer_0/self_attention": 3}``; see
             `layers/sublayers.py`. None keeps all.
+        remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
+            computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
     """
 
     vocabulary: int
@@ -143,6 +145,8 @@ class Seq2Seq(nn.Module):
     decoder_attention: collections.abc.Callable | None = None
     cross_attention: collections.abc.Callable | None = None
     sizes: collections.abc.Mapping | None = None
+    remat: str = "none"
+    scan: bool = False
     dtype: str = "float32"
 
     @nn.nowrap
@@ -155,7 +159,7 @@ class Seq2Seq(nn.Module):
         sizes = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers")
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
-        validate.require_choices(self, activation=mlp.ACTIVATIONS)
+        validate.require_choices(self, activation=mlp.ACTIVATIONS, remat=blocks.REMAT)
         if self.width % (2 * self.heads):
             raise validate.refuse(self, "width", must=f"a multiple of twice model.heads={self.heads}")
         if self.source_vocabulary < 0:
@@ -192,7 +196,7 @@ class Seq2Seq(nn.Module):
         def attention(name):
             return made[name].make(dropout=self.attention_dropout, dtype=self.dtype) if name in made else None
 
-        blocks = [
+        made_by = [
             functools.partial(
                 Block,
                 attention(f"{layer}/self_attention"),
@@ -203,7 +207,7 @@ class Seq2Seq(nn.Module):
             )
             for layer in layers
         ]
-        return Stack(tuple(blocks), final_norm=self.pre_norm)
+        return Stack(tuple(made_by), final_norm=self.pre_norm, remat=self.remat, scan=self.scan)
 
     def _embed(self, table, ids, positions, *, train):
         x = table(ids) * (self.width**0.5 if self.scale_embedding else 1)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import dropout, linear, mlp, norm, patch, sublayers, validate
+from lwt.layers import blocks, dropout, linear, mlp, norm, patch, sublayers, validate
 
 POOLS = ("token", "tokens", "mean")
 STEMS = ("patches", "conv")
@@ -69,6 +69,8 @@ class ViT(nn.Module):
         dropout: rate on the embeddings, inside the feed-forward networks, and on the sublayers' outputs.
         attention_dropout: rate on the attention weights.
         sizes: heads or hidden units of single modules, such as ``{"block_0/mlp": 70}``; see `layers/sublayers.py`.
+        remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
+            computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
     """
 
     outputs: int = 10
@@ -89,6 +91,8 @@ class ViT(nn.Module):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     sizes: collections.abc.Mapping | None = None
+    remat: str = "none"
+    scan: bool = False
     dtype: str = "float32"
 
     @nn.nowrap
@@ -137,6 +141,7 @@ class ViT(nn.Module):
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
         validate.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
+        validate.require_choices(self, remat=blocks.REMAT)
         validate.require_scales(self, "norm_epsilon")
         validate.require_multiple(self, "image_size", of="patch")
         validate.require_multiple(self, "width", of="heads")
@@ -158,9 +163,8 @@ class ViT(nn.Module):
     def _encode(self, batch, *, train, first=False):
         validate.require_images(self, batch["image"])
         x = self.drop(self.embed(batch["image"]), train=train)
-        for i, block in enumerate(self.block):
-            x = block(x, train=train, first=first and i == self.layers - 1)
-        return x
+        x = blocks.run(self.block[:-1], x, model=self, train=train)
+        return blocks.run(self.block[-1:], x, model=self, train=train, first=first)
 
     def features(self, batch, *, train=False):
         """The head's input `[b d]`, or `[b 2d]` with ``pool="tokens"``."""

@@ -1,0 +1,77 @@
+"""Runs the blocks of a model one after the other: what is kept for the backward pass, and as one loop or not.
+
+Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import ad_checkpoint
+
+from lwt import errors
+
+OUTPUT = "linear"  # the name of a linear layer's output
+REMAT = {  # what a block keeps for the backward pass, beside its input
+    "none": None,  # every intermediate array
+    "dots": jax.checkpoint_policies.save_only_these_names(OUTPUT),  # the outputs of linear layers
+    "blocks": jax.checkpoint_policies.nothing_saveable,
+}
+
+
+def output(y):
+    """Marks the output of a linear layer, so that "dots" keeps it."""
+    return ad_checkpoint.checkpoint_name(y, OUTPUT)
+
+
+def run(blocks, x, *arrays, model, train, **static):
+    """``x = block(x, *arrays, train=train, **static)`` of every block, as `model.remat` and `model.scan` say.
+
+    Both change training alone: the values and the gradients stay the same, but a loop draws other dropout masks.
+
+    Args:
+        blocks: linen modules of one class, bound.
+        x: the states; arrays: arrays, pytrees or None, the same for all blocks.
+        model: has the fields ``remat``, one of `REMAT`, and ``scan``.
+        static: other keyword arguments of a block, which are no arrays.
+
+    Raises:
+        lwt.errors.ConfigError: `model.scan`, and the weights of the blocks differ in shape or kind.
+    """
+    if model.scan and train and len(blocks) > 1 and not model.is_initializing():
+        return _scanned(blocks, x, *arrays, model=model, **static)
+    for block in blocks:
+        if model.remat == "none" or not train:
+            x = block(x, *arrays, train=train, **static)
+        else:
+            x = nn.remat(_trained(static), policy=REMAT[model.remat])(block, x, *arrays)
+    return x
+
+
+def _trained(static):
+    def forward(block, *arrays):
+        return block(*arrays, train=True, **static)
+
+    return forward
+
+
+def _scanned(blocks, x, *arrays, model, **static):
+    """The same, as one loop over the blocks; the compiler sees one block, and the loop keeps `REMAT` on a CPU too."""
+    weights = [block.variables["params"] for block in blocks]
+    kinds = [(jax.tree.structure(tree), [x.shape for x in jax.tree.leaves(tree)]) for tree in weights]
+    for block, kind in zip(blocks, kinds):
+        if kind != kinds[0]:
+            raise errors.ConfigError(
+                f"model.scan=True: the weights of {block.name} differ in shape or kind from those of {blocks[0].name}; "
+                "blocks of different weights need model.scan=False"
+            )
+    keys = jax.random.split(blocks[0].make_rng("dropout"), len(blocks)) if blocks[0].has_rng("dropout") else None
+    body = blocks[0].unbind()[0]
+
+    def forward(x, weights, key, arrays):
+        rngs = {} if key is None else {"dropout": key}
+        return body.apply({"params": weights}, x, *arrays, train=True, rngs=rngs, **static)
+
+    if model.remat != "none":
+        forward = jax.checkpoint(forward, policy=REMAT[model.remat], prevent_cse=False)
+    stacked = jax.tree.map(lambda *each: jnp.stack(each), *weights)
+    return jax.lax.scan(lambda x, item: (forward(x, *item, arrays), None), x, (stacked, keys))[0]
