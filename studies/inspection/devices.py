@@ -1,0 +1,191 @@
+"""Measures a program in C and as WebAssembly: bytes, instructions, and how many answers are those of the model.
+
+    python -m studies.inspection.devices --workdir=pretrained/snips-int4 --emulated=50 --out=docs/results/devices
+    python -m studies.inspection.devices --workdir=runs/snips --runtime=litert --out=docs/results/devices
+    python -m studies.inspection.devices --out=docs/results/devices --report_only
+
+A run adds its program to the page, or measures it anew; with --runtime, a file for LiteRT or ONNX Runtime. Needs Node,
+a compiler for this machine, and:
+
+    pip install 'lwt[c]'
+
+What is kept is the same at every repetition. Times are not kept.
+"""
+
+import pathlib
+import tempfile
+import time
+
+from absl import flags
+
+from lwt.export.c import check, export, tasks
+from lwt.export.phone import classify
+from lwt.export.wasm import check as wasm_check
+from lwt.export.wasm import folder
+from lwt.machine import command_line, hardware
+from lwt.report import pages, results
+from lwt.runs import experiment
+
+HOW_TO_READ = """\
+Every column has a command. Sizes are in bytes. "The model" is the run in JAX, with the exported integers. "With rounded
+states" is a program in JAX (classifiers) or NumPy (translators) that rounds states as the program in C does. The device
+is an emulated Cortex-M4F, for which ziglang compiles. The texts are those of the run's test set. Flash includes golden
+texts, which are of the validation set where its data are found, and otherwise built in. Files for other runtimes
+contain no engine and no tokenizer; their model is the run in float32.
+"""
+BYTES, SHARE, BLEU = "{:,.0f}", "{:.2f} %", "{:.2f}"
+LINES = {  # metric -> line of the table, and how its numbers are written
+    "file": ("the file", BYTES),
+    "flash_weights": ("weights", BYTES),
+    "flash_scales": ("scales", BYTES),
+    "flash_tokenizer": ("tokenizer", BYTES),
+    "flash_tasks": ("slots of tasks", BYTES),
+    "flash": ("flash", BYTES),
+    "ram": ("RAM", BYTES),
+    "ram_arena": ("of it the arena", BYTES),
+    "total": ("flash + RAM", BYTES),
+    "slot": ("bytes of the slot in use", BYTES),
+    "tokens": ("tokens of the sentence", BYTES),
+    "instructions": ("instructions", BYTES),
+    "worst_case": ("instructions, longest text", BYTES),
+    "instructions_a_token": ("instructions for a source token", BYTES),
+    "instructions_a_step": ("instructions for a step", BYTES),
+    "self_test_failures": ("failures of the self-test", BYTES),
+    "texts": ("texts", BYTES),
+    "eval_accuracy": ("accuracy of the model", SHARE),
+    "model_accuracy": ("accuracy with rounded states", SHARE),
+    "program_accuracy": ("accuracy of the program", SHARE),
+    "model_bleu": ("BLEU of the model", BLEU),
+    "bleu": ("BLEU of the program", BLEU),
+    "agree": ("answers equal to those with rounded states", BYTES),
+    "as_model": ("answers equal to those of the model", BYTES),
+    "emulated": ("texts on the device", BYTES),
+    "emulated_agree": ("answers equal to those of the device", BYTES),
+    "wasm": ("`model.wasm`", BYTES),
+    "gzip": ("the same, gzip", BYTES),
+    "memory": ("memory of the WebAssembly", BYTES),
+    "wasm_equal": ("answers equal to those in Node", BYTES),
+}
+KINDS = {
+    "instructions for a step": "Translators",
+    "the file": "Files for other runtimes",
+}  # by a line that only they have
+OF_REPORT = ("total", "tokens", "instructions", "instructions_a_token", "instructions_a_step", "self_test_failures")
+
+
+def measure(source, *, activations, emulated, many=None):
+    """``{task: {metric: number}}`` of a program; the task is "" for what all tasks share.
+
+    Arguments are those of `export.export` and `check.check`.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        made, page = pathlib.Path(place, "firmware"), pathlib.Path(place, "browser")
+        report = export.export(source, made, activations=activations, many=many)
+        answers = check.check(source, made, emulated=emulated, many=many)
+        sizes = folder.export(source, page, activations=activations, many=many)
+        again = wasm_check.check(source, page, many=many)
+        parts = {f"flash_{part}": size for part, size in report["flash"].items()}
+        shared = {key: parts[key] for key in LINES if parts.get(key)}
+        shared |= {"flash": report["flash_total"], "ram": report["ram_total"], "ram_arena": report["ram"]["arena"]}
+        shared |= {key: report[key] for key in OF_REPORT if key in report}
+        shared |= {"worst_case": report["worst_case"]["instructions"]} if "worst_case" in report else {}
+        shared |= {"wasm": sizes["files"][folder.WASM], "gzip": sizes["gzip"]}
+        shared |= {"memory": wasm_check.node(page, "model.memory")}
+    if not many:
+        answers, again = {"": answers}, {"": again}
+    found = {task: _known(row) | {"wasm_equal": again[task]["equal"]} for task, row in answers.items()}
+    for task, about in report.get("tasks", {}).items():
+        found[task] |= {"slot": about["bytes"]["total"]}
+    return {"": shared | found.pop("", {})} | found
+
+
+def measure_file(source, *, runtime, format):
+    """The same of a file for another runtime."""
+    with tempfile.TemporaryDirectory() as place:
+        path = pathlib.Path(place, f"model.{classify.RUNTIMES[runtime].SUFFIX}")
+        report = classify.export(source, path, runtime=runtime, format=format)
+    found = {"file": report["bytes"], "texts": report["records"]}
+    found |= {"eval_accuracy": 100 * report["jax_accuracy"], "program_accuracy": 100 * report["accuracy"]}
+    return {"": found | {"as_model": round(report["agreement"] * report["records"])}}
+
+
+def _known(figures):
+    """The figures of a check that are kept, under one name for both kinds of models."""
+    names = {"sentences": "texts", "equal": "agree"}
+    found = {names.get(key, key): value for key, value in figures.items()}
+    return {key: found[key] for key in LINES if key in found}
+
+
+def name(row):
+    """The program of a row, as it heads a column."""
+    chosen = row["overrides"]
+    parts = [pathlib.Path(row["config"]).name, pathlib.Path(chosen["weights"]).stem, chosen["task"]]
+    kind = f"{chosen['states']} states" if chosen["states"] else f"{chosen['runtime']} {chosen['format']}"
+    return f"{' '.join(filter(None, parts))}, {kind}"
+
+
+def cells(rows):
+    """``{program: {line of the table: text}}``."""
+    found = {}
+    for row in rows:
+        line, form = LINES[row["metric"]]
+        found.setdefault(name(row), {})[line] = form.format(row["value"])
+    return found
+
+
+def _kind(column):
+    """The table of a program."""
+    return next((kind for line, kind in KINDS.items() if line in column), "Classifiers")
+
+
+def write(out, rows):
+    """Writes README.md and results.json into the folder `out`; returns their names."""
+    commands = [*dict.fromkeys(row["command"] for row in rows)]
+    page = pages.Page(out, "Programs for devices", command_line=commands[0])
+    found = cells(page.rows(rows))
+    page.add(HOW_TO_READ, "\n".join(f"    {command}" for command in commands))
+    kinds = {program: _kind(column) for program, column in found.items()}
+    for kind in ("Classifiers", *KINDS.values()):
+        chosen = {program: column for program, column in found.items() if kinds[program] == kind}
+        lines = [line for line, _ in LINES.values() if any(line in column for column in chosen.values())]
+        body = [[line, *(column.get(line, "") for column in chosen.values())] for line in lines]
+        if chosen:
+            page.add(f"## {kind}", results.markdown(["", *chosen], body))
+    return page.write()
+
+
+def main():
+    """The program: measures one program, and writes the page of all."""
+    values, line = flags.FLAGS, pages.command_line()
+    path = pathlib.Path(values.out, "results.json")
+    rows = results.load(path) if path.exists() else []
+    if not values.report_only:
+        begin, source = time.perf_counter(), experiment.load(values.workdir)
+        source = source.with_file(values.weights) if values.weights else source
+        options = {"activations": values.activations, "emulated": values.emulated, "many": tasks.of_flags(source)}
+        of_file = {"runtime": values.runtime, "format": values.format}
+        found = measure_file(source, **of_file) if values.runtime else measure(source, **options)
+        fixed = {"config": values.workdir, "seed": None, "split": source.config.data.test, "paper": None}
+        fixed |= {"hardware": hardware.describe(), "seconds": round(time.perf_counter() - begin, 2), "command": line}
+        about = {"weights": pathlib.Path(values.weights).name, "states": "" if values.runtime else values.activations}
+        about |= of_file if values.runtime else {}
+        new = [
+            fixed | {"overrides": about | {"task": task}, "metric": metric, "value": value}
+            for task, figures in found.items()
+            for metric, value in figures.items()
+        ]
+        named = {name(row) for row in new}
+        rows = [row for row in rows if name(row) not in named] + new
+    print(f"wrote {values.out}/{', '.join(write(values.out, rows))}")
+
+
+if __name__ == "__main__":
+    command_line.define_run(out="Folder of the page.")
+    flags.DEFINE_enum("activations", "int8", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
+    flags.DEFINE_integer("emulated", 10, "Number of texts to run on the emulated device.", lower_bound=0)
+    flags.DEFINE_enum("runtime", None, [*classify.RUNTIMES], "Measure a file for this runtime instead.")
+    flags.DEFINE_enum("format", "float32", classify.RUNTIMES["litert"].FORMATS, "Format of the file.")
+    tasks.define_flags()
+    pages.define_report_only()
+    command_line.run(main, required=["out"])
