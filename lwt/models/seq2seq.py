@@ -196,7 +196,7 @@ class Seq2Seq(nn.Module):
         def attention(name):
             return made[name].make(dropout=self.attention_dropout, dtype=self.dtype) if name in made else None
 
-        made_by = [
+        makers = [
             functools.partial(
                 Block,
                 attention(f"{layer}/self_attention"),
@@ -207,7 +207,7 @@ class Seq2Seq(nn.Module):
             )
             for layer in layers
         ]
-        return Stack(tuple(made_by), final_norm=self.pre_norm, remat=self.remat, scan=self.scan)
+        return Stack(tuple(makers), final_norm=self.pre_norm, remat=self.remat, scan=self.scan)
 
     def _embed(self, table, ids, positions, *, train):
         x = table(ids) * (self.width**0.5 if self.scale_embedding else 1)

@@ -129,8 +129,8 @@ def advice(groups, tasks):
     near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
     small = min(near, key=sizes.get)
     lines.append(
-        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. The smallest one that loses at "
-        f"most half a point to it is **{title_of(small)}**, {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
+        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. If half a point "
+        f"less is enough, choose **{title_of(small)}**: {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
     )
     for method in ("full", "head"):
         if (method, 0) in scores:

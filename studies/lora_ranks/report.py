@@ -83,7 +83,7 @@ def findings(methods):
             reached = f"95 % from rank {min(high)} on" if high else f"at most {100 * points[best]:.1f} % (rank {best})"
             lines.append(f"{title}: {reached}. {elbow_text(points)}")
     paper = {rank: figures["exact_match"] for rank, figures in tables.PAPER.items()}
-    return [*lines, f"The paper's own figures: {elbow_text(paper)}"]
+    return [*lines, f"The paper's own figures. {elbow_text(paper)}"]
 
 
 def longer(rows):
@@ -100,7 +100,7 @@ def longer(rows):
 
 
 def enough(points, *, margin=0.01):
-    """The smallest rank whose accuracy is at most `margin` below the best."""
+    """The smallest rank whose accuracy is within `margin` of the best."""
     best = max(points.values())
     return min(rank for rank, accuracy in points.items() if accuracy >= best - margin - 1e-9)
 
@@ -111,7 +111,7 @@ def elbow_text(points):
         return "No elbow: no rank solves half of the tasks."
     bend = spectra.elbow(points)
     found = f"The elbow of the curve is at rank {bend}." if bend else "The curve has no elbow."
-    return f"{found} Rank {enough(points)} is the smallest with at most 1 point less than the best."
+    return f"{found} The smallest rank within 1 point of the best accuracy is {enough(points)}."
 
 
 def describe_base(base):

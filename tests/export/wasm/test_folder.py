@@ -133,7 +133,7 @@ def test_many_tasks_in_node(run, many, others, pair, tmp_path):
         assert {len(answer["probabilities"]) for answer in found} == {classes}
         assert all(abs(sum(answer["probabilities"]) - 1) < 1e-5 for answer in found)
     assert check.node(made, "model.selfTest()") == {"failures": 0, "bits": program([], "--self-test").split()[-1]}
-    assert check.node(made, said("model.select('none')")) == "select: none is none of topic, mood"
+    assert check.node(made, said("model.select('none')")) == "select: there is no task none; choose from topic, mood"
 
     export.write(run, tmp_path, activations="int8", many=others)
     slots = [*(tmp_path / "tasks.bin").read_bytes()]

@@ -108,7 +108,8 @@ def test_the_page_tells_the_figures(page):
     for line in (
         "python -m study --seeds=3",
         "Base: `runs/none`, trained on `folder:a` for 9 steps, checkpoint 7 (loss 1.5).",
-        "- LoRA: 95 % from rank 32 on. The elbow of the curve is at rank 16. Rank 32 is the",
+        "- LoRA: 95 % from rank 32 on. The elbow of the curve is at rank 16. "
+        "The smallest rank within 1 point of the best accuracy is 32.",
         "- SingLoRA: at most 1.0 % (rank 1). No elbow: no rank solves half of the tasks.",
         "- With 6,000 steps, LoRA of rank 8 reaches 50.0 %.",
         "Not in the figures: rank64-dora-seed0.",

@@ -107,7 +107,7 @@ export class Tasks extends Classifier {
 
   select(name) {
     const slot = this.tasks.indexOf(name);
-    if (slot < 0) throw new TypeError(`select: ${name} is none of ${this.tasks.join(", ")}`);
+    if (slot < 0) throw new TypeError(`select: there is no task ${name}; choose from ${this.tasks.join(", ")}`);
     this._select(slot);
   }
 
