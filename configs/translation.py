@@ -9,12 +9,17 @@ data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,5
                epochs, under an hour on two CPU cores. On a GPU set --config.steps=40000.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
 
+Your own pairs are data=KIND:NAME with the splits train, validation and test. A record has two texts; `source` and
+`target` name their fields. From scratch, the set-up is that of multi30k:
+
+    python train.py --config=configs/translation.py:data=folder:pairs,source=de,target=en --workdir=runs/mine
+
 With a base, a run, a bundle or hf:FOLDER with a Marian model, the base is fine-tuned on the pairs of any data:
 
     python train.py --config=configs/translation.py:base=runs/pool,data=folder:pairs,method=lora --workdir=runs/tuned
 
-data=KIND:NAME, source and target (its fields), method (full, or an adapter of `rank` on every linear layer: lora,
-lora_plus, rslora, dora, pissa, olora, singlora; bitfit), rate, epochs, rows, length (most tokens of a side).
+method (full, or an adapter of `rank` on every linear layer: lora, lora_plus, rslora, dora, pissa, olora, singlora;
+bitfit), rate, epochs, rows, length (most tokens of a side).
 
 The paper trains at half the Noam schedule (peak 6.988e-4 at step 4,000) with AdamW, β = 0.9, 0.98 and ε = 1e-9. It
 reports a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
@@ -39,23 +44,22 @@ SETS = {
         test="tfds:wmt17_translate/de-en@test",
     ),
 }
-TUNED = dict(source="source", target="target", method="full", rank=8, rate=0.0, epochs=3.0, rows=32, length=128)
+TUNED = dict(method="full", rank=8, rate=0.0, epochs=3.0, rows=32, length=128)
 PARTS = {"train": "", "validation": "@validation", "test": "@test"}
 RATES = {"full": 5e-5, "bitfit": 1e-3}  # others: an adapter's
 LINEAR = r".*/(query|key|value|out|fc1|fc2)/kernel"
 
 
 def get_config(arg=""):
-    """Arguments: data, vocabulary (0: the set-up's own), precision, seed, smoke, base; with a base, see above."""
-    own = dict(data="multi30k", vocabulary=0, precision="bfloat16", base="", seed=0, smoke=False)
-    args = common.parse(arg, own | TUNED)
+    """Arguments: data, source and target (of your own data), vocabulary (0: the set-up's own), precision, seed, smoke,
+    base; with a base, see above."""
+    own = dict(data="multi30k", source="source", target="target", vocabulary=0, precision="bfloat16", base="", seed=0)
+    args = common.parse(arg, own | TUNED | dict(smoke=False))
     if args["base"]:
         return finetuned(args)
-    if args["data"] not in SETS:
-        raise ValueError(f"data={args['data']!r}: choose from {', '.join(SETS)}")
     config = common.base()
     config.seed = args["seed"]
-    config.data.update(SETS[args["data"]])
+    config.data.update(pairs(args))
     config.precision = args["precision"]
     config.model = dict(
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
@@ -77,7 +81,7 @@ def get_config(arg=""):
         config.optimizer.clip_norm = 1.0
         config.steps = 3_500
         config.log_every, config.eval_every, config.save_every = 50, 1_000, 500
-    if args["data"] == "multi30k":
+    if args["data"] not in ("pool", "wmt17"):
         config.data.min_tokens = 1
         config.data.tokenizer.vocabulary = args["vocabulary"] or 8_000
         config.data.rows = 64
@@ -94,6 +98,16 @@ def get_config(arg=""):
     return common.finished(config, args)
 
 
+def pairs(args):
+    """The keys of ``data`` that name the sets and the fields of a record."""
+    name = args["data"]
+    if name in SETS:
+        return SETS[name]
+    if ":" not in name:
+        raise ValueError(f"data={name!r}: choose from {', '.join(SETS)}, or KIND:NAME such as folder:{name}")
+    return {key: f"{name}{split}" for key, split in PARTS.items()} | {"fields": (args["source"], args["target"])}
+
+
 def finetuned(args):
     """The set-up that continues from the translator ``args["base"]``."""
     kept, method = common.kept_by(args["base"]), args["method"]
@@ -105,10 +119,7 @@ def finetuned(args):
     for key in ("clean", "tokenizer"):
         config.data[key].update(kept["data"][key])
     config.data.tokenizer.path = ""
-    parts = {key: f"{args['data']}{split}" for key, split in PARTS.items()}
-    config.data.update(SETS.get(args["data"], parts))
-    if args["data"] not in SETS:
-        config.data.fields = (args["source"], args["target"])
+    config.data.update(pairs(args))
     config.data.rows, config.data.row_length = args["rows"], args["length"]
     config.data.min_tokens, config.data.max_tokens = 1, args["length"] - 1
     task = kept["task"].get("task", kept["task"])

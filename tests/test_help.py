@@ -46,7 +46,7 @@ def test_help(answers, program):
 def test_help_with_a_config_has_its_arguments_and_keys(answers):
     code, said = answers[f"train.py --help {CONFIG}"]
     assert code == 0 and "German-English translation" in said
-    assert "  data=multi30k\n  vocabulary=0\n" in said, "arguments with their defaults"
+    assert "  data=multi30k\n  source=source\n" in said, "arguments with their defaults"
     assert "  optimizer.schedule.warmup=500\n" in said and "  model.width=128\n" in said, "the keys of data=pool"
 
 

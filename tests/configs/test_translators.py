@@ -52,6 +52,18 @@ def test_translation(data, tmp_path):
     smoke.cycle(shallow(config), tmp_path / "run")
 
 
+def test_own_pairs(tmp_path):
+    """Arguments name their fields."""
+    spec = f"translation.py:data={smoke.PAIRS}"
+    config = config_file.load(f"{smoke.ROOT}/configs/{spec},source=de,target=en,smoke=true")
+    data = assembly.make_data(config, str(tmp_path / "run"))
+    assert len(data.evaluation(config.data.test).references) == 4 and next(iter(data.training()))
+    with pytest.raises(errors.DataError, match="de_en@train has no field 'source'; choose from de, en"):
+        assembly.make_data(config_file.load(f"{smoke.ROOT}/configs/{spec},smoke=true"), str(tmp_path / "other"))
+    with pytest.raises(errors.ConfigError, match="data='pairs': choose from .* KIND:NAME such as folder:pairs"):
+        config_file.load(f"{smoke.ROOT}/configs/translation.py:data=pairs")
+
+
 def test_lora_ranks(translator, tmp_path):
     smoke.cycle(shallow(smoke.small(f"lora_ranks.py:base={translator},rank=4")), tmp_path)
     figures, *_ = experiment.load(str(tmp_path), checkpoint="last").evaluate()

@@ -54,11 +54,13 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
         return _images(name, split, part, folder=folder, fields=fields, notes=notes, max_megabytes=max_megabytes)
     where = part.paths[0] if len(part.paths) == 1 else f"{part.paths[0].parent}: {part}"
     columns, lines, starts, messages, bad, total = {}, array.array("q"), {}, [], 0, 0
+    there = ()  # the fields of the first record
     for path, line, span, record in formats.read(part.paths, max_megabytes=max_megabytes):
         total += span  # all lines of a record count
         try:
             if isinstance(record, formats.Malformed):
                 raise record
+            there = there or tuple(record)
             _check(record, columns, fields)
         except formats.Malformed as error:
             bad += span
@@ -75,6 +77,8 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
         lines.append(line)
     if not total:
         raise errors.DataError(f"{where} is empty: split {split!r} of folder:{name} has no records")
+    if there and not columns:
+        sources.need_fields(f"folder:{name}@{split}", fields, there=there)
     quoted = "; ".join(messages[:SHOWN])
     message = f"{where}: {bad} of {total} records are malformed"
     if not columns or bad > max_malformed * total:

@@ -96,7 +96,7 @@ def test_wrong_names_say_what_there_is(data, name, words):
 
 
 def test_a_field_that_no_record_has(data):
-    with pytest.raises(errors.DataError, match=r"train.jsonl:1: no field 'y', only 'x', 'one'"):
+    with pytest.raises(errors.DataError, match=r"folder:one@train has no field 'y'; choose from one, x"):
         sources.load("folder:one", fields=("x", "y"))
 
 
