@@ -24,7 +24,7 @@ from lwt import errors, trees
 from lwt.commands import positional
 from lwt.inspect import comparison
 from lwt.machine import command_line
-from lwt.report import pages, plots, results, study
+from lwt.report import pages, results, study, style
 from lwt.runs import config_file
 
 LOG = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ def write(workdir, spec, *, records):
     page = pages.Page(workdir, f"Sweep of {spec}")
     page.add(table(records))
     figure, runs = next(iter(records.values()))["figure"], {name: os.path.join(workdir, name) for name in records}
-    best = dict(itertools.islice(runs.items(), len(plots.COLORS)))
+    best = dict(itertools.islice(runs.items(), len(style.COLORS)))
     page.curves("curves.png", f"{figure} over the steps", runs=best, figure=figure, label=figure)
     return [os.path.join(workdir, name) for name in page.write()]
 

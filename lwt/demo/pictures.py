@@ -9,7 +9,7 @@ from matplotlib import colors
 from matplotlib import figure as figures
 
 from lwt.data.images import decoding
-from lwt.report import plots
+from lwt.report import style
 
 ACROSS = 4  # heads side by side
 NAMED = 28  # most tokens whose names fit beside a small picture
@@ -88,7 +88,7 @@ def _memory(memory, share):
 
 def _grid(heads, size, draw, *, across):
     """A figure with one picture per head, drawn by ``draw(axes, head)``."""
-    with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**style.STYLE, "axes.grid": False}):
         drawn = figures.Figure(figsize=size, layout="constrained")
         places = drawn.subplots(-(-len(heads) // across), across, squeeze=False, sharex=True, sharey=True)
         for axes in places.flat[len(heads) :]:

@@ -1,44 +1,14 @@
-"""Plots in one style: learning curves, accuracy by rank, grouped bars. All functions save a PNG and return its Figure.
+"""Plots: learning curves, accuracy by rank, fronts, grouped bars. All functions save a PNG and return its Figure."""
 
-Figures are made without pyplot: there is no global state, nothing to close, and no window is needed.
-"""
-
-import contextlib
 import json
 import math
 import pathlib
 import statistics
 
-import matplotlib
-from matplotlib import figure as figures
 from matplotlib import ticker
 
 from lwt import errors
-from lwt.report import line_names
-
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f5f5f", "#8c510a")  # after Okabe and Ito
-MARKERS = "osD^vPX*"  # told apart without colours, too
-DPI = 150
-STYLE = {
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#666666",
-    "axes.labelcolor": "#333333",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e3e3e3",
-    "grid.linewidth": 0.8,
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.5,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-}
+from lwt.report import line_names, style
 
 
 def learning_curves(runs, path, *, figure="loss", label="loss (nats a token)", title="", log_y=False):
@@ -53,19 +23,19 @@ def learning_curves(runs, path, *, figure="loss", label="loss (nats a token)", t
     Raises:
         lwt.errors.DataError: a workdir has no metrics.jsonl, or its rows hold no such figure.
     """
-    with drawing(path, title) as (drawn, axes):
+    with style.drawing(path, title) as (drawn, axes):
         for i, (name, workdir) in enumerate(runs.items()):
             train, validation = (read(workdir, f"{part}/{figure}") for part in ("train", "validation"))
             if not train[0] and not validation[0]:
                 raise errors.DataError(f"{workdir}/metrics.jsonl has neither train/{figure} nor validation/{figure}")
-            color, last = COLORS[i % len(COLORS)], f"{name}, " if len(runs) > 1 else ""
+            color, last = style.COLORS[i % len(style.COLORS)], f"{name}, " if len(runs) > 1 else ""
             if train[0]:
                 axes.plot(*train, color=color, linewidth=1.1, alpha=0.55, label=f"{last}training")
             if validation[0]:
-                axes.plot(*validation, color=color, marker=MARKERS[i % len(MARKERS)], label=f"{last}validation")
+                axes.plot(*validation, color=color, marker=style.look(i)["marker"], label=f"{last}validation")
         axes.set_xlabel("optimizer steps")
         axes.set_ylabel(label)
-        axes.xaxis.set_major_formatter(ticker.FuncFormatter(thousands))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
         if log_y:
             axes.set_yscale("log")
         _legend(axes)
@@ -105,13 +75,13 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         paper: ``{rank: value}`` for a dashed line, or None.
         label: of the vertical axes, with the unit.
     """
-    with drawing(path, title, panels=2, width=10.4) as (drawn, (left, right)):
+    with style.drawing(path, title, panels=2, width=10.4) as (drawn, (left, right)):
         ends = {}
         for i, (name, by_rank) in enumerate(series.items()):
             order = sorted(by_rank)
             means = [statistics.fmean(by_rank[rank]) for rank in order]
             spread = [statistics.stdev(by_rank[rank]) if len(by_rank[rank]) > 1 else 0.0 for rank in order]
-            look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)], capsize=3, elinewidth=1.2)
+            look = style.look(i) | dict(capsize=3, elinewidth=1.2)
             left.errorbar(order, means, spread, **look)
             right.errorbar([parameters[name][rank] for rank in order], means, spread, **look)
             ends[name] = (parameters[name][order[-1]], means[-1], look["color"])
@@ -126,7 +96,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         left.set(xlabel="rank (logarithmic)", ylabel=label)
         right.set_xscale("log")
         right.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
-        right.xaxis.set_major_formatter(ticker.FuncFormatter(thousands))
+        right.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
         right.minorticks_off()
         right.set(xlabel="trained parameters (logarithmic)")
         line_names.put(right, ends)
@@ -141,14 +111,14 @@ def by_rate(curves, path, *, label, title=""):
         path: of the PNG.
         label: of the vertical axis, with the unit.
     """
-    with drawing(path, title, width=7.6) as (drawn, axes):
+    with style.drawing(path, title, width=7.6) as (drawn, axes):
         ends = {}
         for i, (name, curve) in enumerate(curves.items()):
             rates = sorted(curve)
-            look = dict(color=COLORS[i % len(COLORS)], marker=MARKERS[i % len(MARKERS)])
+            look = style.look(i)
             axes.plot(rates, [curve[rate] for rate in rates], **look)
             ends[name] = (rates[-1], curve[rates[-1]], look["color"])
-        log_x(axes, "learning rate")
+        style.log_x(axes, "learning rate")
         axes.set_ylabel(label)
         line_names.put(axes, ends)
     return drawn
@@ -168,30 +138,19 @@ def fronts(lines, path, *, x, label, title=""):
     for place, height, name in sorted((*point, name) for name, points in lines.items() for point in points):
         if height > best:
             best, front = height, [*front, (place, height, name)]
-    colors = dict(zip(dict.fromkeys(name for *_, name in front), COLORS * 3))
-    with drawing(path, title, width=8.4, height=5.6) as (drawn, axes):
+    colors = dict(zip(dict.fromkeys(name for *_, name in front), style.COLORS * 3))
+    with style.drawing(path, title, width=8.4, height=5.6) as (drawn, axes):
         axes.step(*zip(*[point[:2] for point in front]), where="post", color="#bbbbbb", linewidth=5, alpha=0.5)
         ends = {}
         for i, (name, points) in enumerate(lines.items()):
             color = colors.get(name, "#9a9a9a")
-            look = dict(color=color, marker=MARKERS[i % len(MARKERS)], linewidth=1.2, zorder=3 if name in colors else 2)
+            look = style.look(i) | dict(color=color, linewidth=1.2, zorder=3 if name in colors else 2)
             axes.plot(*zip(*points), **look)
             ends[name] = (*points[-1], color)
-        log_x(axes, x)
+        style.log_x(axes, x)
         axes.set_ylabel(label)
         line_names.put(axes, ends, gap=0.042)
     return drawn
-
-
-def log_x(axes, label):
-    """Makes the horizontal axis logarithmic, with ticks at 1, 2 and 5 that do not run into each other."""
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
-    short = ticker.EngFormatter(sep="")  # 200k
-    axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}" if x < 1000 else short(x, place))
-    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    axes.tick_params(axis="x", rotation=30)
-    axes.set_xlabel(f"{label} (logarithmic)")
 
 
 def bars(groups, path, *, label, title="", digits=1):
@@ -205,7 +164,7 @@ def bars(groups, path, *, label, title="", digits=1):
     """
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / len(names)
-    with drawing(path, title, width=max(6.4, 0.5 * len(groups) * len(names) + 2)) as (drawn, axes):
+    with style.drawing(path, title, width=max(6.4, 0.5 * len(groups) * len(names) + 2)) as (drawn, axes):
         for i, name in enumerate(names):
             places, means, spread = [], [], []
             for at, group in enumerate(groups.values()):
@@ -216,7 +175,7 @@ def bars(groups, path, *, label, title="", digits=1):
                     spread.append(statistics.stdev(values) if len(values) > 1 else 0.0)
             drawn_bars = axes.bar(
                 places, means, 0.92 * width, yerr=spread if any(spread) else None, label=name,
-                color=COLORS[i % len(COLORS)], error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": "#333333"},
+                color=style.look(i)["color"], error_kw={"elinewidth": 1.2, "capsize": 3, "ecolor": "#333333"},
             )  # fmt: skip
             axes.bar_label(drawn_bars, fmt=f"%.{digits}f", fontsize=8, color="#333333", padding=2)
         axes.set_xticks(range(len(groups)), list(groups))
@@ -229,37 +188,7 @@ def bars(groups, path, *, label, title="", digits=1):
     return drawn
 
 
-@contextlib.contextmanager
-def drawing(path, title, *, panels=1, width=None, height=4.0, share_y=True):
-    """A figure in the house style, saved at the end: ``(Figure, axes)``.
-
-    Args:
-        path: of the PNG.
-        title: of the first panel.
-        panels: side by side; `axes` is an array of them if there are several.
-        width, height: in inches; None for the width that suits the panels.
-        share_y: whether the panels have one vertical axis.
-    """
-    with matplotlib.rc_context(STYLE):
-        size = (width or (6.4 if panels == 1 else 9.6), height)
-        drawn = figures.Figure(figsize=size, layout="constrained")
-        axes = drawn.subplots(1, panels, sharey=share_y)
-        first = axes if panels == 1 else axes[0]
-        first.set_title(title)
-        yield drawn, axes
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        drawn.savefig(path, dpi=DPI, format="png")
-
-
 def _legend(axes):
     """The legend, in two columns where it is long; it finds its own place."""
     count = len(axes.get_legend_handles_labels()[1])
     axes.legend(ncols=1 if count <= 6 else math.ceil(count / 6))
-
-
-def thousands(value, _):
-    """A tick's number, 147456 as 147k."""
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"

@@ -1,28 +1,31 @@
-"""``records.jsonl``: the finished runs that a page was made from, one line a run, sorted by name.
+"""``records.jsonl.gz``: the finished runs that a page was made from, one line a run, sorted by name.
 
 A line is ``{"name", "config", "records", "metrics", "hardware"}``: the run's ``config.json``, the JSON files that a
 study wrote about it (by their path in the run's folder) and, where a page needs them, the rows of ``metrics.jsonl`` and
-the text of ``hardware.txt``. Of a config that resembles that of another line, ``like``, only the differences are
-written, ``{"optimizer.learning_rate": 0.01}``; `load` puts them together. `unpack` turns lines into folders of runs,
-`update` adds finished runs to the file. A page about one measurement has one line, ``page``, whose record is all that
-the page says (`of_page`).
+the text of ``hardware.txt``. `unpack` turns lines into folders of runs, `update` adds finished runs to the file. A page
+about one measurement has one line, ``page``, whose record is all that the page says (`of_page`).
+
+The file is compressed, since the configs of a study are much alike: ``gzip -dc records.jsonl.gz`` shows it. `load` also
+reads one that is not.
 """
 
 import contextlib
-import copy
 import dataclasses
+import gzip
 import json
 import os
 import pathlib
+import zlib
 
 from lwt import errors, files
 from lwt.report import pages
 from lwt.runs import checkpoint, config_file, run_config
 
-NAME = "records.jsonl"
+NAME = "records.jsonl.gz"
 CONFIG, METRICS, HARDWARE = run_config.NAME, "metrics.jsonl", "hardware.txt"
-KEYS = ("name", "like", "config", "records", "metrics", "hardware")
+KEYS = ("name", "config", "records", "metrics", "hardware")
 PAGE, FACTS = "page", "facts.json"
+GZIP = b"\x1f\x8b"  # how a compressed file begins
 
 
 def load(path):
@@ -32,7 +35,10 @@ def load(path):
         lwt.errors.DataError: the file cannot be read, or a line is not a record; the message names the line.
     """
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        data = pathlib.Path(path).read_bytes()
+        text = (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise errors.DataError(f"{path} is damaged: {error}") from error
     except OSError as error:
         raise errors.DataError(f"{path} cannot be read: {error.strerror}; a study writes it beside its page") from error
     except ValueError as error:
@@ -44,13 +50,6 @@ def load(path):
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{path}:{number} is not JSON: {error}") from error
         _check(record, f"{path}:{number}")
-        if "like" in record:
-            try:
-                record["config"] = _changed(found[record.pop("like")]["config"], record["config"])
-            except (KeyError, TypeError, AttributeError) as error:
-                raise errors.DataError(
-                    f"{path}:{number}: like has to name a line above it, with a config that has the changed keys"
-                ) from error
         found[record["name"]] = record
     return found
 
@@ -61,43 +60,12 @@ def write(path, lines):
     Raises:
         lwt.errors.DataError: a line is not a record.
     """
-    first, ordered = None, []
+    text = ""
     for name in sorted(lines):
         _check(lines[name], f"the record {name} for {path}")
         line = {key: lines[name][key] for key in KEYS if key in lines[name]}
-        if "config" in line and first and (changes := _changes(first["config"], line["config"])) is not None:
-            line |= {"like": first["name"], "config": changes}
-        elif "config" in line:
-            first = line
-        ordered.append({key: line[key] for key in KEYS if key in line})
-    files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in ordered))
-
-
-def _changes(old, new, path=""):
-    """``{"KEY.KEY": value}`` of what differs between two dicts; a part with other keys is one value. None: all does."""
-    if not path and old.keys() != new.keys():
-        return None
-    found = {}
-    for key, value in new.items():
-        before, place = old[key], f"{path}{key}"
-        alike = isinstance(before, dict) and isinstance(value, dict) and before.keys() == value.keys()
-        if alike and not any("." in name for name in value):
-            found |= _changes(before, value, f"{place}.")
-        elif before != value:
-            found[place] = value
-    return found
-
-
-def _changed(old, changes):
-    """The dict `old` with `_changes`; `old` stays as it is."""
-    new = copy.deepcopy(old)
-    for place, value in changes.items():
-        *above, last = place.split(".")
-        part = new
-        for key in above:
-            part = part[key]
-        part[last] = value
-    return new
+        text += json.dumps(line, ensure_ascii=False) + "\n"
+    files.write_bytes(path, gzip.compress(text.encode(), mtime=0))
 
 
 def unpack(path, workdir):

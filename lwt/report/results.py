@@ -9,6 +9,9 @@ A row is one measured figure:
     hardware, seconds   where, and how long it took
     command             what makes this row again
     range, date         optional: ``[lowest, highest]`` of repeated measurements (null: measured once), and the day
+
+In the file, rows that follow each other and have all but metric, value, paper and range in common are one line, with
+``"values": {metric: value}``, and ``paper`` and ``range`` by metric where there are any.
 """
 
 import collections
@@ -37,6 +40,7 @@ KEYS = {  # key -> its types
     "command": (str,),
 }
 OPTIONAL = {"range": (list, type(None)), "date": (str,)}  # keys that a row may also have
+OF_A_METRIC = ("metric", "value", "paper", "range")  # what tells rows of one line apart
 IDENTITY = ("config", "overrides", "seed", "split", "metric", "hardware")
 
 
@@ -86,6 +90,7 @@ def load(path):
         raise errors.DataError(f"{path} is not JSON ({error}); the command on its page writes it again") from error
     if not isinstance(rows, list):
         raise errors.DataError(f"{path} holds a {type(rows).__name__}, expected a list of rows")
+    rows = [row for line in rows for row in _rows(line)]
     for number, row in enumerate(rows, 1):
         check(row, where=f"{path}, row {number}")
     return rows
@@ -209,7 +214,36 @@ def _cell(rows, where):
     return Cell.of(values, paper=min(papers, default=None))
 
 
+def _rows(line):
+    """The rows of a line of the file. A line without values by metric is a row itself, or what `check` will refuse."""
+    if not isinstance(line, dict) or "values" not in line:
+        return [line]
+    common, parts = dict(line), [line.get(key, {}) for key in ("values", "paper", "range")]
+    if not all(isinstance(part, dict) for part in parts):
+        return [line]
+    for key in ("values", "paper", "range"):
+        common.pop(key, None)
+    values, papers, ranges = parts
+    return [
+        common
+        | {"metric": metric, "value": value, "paper": papers.get(metric)}
+        | ({"range": ranges[metric]} if metric in ranges else {})
+        for metric, value in values.items()
+    ]
+
+
 def _replace(path, rows):
-    ordered = [{key: row[key] for key in (*KEYS, *OPTIONAL) if key in row} for row in rows]
-    lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in ordered]
-    files.write_text(path, "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n")
+    lines = []
+    for row in rows:
+        common = {key: row[key] for key in (*KEYS, *OPTIONAL) if key in row and key not in OF_A_METRIC}
+        if not lines or json.dumps(lines[-1][0]) != json.dumps(common) or row["metric"] in lines[-1][1]["values"]:
+            lines.append((common, {"values": {}, "paper": {}, "range": {}}))
+        found, metric = lines[-1][1], row["metric"]
+        found["values"][metric] = row["value"]
+        if row["paper"] is not None:
+            found["paper"][metric] = row["paper"]
+        if "range" in row:
+            found["range"][metric] = row["range"]
+    whole = [common | {key: value for key, value in found.items() if value} for common, found in lines]
+    texts = [json.dumps(line, ensure_ascii=False, allow_nan=False) for line in whole]
+    files.write_text(path, "[\n" + ",\n".join(f"  {text}" for text in texts) + "\n]\n")

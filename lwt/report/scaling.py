@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from lwt.report import plots
+from lwt.report import style
 
 
 def exponent(points):
@@ -44,7 +44,7 @@ def against_length(series, path, *, label, title=""):
         path: of the PNG.
         label: of the vertical axis, with the unit.
     """
-    with plots.drawing(path, title, width=9.6) as (drawn, axes):
+    with style.drawing(path, title, width=9.6) as (drawn, axes):
         for i, (name, points) in enumerate(series.items()):
             power = exponent(points)
             shown = name if power is None else f"{name}: n^{power:.2f}"
@@ -61,6 +61,6 @@ def against_length(series, path, *, label, title=""):
 
 def look(i):
     """Colour, mark and line of the i-th of many series."""
-    colors, lines = len(plots.COLORS), ("-", "--", ":")
-    look = {"color": plots.COLORS[i % colors], "marker": plots.MARKERS[(i + i // colors) % len(plots.MARKERS)]}
+    colors, lines = len(style.COLORS), ("-", "--", ":")
+    look = {"color": style.COLORS[i % colors], "marker": style.MARKERS[(i + i // colors) % len(style.MARKERS)]}
     return look | {"linestyle": lines[i // colors % len(lines)]}

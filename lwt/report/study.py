@@ -5,8 +5,8 @@ left alone, interrupted ones are resumed. A run that fails is named (exit code 1
 ``--only=REGEX`` takes the runs whose name matches; ``--index`` takes one of them, for a job array, and writes no page.
 The page holds all runs that have a record. It lies in ``WORKDIR/report``, or in ``--out``.
 
-Beside the page of ``--out`` lies ``records.jsonl`` (`lwt/report/records.py`), with the record of every run of the page.
-These runs, or those of another file, ``--records``, count as finished, with or without their folders.
+Beside the page of ``--out`` lies ``records.jsonl.gz`` (`lwt/report/records.py`), with the record of every run of the
+page. These runs, or those of another file, ``--records``, count as finished, with or without their folders.
 ``--report_only --out=FOLDER`` makes the page again from this file alone.
 """
 
@@ -212,7 +212,9 @@ def define_flags():
     flags.DEFINE_string("workdir", None, "Folder of the runs. With --report_only and --out it may be left out.")
     flags.DEFINE_string("out", "", "Folder of the page; default: WORKDIR/report.")
     flags.DEFINE_string(
-        "records", None, "File of finished runs, which are not trained again; default: OUT/records.jsonl if it exists."
+        "records",
+        None,
+        f"File of finished runs, which are not trained again; default: OUT/{records.NAME} if it exists.",
     )
     flags.DEFINE_integer("index", -1, "Run only this one, counted from 0.", lower_bound=-1)
     flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1, upper_bound=1000)

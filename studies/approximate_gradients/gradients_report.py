@@ -3,7 +3,7 @@
 import math
 
 from lwt.attention.parts import approximation_check
-from lwt.report import pages, plots, results, scaling
+from lwt.report import pages, results, scaling, style
 
 ERROR = "relative_error_d_q"
 REFERENCE = {  # largest logit -> the error for degree 1 to 5 in another computation, whose draw is not known
@@ -118,9 +118,9 @@ def _break_even(series):
 
 
 def _draw_errors(errors, path):
-    with plots.drawing(path, "", width=7.2) as (drawn, axes):
+    with style.drawing(path, "", width=7.2) as (drawn, axes):
         for i, (degree, points) in enumerate(errors.items()):
-            look = {"color": plots.COLORS[i % len(plots.COLORS)], "marker": plots.MARKERS[i % len(plots.MARKERS)]}
+            look = {"color": style.COLORS[i % len(style.COLORS)], "marker": style.MARKERS[i % len(style.MARKERS)]}
             axes.plot(*zip(*points.items()), label=f"degree {degree}", **look)
         axes.axhline(approximation_check.TOLERANCE, color="#333333", linestyle="--", linewidth=1.2)
         axes.set(xscale="log", yscale="log", xlabel="largest logit (logarithmic)", ylabel="relative error of dQ")

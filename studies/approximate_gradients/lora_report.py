@@ -3,7 +3,7 @@
 import statistics
 
 from lwt.attention.parts import approximation_check
-from lwt.report import pages, plots, results
+from lwt.report import pages, results, style
 
 METRIC, EXACT = "accuracy", "exact"
 BASE = "base"  # the run that all others adapt
@@ -88,13 +88,13 @@ def _error(values):
 
 
 def _draw(path, accuracy):
-    with plots.drawing(path, "") as (_, axes):
+    with style.drawing(path, "") as (_, axes):
         for i, (method, line) in enumerate(accuracy.items()):
-            look = dict(color=plots.COLORS[i % len(plots.COLORS)], marker=plots.MARKERS[i % len(plots.MARKERS)])
+            look = dict(color=style.COLORS[i % len(style.COLORS)], marker=style.MARKERS[i % len(style.MARKERS)])
             order = sorted(line)
             spread = [100 * statistics.stdev(line[b]) if len(line[b]) > 1 else 0.0 for b in order]
             means = [100 * statistics.fmean(line[b]) for b in order]
             axes.errorbar(order, means, spread, label=method, capsize=3, elinewidth=1.2, **look)
-        plots.log_x(axes, "largest logit of the base (logarithmic)")
+        style.log_x(axes, "largest logit of the base (logarithmic)")
         axes.set(ylabel="accuracy (%)")
         axes.legend()

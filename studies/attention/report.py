@@ -5,7 +5,7 @@ import statistics
 
 from matplotlib import ticker
 
-from lwt.report import pages, plots, results, scaling
+from lwt.report import pages, results, scaling, style
 from studies.attention import variants
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -176,7 +176,7 @@ def against_cost(panels, path, *, cost_label):
 
     names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
     width = 6.4 + 4.0 * (len(panels) - 1)
-    with plots.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
+    with style.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
         places = axes if len(panels) > 1 else [axes]
         for place, (title, (label, series)) in zip(places, panels.items(), strict=True):
             for name, (costs, qualities) in series.items():

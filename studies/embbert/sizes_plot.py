@@ -4,7 +4,7 @@ import statistics
 
 from matplotlib import ticker
 
-from lwt.report import plots
+from lwt.report import style
 
 
 def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
@@ -18,7 +18,7 @@ def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
         label: of the scores' axes, with the unit.
     """
     names = list(weights)
-    with plots.drawing(path, "", panels=len(panels)) as (drawn, axes):
+    with style.drawing(path, "", panels=len(panels)) as (drawn, axes):
         for place, (title, series) in zip(drawn.axes, panels.items(), strict=True):
             for shift, (kind, counts) in zip((-0.2, 0.2), (("weights", weights), ("activations", activations))):
                 color = "#9ecae9" if kind == "weights" else "#d0d0d0"
@@ -26,7 +26,7 @@ def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
             place.set_title(title)
             place.set_xticks(range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor")
             place.tick_params(axis="x", length=0)
-            place.yaxis.set_major_formatter(ticker.FuncFormatter(plots.thousands))
+            place.yaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
             place.grid(False)
             scale = place.twinx()
             for i, (name, values) in enumerate(series.items()):
@@ -36,7 +36,7 @@ def sizes_and_scores(panels, path, *, weights, activations, label="score (%)"):
                     [at for at, _ in shown],
                     [statistics.fmean(found) for _, found in shown],
                     [statistics.stdev(found) if len(found) > 1 else 0.0 for _, found in shown],
-                    label=name, color=plots.COLORS[i + 1], marker=plots.MARKERS[i], linestyle="none", capsize=3,
+                    label=name, color=style.COLORS[i + 1], marker=style.MARKERS[i], linestyle="none", capsize=3,
                 )  # fmt: skip
             scale.grid(False)
             scale.spines["right"].set_visible(True)

@@ -19,7 +19,7 @@ from lwt import errors
 from lwt.compress import gates
 from lwt.inspect import head_importance
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, records, results
+from lwt.report import pages, records, results, style
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
 HOW_TO_READ = """\
@@ -127,7 +127,7 @@ def draw_scores(path, ranking):
     table = np.full((len(ranking), max(map(len, ranking.values()))), np.nan)
     for row, values in zip(table, ranking.values(), strict=True):
         row[: len(values)] = values
-    with plots.drawing(path, "Importance of heads", width=7.0) as (drawn, axes):
+    with style.drawing(path, "Importance of heads", width=7.0) as (drawn, axes):
         drawn.set_figheight(max(2.5, 0.3 * len(ranking) + 1.2))
         shown = axes.imshow(table, aspect="auto", cmap="viridis")
         axes.set_yticks(range(len(ranking)), list(ranking), fontsize=8)
@@ -140,13 +140,13 @@ def draw_scores(path, ranking):
 
 def draw_curve(path, points, *, label):
     """Draws the figure over the share of pruned heads, in both orders, with bars of ± one standard deviation."""
-    with plots.drawing(path, "Pruning attention heads") as (drawn, axes):
+    with style.drawing(path, "Pruning attention heads") as (drawn, axes):
         for i, (order, title) in enumerate((("importance", "least important first"), ("random", "random order"))):
             found = {share: by_order[order] for share, by_order in values_of(points).items() if order in by_order}
             means = [statistics.fmean(values) for values in found.values()]
             spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found.values()]
             percent = [100 * share for share in found]
-            look = dict(color=plots.COLORS[i], marker=plots.MARKERS[i], capsize=3, elinewidth=1.2)
+            look = dict(color=style.COLORS[i], marker=style.MARKERS[i], capsize=3, elinewidth=1.2)
             if found:
                 axes.errorbar(percent, means, spread, label=title, **look)
         axes.set(xlabel="heads pruned (%)", ylabel=label)

@@ -15,7 +15,7 @@ from absl import flags
 import lwt
 from lwt.inspect import ffn_memories
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, records, results
+from lwt.report import pages, records, results, style
 from studies.inspection import memory_page
 
 CONFIDENT = 0.1  # the share of keys whose values are surest
@@ -132,7 +132,7 @@ def write(out, facts):
         HOW_TO_READ.format(shown=ffn_memories.SHOWN),
         table(found),
         "![statistics of the layers](memories.png)",
-        "[Keys with their triggers and values](memories.html), to be opened in a browser.",
+        "The command, also with `--report_only`, makes `memories.html`, to browse keys with their triggers and values.",
     )
     return page.write()
 
@@ -155,11 +155,11 @@ def draw(path, found):
         "Removal": ("without_first", "without_last"),
     }
     names = [name.removesuffix("/mlp/fc2").removesuffix("/contract") for name in found]
-    with plots.drawing(path, "", panels=len(panels), width=12, share_y=False) as (_, axes):
+    with style.drawing(path, "", panels=len(panels), width=12, share_y=False) as (_, axes):
         for place, (title, keys) in zip(axes, panels.items(), strict=True):
             for i, key in enumerate(keys):
                 points = [(at, 100 * own[key]) for at, own in enumerate(found.values()) if own[key] is not None]
-                look = dict(color=plots.COLORS[i], marker=plots.MARKERS[i], linestyle="--" if "chance" in key else "-")
+                look = dict(color=style.COLORS[i], marker=style.MARKERS[i], linestyle="--" if "chance" in key else "-")
                 if points:
                     place.plot(*zip(*points), label=key.replace("_", " "), **look)
             place.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")

@@ -18,7 +18,7 @@ from absl import flags
 import lwt
 from lwt.inspect import spectra
 from lwt.machine import command_line, hardware
-from lwt.report import pages, plots, records, results
+from lwt.report import pages, records, results, style
 
 HOW_TO_READ = """\
 Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
@@ -90,14 +90,14 @@ def write(out, *, singular, found, means, workdir, command_line, seconds, machin
 def draw(path, singular):
     """Draws the share of the energy that a rank leaves out: means over the layers, a curve for each kind of weight."""
     at = np.linspace(0, 1, 101)
-    with plots.drawing(path, "", panels=len(singular)) as (_, panels):
+    with style.drawing(path, "", panels=len(singular)) as (_, panels):
         for axes, (of, by_name) in zip(np.atleast_1d(panels), singular.items(), strict=True):
             curves = collections.defaultdict(list)
             for name, values in by_name.items():
                 left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
                 curves[kind(name)].append(np.interp(at, np.linspace(0, 1, len(left)), left))
             for i, (name, own) in enumerate(curves.items()):
-                look = dict(color=plots.COLORS[i % len(plots.COLORS)], linestyle="-" if i < len(plots.COLORS) else "--")
+                look = dict(color=style.COLORS[i % len(style.COLORS)], linestyle="-" if i < len(style.COLORS) else "--")
                 axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
             axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
             axes.legend(fontsize=6)

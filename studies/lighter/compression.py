@@ -24,7 +24,7 @@ from absl import flags
 from lwt import errors
 from lwt.inspect import measuring
 from lwt.machine import hardware
-from lwt.report import pages, plots, results, study
+from lwt.report import pages, results, study, style
 from lwt.runs import run_config
 from studies.lighter import recipe
 
@@ -208,7 +208,7 @@ def draw(path, records, *, factor, label):
     lines = {}
     for (name, _), own in by_point(records).items():
         lines.setdefault(name, []).append(own)
-    with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
+    with style.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
         for place, key, title in zip(axes, ("cut", "trained"), ("As cut", "Trained again"), strict=True):
             place.set_title(title)
             place.axhline(
@@ -219,10 +219,10 @@ def draw(path, records, *, factor, label):
                 place.plot(
                     [100 * left for left, _ in shown],
                     [results.Cell.of([record[key] for record in own], scale=factor).mean for _, own in shown],
-                    label=METHODS[name].title, color=plots.COLORS[i % len(plots.COLORS)],
-                    marker=plots.MARKERS[i % len(plots.MARKERS)], linestyle="-" if i < len(plots.COLORS) else ":",
+                    label=METHODS[name].title, color=style.COLORS[i % len(style.COLORS)],
+                    marker=style.MARKERS[i % len(style.MARKERS)], linestyle="-" if i < len(style.COLORS) else ":",
                 )  # fmt: skip
-            plots.log_x(place, "numbers left in kernels, %")
+            style.log_x(place, "numbers left in kernels, %")
         axes[0].set_ylabel(label)
         drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 

@@ -3,7 +3,7 @@
 import math
 
 from lwt.inspect import measuring
-from lwt.report import plots, results
+from lwt.report import results, style
 
 COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # a cost -> the label of its axis
 MEASURED = ("quality", "bytes", "milliseconds", "rate")  # a row of results for each
@@ -45,11 +45,11 @@ def draw(points, path, *, title=""):
     Points on a front show their number in the legend, which follows the order of `points`.
     """
     looks = {
-        p.name: dict(color=plots.COLORS[i % len(plots.COLORS)], marker=plots.MARKERS[i // len(plots.COLORS) % 8])
+        p.name: dict(color=style.COLORS[i % len(style.COLORS)], marker=style.MARKERS[i // len(style.COLORS) % 8])
         for i, p in enumerate(points)
     }
     columns = 3
-    with plots.drawing(path, title, panels=len(COSTS)) as (drawn, axes):
+    with style.drawing(path, title, panels=len(COSTS)) as (drawn, axes):
         drawn.set_figheight(4 + 0.2 * math.ceil(len(points) / columns))
         for place, (cost, label) in zip(axes, COSTS.items(), strict=True):
             best = front(points, cost)
@@ -63,7 +63,7 @@ def draw(points, path, *, title=""):
                 if p in best:
                     place.annotate(number, (x, p.quality), xytext=(0, 6), textcoords="offset points", ha="center")
             place.margins(x=0.12, y=0.1)
-            plots.log_x(place, label)
+            style.log_x(place, label)
         axes[0].set_ylabel(points[0].metric + (" (less is better)" if points[0].lower else ""))
         drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8)
     return drawn

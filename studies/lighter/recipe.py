@@ -28,7 +28,7 @@ from lwt.inspect import measuring
 from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam.compression import quantize as rounding
-from lwt.report import pages, plots, records, results, study
+from lwt.report import pages, records, results, study, style
 from lwt.runs import checkpoint, config_file
 from lwt.runs import experiment as experiments
 
@@ -225,15 +225,15 @@ def table(stages):
 def draw(path, stages):
     """Draws quality over bytes and over the time of a record, from stage to stage."""
     own = [row for row in stages if row["task"] == stages[0]["task"]]
-    with plots.drawing(path, "", panels=2) as (_, axes):
+    with style.drawing(path, "", panels=2) as (_, axes):
         for place, key, label in zip(axes, ("bytes", "milliseconds"), ("bytes", "milliseconds of one record alone")):
-            place.plot([row[key] for row in own], [row["quality"] for row in own], "o-", color=plots.COLORS[0])
+            place.plot([row[key] for row in own], [row["quality"] for row in own], "o-", color=style.COLORS[0])
             for row in own:
                 place.annotate(
                     row["name"], (row[key], row["quality"]), xytext=(4, 4), textcoords="offset points", fontsize=8
                 )
             place.margins(x=0.15, y=0.1)
-            plots.log_x(place, label)
+            style.log_x(place, label)
             place.set_ylabel(own[0]["metric"])
 
 

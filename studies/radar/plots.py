@@ -7,7 +7,6 @@ Draws an image of each class into one PNG.
 """
 
 import math
-import pathlib
 
 import matplotlib
 import numpy as np
@@ -17,7 +16,7 @@ from matplotlib import figure as figures
 from lwt.data import sources
 from lwt.data.radar import maps as radar
 from lwt.machine import command_line
-from lwt.report import plots
+from lwt.report import style
 
 COLUMNS = 4
 
@@ -57,7 +56,7 @@ def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     least, most = (limit(image.min() if limit is min else image.max() for _, image in panels) for limit in (min, max))
-    with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**style.STYLE, "axes.grid": False}):
         drawn = figures.Figure(figsize=(2.4 * columns, 2.1 * rows + 0.4), layout="constrained")
         axes = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for place, (label, image) in zip(axes.flat, panels):
@@ -68,7 +67,7 @@ def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""
         drawn.suptitle(title, fontsize=11)
         drawn.supxlabel(xlabel, fontsize=10)
         drawn.supylabel(ylabel, fontsize=10)
-        _save(drawn, path)
+        style.save(drawn, path)
     return drawn
 
 
@@ -84,7 +83,7 @@ def confusion(references, predictions, *, names, path, title=""):
     np.add.at(counts, (np.asarray(references), np.asarray(predictions)), 1)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     side = 1.6 + 0.62 * len(names)
-    with matplotlib.rc_context({**plots.STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**style.STYLE, "axes.grid": False}):
         drawn = figures.Figure(figsize=(side + 0.6, side), layout="constrained")
         axes = drawn.subplots()
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -96,13 +95,8 @@ def confusion(references, predictions, *, names, path, title=""):
         axes.set_xticks(range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(names)), labels)
         axes.set(xlabel="answer", ylabel="activity", title=title)
-        _save(drawn, path)
+        style.save(drawn, path)
     return drawn
-
-
-def _save(drawn, path):
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, dpi=plots.DPI, format="png")
 
 
 if __name__ == "__main__":

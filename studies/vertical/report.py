@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 
-from lwt.report import pages, plots, results
+from lwt.report import pages, results, style
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,14 +139,14 @@ def draw(found, path, *, label, factor=1):
         label: of the vertical axis, with the unit.
         factor: on the values.
     """
-    with plots.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
+    with style.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
         for place, part in zip(axes, ("train", "validation")):
             place.set_title({"train": "Training", "validation": "Evaluation"}[part])
             place.set(xlabel="optimizer steps", ylabel=label)
             for i, (name, own) in enumerate(found.items()):
                 steps, values = own[part]
-                style = "--" if name.startswith("base") else "-"
-                place.plot(steps, [factor * value for value in values], style, color=plots.COLORS[i], label=name)
+                line = "--" if name.startswith("base") else "-"
+                place.plot(steps, [factor * value for value in values], line, color=style.COLORS[i], label=name)
         drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 

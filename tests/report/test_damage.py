@@ -1,5 +1,7 @@
 """Damaged files of studies, and folders that cannot be written, give one line that names them."""
 
+import gzip
+
 import pytest
 
 from lwt import errors
@@ -8,13 +10,14 @@ from lwt.report import pages, plots, records, results, study
 CONTENTS = {
     "empty": b"",
     "cut": b'[{"a": 1\n',
+    "gzip": gzip.compress(b"{}" * 1000)[:-9],
     "bytes": b"\xff\xfe\n",
     "deep": b"[" * 100_000 + b"\n",
     "other": b'{"a": "b"}\n1\n',
 }
 READERS = {
     "results.json": lambda folder: results.load(folder / "results.json"),
-    "records.jsonl": lambda folder: records.load(folder / "records.jsonl"),
+    "records.jsonl.gz": lambda folder: records.load(folder / "records.jsonl.gz"),
     "metrics.jsonl": lambda folder: plots.read(folder, "a"),
 }
 

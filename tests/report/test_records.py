@@ -1,6 +1,8 @@
 """Files of records: what comes back, what a workdir keeps, what is refused."""
 
+import gzip
 import json
+import time
 
 import pytest
 
@@ -25,8 +27,8 @@ def kept(tmp_path):
     workdir = tmp_path / "runs"
     files = {"metrics.jsonl": '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": null}\n', "hardware.txt": "a CPU"}
     found = {name: folder_of(workdir, name, {"of": name, "nan": None}, **files) for name in ("b", "a")}
-    records.update(tmp_path / "records.jsonl", workdir, found=found, record=RECORD, metrics=["b"])
-    return tmp_path / "records.jsonl", workdir
+    records.update(tmp_path / "records.jsonl.gz", workdir, found=found, record=RECORD, metrics=["b"])
+    return tmp_path / "records.jsonl.gz", workdir
 
 
 def test_what_is_packed_comes_back(kept, tmp_path):
@@ -38,25 +40,17 @@ def test_what_is_packed_comes_back(kept, tmp_path):
         one, other = ((folder / "b" / file).read_text() for folder in (workdir, tmp_path / "again"))
         assert one == other or json.loads(one) == json.loads(other)
     assert {path.name for path in (tmp_path / "again/a").iterdir()} == {"config.json", "eval"}
-    records.write(tmp_path / "copy.jsonl", lines)
-    assert (tmp_path / "copy.jsonl").read_bytes() == path.read_bytes()
+    records.write(tmp_path / "copy.jsonl.gz", lines)
+    assert (tmp_path / "copy.jsonl.gz").read_bytes() == path.read_bytes()
 
 
-def test_configs_are_stored_as_differences(tmp_path):
-    first = {"seed": 1, "steps": 5, "optimizer": {"rate": 0.1, "rules": [["a", 1]]}, "reparam": {"name": "none"}}
-    configs = {
-        "a": first,
-        "b": first | {"optimizer": {"rate": 0.2, "rules": [["a", 1]]}, "reparam": {"name": "lora", "rank": 4}},
-        "c": {"seed": 1},
-        "d": {"seed": 2},
-    }
-    lines = {name: {"name": name, "config": config, "records": {}} for name, config in configs.items()}
-    path = tmp_path / "records.jsonl"
-    records.write(path, lines)
-    assert records.load(path) == lines
-    written = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line.get("like") for line in written] == [None, "a", None, "c"]
-    assert written[1]["config"] == {"optimizer.rate": 0.2, "reparam": {"name": "lora", "rank": 4}}
+def test_the_same_records_are_the_same_bytes_and_plain_files_are_read(kept, tmp_path, monkeypatch):
+    path, _ = kept
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    records.write(tmp_path / "later.jsonl.gz", records.load(path))
+    assert (tmp_path / "later.jsonl.gz").read_bytes() == path.read_bytes()
+    (tmp_path / "plain.jsonl").write_bytes(gzip.decompress(path.read_bytes()))
+    assert records.load(tmp_path / "plain.jsonl") == records.load(path)
 
 
 def test_a_workdir_keeps_its_own_files(kept, tmp_path):
@@ -91,17 +85,11 @@ def test_only_changed_runs_are_written(kept, tmp_path):
         ('{"name": "a"}', ":1 is not a record"),
         ('{"name": "../a", "records": {}}', "not a path inside a workdir"),
         ('{"name": "a", "records": {"/etc/x": {}}}', "not a path inside a workdir"),
-        ('{"name": "a", "like": "b", "config": {}, "records": {}}', "like has to name a line above it"),
-        (
-            '{"name": "b", "config": {"c": {}}, "records": {}}\n'
-            '{"name": "a", "like": "b", "config": {"d.e": 1}, "records": {}}',
-            "records.jsonl:2: like has to name a line above it, with a config that has the changed keys",
-        ),
         ('{"name": "a", "records": {}, "metric": []}', "unknown key 'metric'; did you mean 'metrics'?"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, line, message):
-    path = tmp_path / "records.jsonl"
+    path = tmp_path / "records.jsonl.gz"
     path.write_text(line + "\n")
     with pytest.raises(errors.DataError) as raised:
         records.unpack(path, tmp_path / "runs")

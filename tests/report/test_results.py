@@ -36,10 +36,28 @@ def test_rows_come_back_and_a_repeated_one_replaces(tmp_path):
         results.append(path, each)
     results.append(path, row(8, 0, 0.6))
     assert results.load(path) == [row(8, 0, 0.6), row(8, 1, 0.7, paper=None), row(16, 0, 1)]
-    assert list(json.loads(path.read_text())[0]) == list(ROW)
+    others = [key for key in ROW if key not in ("metric", "value", "paper")]
+    assert list(json.loads(path.read_text())[0]) == [*others, "values", "paper"]
     measured = row(4, 0, 0.1) | {"range": [0.05, 0.2], "date": "2026-01-01"}
     results.write(path, [measured])
     assert results.load(path) == [measured]
+
+
+def test_the_figures_of_a_measurement_are_one_line(tmp_path):
+    path = tmp_path / "results.json"
+    rows = [
+        *(ROW, ROW | {"metric": "loss", "value": 2, "paper": None, "range": None}, ROW | {"metric": "bleu"}),
+        *(row(8, 0, 0.25, metric="loss"), row(8.0, 0, 0.5), row(8.0, 0, 0.75)),
+    ]
+    results.write(path, rows)
+    assert results.load(path) == rows
+    lines = json.loads(path.read_text())
+    assert [line["values"] for line in lines] == [
+        {"exact_match": 0.5, "loss": 2, "bleu": 0.5}, {"loss": 0.25}, {"exact_match": 0.5}, {"exact_match": 0.75}
+    ]  # fmt: skip
+    assert lines[0]["paper"] == {"exact_match": 0.42, "bleu": 0.42} and lines[0]["range"] == {"loss": None}
+    path.write_text(json.dumps(rows))
+    assert results.load(path) == rows
 
 
 def add(path, seed):
@@ -91,6 +109,7 @@ def test_missing_key_and_damaged_files(tmp_path):
         ("[{", "is not JSON"),
         ("{}", "expected a list"),
         ('[{"config": "x"}]', "row 1: 'overrides'"),
+        ('[{"config": "x", "values": [1]}]', "row 1: 'overrides'"),
     ):
         path.write_text(text)
         with pytest.raises(errors.DataError, match=message):

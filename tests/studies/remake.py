@@ -20,13 +20,13 @@ import lwt.inspect
 import lwt.report
 import studies
 from lwt.machine import memory
-from lwt.report import plots
+from lwt.report import style
 
 
 def main():
     warnings.simplefilter("ignore")  # jax warns about forks; this process computes nothing
     memory.tune_allocator = lambda: None  # it would start the process anew
-    plots.DPI = 20  # pixels are not compared
+    style.DPI = 20  # pixels are not compared
     for room in (lwt.inspect, lwt.report, studies, benchmarks):
         preload(room)
     for line in sys.stdin:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from lwt.report import records
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = ROOT / "docs/results"
 COMMAND = re.compile(r"^ {4}(python -m .*)$", re.MULTILINE)
+LARGEST = 150_000  # bytes of a picture
 KEPT = {  # pictures of learning curves whose rows were not kept, and of data; the page shows what was drawn then
     "embbert": {"pretraining.png"},
     "embbert_tuned": {"pretraining.png"},
@@ -23,6 +25,9 @@ KEPT = {  # pictures of learning curves whose rows were not kept, and of data; t
     "translation_multi30k": {"bleu.png", "loss.png"},
     "translation_pool": {"bleu.png", "loss.png"},
 }
+
+
+NOT_KEPT = "memories.html"  # a megabyte that --report_only makes
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +61,23 @@ def test_a_page_is_made_again_by_its_command(name, remake, tmp_path):
     given = [part for part in shlex.split(line)[2:] if not part.startswith(("--workdir=", "--out="))]
     workdir = [f"--workdir={tmp_path}/runs"] if "--workdir=" in line else []
     remake(*given, *workdir, f"--out={out}", "--report_only")
-    files = [path for path in page.iterdir() if path.name != "later_runs.jsonl"]  # of runs that are on no page
-    assert {path.name for path in out.iterdir()} == {path.name for path in files}
+    files = [path for path in page.iterdir() if path.name not in ("later_runs.jsonl.gz", NOT_KEPT)]
+    assert {path.name for path in out.iterdir()} - {NOT_KEPT} == {path.name for path in files}
     for path in [text, *files]:
         if path.suffix != ".png":
             made = out.parent / path.relative_to(RESULTS)
-            assert made.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), path.name
+            assert made.read_bytes() == path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*.png")), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_picture_is_small_and_on_a_page(path):
+    with Image.open(path) as image:
+        assert image.mode == "P", "lwt.report.style.save writes a palette"
+    assert path.stat().st_size < LARGEST
+    beside, above = path.parent / "README.md", path.parent.with_suffix(".md")
+    text, name = (beside, path.name) if beside.exists() else (above, f"{path.parent.name}/{path.name}")
+    assert f"({name})" in text.read_text(encoding="utf-8"), text
+
+
+def test_the_results_are_small():
+    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file() and path.name != NOT_KEPT) < 6e6

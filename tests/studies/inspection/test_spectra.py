@@ -1,12 +1,12 @@
 """The page of the spectra of a run that changed what it started from."""
 
 import csv
-import json
 
 import jax.numpy as jnp
 import numpy as np
 
 from lwt.inspect import spectra
+from lwt.report import results
 from studies.inspection import spectra as spectra_page
 
 
@@ -22,6 +22,6 @@ def test_the_page(tmp_path):
     lines = list(csv.DictReader((tmp_path / "spectra.csv").open()))
     assert [line["of"] for line in lines] == ["weights", "weights", "updates"]
     assert float(lines[0]["stable_rank"]) == 25 / 16 and lines[0]["rank_90"] == "2"
-    rows = json.loads((tmp_path / "results.json").read_text())
+    rows = results.load(tmp_path / "results.json")
     assert {row["metric"]: row["value"] for row in rows if row["overrides"]["of"] == "updates"}["rank_90"] == 1
     assert "updates,encoder/layer_1/mlp/fc1/kernel,2,0" in (tmp_path / "singular_values.csv").read_text()

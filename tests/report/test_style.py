@@ -1,0 +1,24 @@
+"""How pictures are saved."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lwt.report import style
+
+
+def test_a_palette_keeps_the_picture(tmp_path):
+    with style.drawing(tmp_path / "new/a.png", "Title") as (drawn, axes):
+        for i in range(len(style.COLORS)):
+            axes.plot([0, 1], [i, i + 1], **style.look(i))
+    full = io.BytesIO()
+    drawn.savefig(full, dpi=style.DPI)
+    with Image.open(tmp_path / "new/a.png") as small, Image.open(full) as image:
+        assert small.mode == "P" and small.info["dpi"] == pytest.approx((150, 150), abs=0.1)
+        change = np.abs(np.asarray(small.convert("RGB"), int) - np.asarray(image.convert("RGB"), int))
+    assert change.mean() < 0.5 and np.percentile(change, 99.9) < 32
+    assert (tmp_path / "new/a.png").stat().st_size < full.tell() / 2
+    style.save(drawn, tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "new/a.png").read_bytes()
