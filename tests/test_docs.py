@@ -1,6 +1,7 @@
 """The site builds without a warning, its pages are found from the front page, and links point to what is there."""
 
 import html.parser
+import itertools
 import os
 import pathlib
 import re
@@ -85,6 +86,33 @@ def test_every_link_of_the_site_leads_somewhere(site):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_relative_links_point_to_what_is_there(path):
     assert [target for target in links(path) if not (path.parent / target.partition("#")[0]).exists()] == []
+
+
+def rows(path):
+    """``{header: rows}`` of the tables of a Markdown page, as their lines."""
+    found, lines = {}, path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines[1:], 1):
+        if re.fullmatch(r"\|[ :|-]+\|", line):
+            body = itertools.takewhile(lambda line: line.startswith("|"), lines[number + 1 :])
+            found.setdefault(lines[number - 1], set()).update(body)
+    return found
+
+
+def test_a_table_with_the_header_of_a_result_repeats_its_rows():
+    """A page that shows rows of a table of docs/results/ says what the table says."""
+    measured = {}
+    for path in (DOCS / "results").glob("*/README.md"):
+        for header, body in rows(path).items():
+            measured.setdefault(header, set()).update(body)
+    shown = [
+        (str(path.relative_to(ROOT)), row, row in measured[header])
+        for path in PAGES
+        if DOCS / "results" not in path.parents
+        for header, body in rows(path).items()
+        if header in measured and header.count("|") > 3
+        for row in body
+    ]
+    assert len(shown) >= 5 and [found for found in shown if not found[2]] == []
 
 
 def test_every_package_is_in_the_reference(site):
