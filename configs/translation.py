@@ -8,6 +8,7 @@ data=multi30k  29,000 captions, under 75 minutes on two CPU cores: 8,000 pieces,
 data=pool      the paper's model (v = 50,048; 8,257,536 parameters) on the 225,517 + 29,000 pairs of two folders: two
                epochs, under an hour on two CPU cores. On a GPU set --config.steps=40000.
 data=wmt17     the paper's model and data: 1 M pairs of WMT17 through TFDS, 40 epochs (26 hours on the author's M1 Max).
+               Of the texts, letters, digits and core punctuation are kept, as in the paper (section 4.1).
 
 Your own pairs are data=KIND:NAME with the splits train, validation and test. A record has two texts; `source` and
 `target` name their fields. From scratch, the set-up is that of multi30k:
@@ -20,6 +21,13 @@ With a base, a run, a bundle or hf:FOLDER with a Marian model, the base is fine-
 
 method (full, or an adapter of `rank` on every linear layer: lora, lora_plus, rslora, dora, pissa, olora, singlora;
 bitfit), rate, epochs, rows, length (most tokens of a side).
+
+positions=learned gives the model a table of 64 positions a side in place of sinusoids. The paper says that sinusoids
+generalize better to longer texts; to measure it, set data.row_length, which limits the tokens of a text in training,
+below data.max_tokens, which limits them in evaluations:
+
+    python train.py --config=configs/translation.py:positions=learned --workdir=runs/learned \
+        --config.data.row_length=16 --config.data.max_tokens=127 --config.model.max_length=128
 
 The paper trains at half the Noam schedule (peak 6.988e-4 at step 4,000) with AdamW, β = 0.9, 0.98 and ε = 1e-9. It
 reports a mean BLEU of 6.9. Our figures and times: docs/papers/implementing_transformers.md.
@@ -44,6 +52,7 @@ SETS = {
         test="tfds:wmt17_translate/de-en@test",
     ),
 }
+CHARACTERS = r"[\w\s.,;:!?'\"()-]"  # the paper does not list its "core punctuation"
 TUNED = dict(method="full", rank=8, rate=0.0, epochs=3.0, rows=32, length=128)
 PARTS = {"train": "", "validation": "@validation", "test": "@test"}
 RATES = {"full": 5e-5, "bitfit": 1e-3}  # others: an adapter's
@@ -51,10 +60,10 @@ LINEAR = r".*/(query|key|value|out|fc1|fc2)/kernel"
 
 
 def get_config(arg=""):
-    """Arguments: data, source and target (of your own data), vocabulary (0: the set-up's own), precision, seed, smoke,
-    base; with a base, see above."""
-    own = dict(data="multi30k", source="source", target="target", vocabulary=0, precision="bfloat16", base="", seed=0)
-    args = common.parse(arg, own | TUNED | dict(smoke=False))
+    """Arguments: data, source and target (of your own data), vocabulary (0: the set-up's own), positions (sinusoidal or
+    learned), precision, seed, smoke, base; with a base, see above."""
+    own = dict(data="multi30k", source="source", target="target", base="", seed=0, smoke=False)
+    args = common.parse(arg, own | dict(vocabulary=0, positions="sinusoidal", precision="bfloat16") | TUNED)
     if args["base"]:
         return finetuned(args)
     config = common.base()
@@ -65,6 +74,8 @@ def get_config(arg=""):
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,
         dropout=0.1, attention_dropout=0.1, attention="softmax",
     )  # fmt: skip
+    if args["positions"] != "sinusoidal":
+        config.model.update(positions=args["positions"], max_length=64)
     config.optimizer.learning_rate = 0.5
     config.optimizer.schedule = dict(name="noam", width=128, warmup=4000)
     config.data.tokenizer.vocabulary = args["vocabulary"] or 50_000
@@ -74,6 +85,7 @@ def get_config(arg=""):
     config.log_every, config.eval_every, config.save_every = 100, 5_000, 1_000
     if args["data"] == "wmt17":
         config.data.max_train_records = 1_000_000
+        config.data.clean.characters = CHARACTERS
     if args["data"] == "pool":
         config.data.min_tokens = 1  # three quarters of the pool are short
         config.optimizer.schedule = dict(name="cosine", warmup=500)

@@ -62,7 +62,7 @@ MARIAN = names.Architecture(
         body="model.",
         halves=True,
     ),
-    required={"pre_norm": False},
+    required={"pre_norm": False, "positions": "sinusoidal"},
     fixed={
         **{"activation_dropout": 0.0, "normalize_before": False, "normalize_embedding": False},
         "add_final_layer_norm": False,

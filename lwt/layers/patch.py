@@ -6,8 +6,6 @@ from jaxtyping import Array, Float
 
 from lwt.layers import linear, norm, position
 
-POSITIONS = ("learned", "sinusoidal")
-
 
 def patches(images: Float[Array, "b h w c"], size: int) -> Float[Array, "b n _p"]:
     """Cuts non-overlapping squares of `size` pixels, row by row: `[b h w c] -> [b (h/size)(w/size) size·size·c]`.

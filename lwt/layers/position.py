@@ -1,13 +1,18 @@
-"""Sinusoidal position encodings."""
+"""Position encodings: sinusoids, which go on beyond the longest text of training; and which kinds models have."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+KINDS = ("learned", "sinusoidal")
 
 
 def sinusoidal(positions: Int[Array, "*p"], width: int) -> Float[Array, "*p d"]:
     """``PE(p, 2i) = sin(p / 10000^(2i/d))``, ``PE(p, 2i+1) = cos(p / 10000^(2i/d))``; d, the `width`, is even.
 
-    Source: Vaswani et al. 2017, section 3.5; "Implementing Transformers", equation 1.
+    A shift by k positions is a rotation of every pair (2i, 2i+1) by k / 10000^(2i/d), and the wavelengths
+    2π·10000^(2i/d) form a geometric progression.
+
+    Source: Vaswani et al. 2017, section 3.5; "Implementing Transformers", equation 1 and appendix 1.
     """
     frequencies = jnp.exp(-jnp.log(10000.0) * jnp.arange(0, width, 2) / width)
     angles = positions[..., None] * frequencies.reshape((1,) * positions.ndim + (-1,))

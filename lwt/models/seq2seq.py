@@ -117,6 +117,9 @@ class Seq2Seq(nn.Module):
         attention_dropout: rate on attention weights.
         pre_norm: whether the norm precedes each sublayer (with a final norm) or follows it.
         scale_embedding: whether to multiply embeddings by √d (Vaswani, section 3.4).
+        positions: "sinusoidal", as in the papers, or "learned": a table each for source and target (Vaswani, table 3,
+            row E), with no entry beyond `max_length`.
+        max_length: rows of learned tables, at least the longest row of a batch; 0 for sinusoids, which have no end.
         packed: whether a row may hold several pairs; attentions that mix the texts of a row need rows of one.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         decoder_attention, cross_attention: the same for both attentions of the decoder; None uses `attention`.
@@ -140,6 +143,8 @@ class Seq2Seq(nn.Module):
     attention_dropout: float = 0.1
     pre_norm: bool = False
     scale_embedding: bool = True
+    positions: str = "sinusoidal"
+    max_length: int = 0
     packed: bool = True
     attention: collections.abc.Callable = softmax.Attention
     decoder_attention: collections.abc.Callable | None = None
@@ -159,11 +164,13 @@ class Seq2Seq(nn.Module):
         sizes = ("vocabulary", "width", "heads", "hidden", "encoder_layers", "decoder_layers")
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
-        validate.require_choices(self, activation=mlp.ACTIVATIONS, remat=blocks.REMAT)
+        validate.require_choices(self, activation=mlp.ACTIVATIONS, remat=blocks.REMAT, positions=position.KINDS)
         if self.width % (2 * self.heads):
             raise validate.refuse(self, "width", must=f"a multiple of twice model.heads={self.heads}")
         if self.source_vocabulary < 0:
             raise validate.refuse(self, "source_vocabulary", must="at least 0")
+        if self.positions == "sinusoidal" and self.max_length:
+            raise validate.refuse(self, "max_length", must="0 with model.positions='sinusoidal', which have no end")
         self.embed = text_embed.TiedEmbed(self.vocabulary, self.width)
         if self.source_vocabulary:
             self.source_embed = text_embed.TiedEmbed(self.source_vocabulary, self.width)
@@ -171,6 +178,10 @@ class Seq2Seq(nn.Module):
             self.output = text_embed.TiedEmbed(self.vocabulary, self.width)
         if self.logits_bias:
             self.output_shift = self.param("logits_bias", nn.initializers.zeros_init(), (self.vocabulary,))
+        if self.positions == "learned":
+            validate.require_positive(self, "max_length")
+            start, shape = nn.initializers.normal(self.width**-0.5), (self.max_length, self.width)
+            self.places = {side: self.param(f"position_{side}", start, shape) for side in ("source", "target")}
         self.drop = dropout.Dropout(self.dropout)
         made = self.sublayers()
         self.encoder, self.decoder = (self._stack(layers, made) for layers in self._layers())
@@ -209,23 +220,33 @@ class Seq2Seq(nn.Module):
         ]
         return Stack(tuple(makers), final_norm=self.pre_norm, remat=self.remat, scan=self.scan)
 
-    def _embed(self, table, ids, positions, *, train):
+    def _embed(self, table, ids, positions, *, side, train):
         x = table(ids) * (self.width**0.5 if self.scale_embedding else 1)
+        if self.positions == "learned":
+            self._require_places(ids.shape[1])
+            return self.drop(x + linear.take(self.places[side], positions), train=train)
         return self.drop(x + position.sinusoidal(positions, self.width), train=train)
+
+    def _require_places(self, length):
+        """Raises ConfigError if the tables of learned positions are shorter than a row."""
+        if self.positions == "learned" and length > self.max_length:
+            raise validate.refuse(
+                self, "max_length", must=f"at least {length}, the length of a row: positions are learned"
+            )
 
     def encode(
         self, source: Int[Array, "b s"], segments: Int[Array, "b s"], *, positions: Int[Array, "b s"], train=False
     ) -> Float[Array, "b s d"]:
         """Encodes source ids, segments and positions to the memory that the decoder attends to."""
         table = self.source_embed if self.source_vocabulary else self.embed
-        x = self._embed(table, source, positions, train=train)
+        x = self._embed(table, source, positions, side="source", train=train)
         return self.encoder(x, self._mask(segments, segments), train=train)
 
     def hidden_states(self, batch, *, train=False):
         """The decoder's last hidden states `[b t d]` of a packed batch (keys: `lwt/data/batches/pair_examples.py`)."""
         source_segments, target_segments = batch["source_segments"], batch["target_segments"]
         memory = self.encode(batch["source"], source_segments, positions=batch["source_positions"], train=train)
-        x = self._embed(self.embed, batch["inputs"], batch["target_positions"], train=train)
+        x = self._embed(self.embed, batch["inputs"], batch["target_positions"], side="target", train=train)
         mask = self._mask(target_segments, target_segments, causal=True)
         return self.decoder(x, mask, memory, self._mask(target_segments, source_segments), train=train)
 
@@ -250,6 +271,7 @@ class Seq2Seq(nn.Module):
 
     def start(self, memory: Float[Array, "b s d"], source_segments: Int[Array, "b s"], *, length: int):
         """The decode cache for at most `length` steps, one sentence a row; "self" changes with each, "cross" never."""
+        self._require_places(length)
         past = {"index": jnp.zeros((), jnp.int32)}
         cross = {"mask": masks.Mask(source_segments)}
         for i, layer in enumerate(self.decoder.layer):
@@ -261,7 +283,7 @@ class Seq2Seq(nn.Module):
         """Decodes one step: token ids `[b]` and the cache -> logits `[b v]` and the new cache."""
         past, cross = dict(cache["self"]), cache["cross"]
         index = past["index"]
-        x = self._embed(self.embed, tokens[:, None], jnp.full((1, 1), index), train=False)
+        x = self._embed(self.embed, tokens[:, None], jnp.full((1, 1), index), side="target", train=False)
         for i, layer in enumerate(self.decoder.layer):
             name = f"layer_{i}"
             x, past[name] = layer.step(x, past[name], index=index, memory=cross[name], memory_mask=cross["mask"])

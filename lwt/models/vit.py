@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention import softmax
-from lwt.layers import blocks, dropout, linear, mlp, norm, patch, sublayers, validate
+from lwt.layers import blocks, dropout, linear, mlp, norm, patch, position, sublayers, validate
 
 POOLS = ("token", "tokens", "mean")
 STEMS = ("patches", "conv")
@@ -140,7 +140,7 @@ class ViT(nn.Module):
         sizes = ("outputs", "image_size", "channels", "patch", "width", "layers", "heads", "hidden")
         validate.require_positive(self, *sizes)
         validate.require_rates(self, "dropout", "attention_dropout")
-        validate.require_choices(self, stem=STEMS, positions=patch.POSITIONS, pool=POOLS, activation=mlp.ACTIVATIONS)
+        validate.require_choices(self, stem=STEMS, positions=position.KINDS, pool=POOLS, activation=mlp.ACTIVATIONS)
         validate.require_choices(self, remat=blocks.REMAT)
         validate.require_scales(self, "norm_epsilon")
         validate.require_multiple(self, "image_size", of="patch")

@@ -89,6 +89,12 @@ def check_data(config, data, *, model):
         if name == "ordinal":
             check_order(data)
     check_pool(model, getattr(data, "fields", ()))
+    longest = data.longest if config.data.kind == "pairs" else 0
+    if longest > (getattr(model, "max_length", 0) or longest):
+        raise errors.ConfigError(
+            f"model.max_length={model.max_length} must be at least {longest}, the longest row of an evaluation "
+            f"(data.max_tokens={config.data.max_tokens}), or model.positions 'sinusoidal'"
+        )
 
 
 def check_kind(config, *, given, read, head):

@@ -9,6 +9,7 @@ import pytest
 
 from configs import lightweight
 from lwt import errors, trees
+from lwt.data import text
 from lwt.reparam import compose
 from lwt.runs import assembly, checkpoint, config_file, experiment
 from lwt.training import build, loop
@@ -62,6 +63,24 @@ def test_own_pairs(tmp_path):
         assembly.make_data(config_file.load(f"{smoke.ROOT}/configs/{spec},smoke=true"), str(tmp_path / "other"))
     with pytest.raises(errors.ConfigError, match="data='pairs': choose from .* KIND:NAME such as folder:pairs"):
         config_file.load(f"{smoke.ROOT}/configs/translation.py:data=pairs")
+
+
+def test_the_paper_s_texts_keep_core_punctuation():
+    cleaner = text.Cleaner(**config_file.load(f"{smoke.ROOT}/configs/translation.py:data=wmt17").data.clean)
+    assert cleaner.clean('Sie („Müller“) sagt: <b>"Ja"</b>, 50 % – it\'s so-so! www.x.de') == (
+        'sie ( müller ) sagt: "ja" , 50 it\'s so-so!'
+    )
+
+
+def test_learned_positions_reach_the_longest_text(tmp_path):
+    """The table has to hold the rows of evaluations, which may be longer than those of training."""
+    config = smoke.small("translation.py:positions=learned")
+    assert "base/position_target" in build.build(shallow(config), str(tmp_path)).leaves
+    config.data.max_tokens = 127
+    with pytest.raises(
+        errors.ConfigError, match="model.max_length=64 must be at least 128, the longest row of an eval"
+    ):
+        build.build(config, str(tmp_path))
 
 
 def test_lora_ranks(translator, tmp_path):

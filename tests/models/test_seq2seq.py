@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
+from lwt.layers import position as positions
 from lwt.models import seq2seq
 
 SMALL = dict(vocabulary=96, width=32, heads=4, hidden=64, encoder_layers=2, decoder_layers=2, dropout=0.0,
@@ -103,6 +104,35 @@ def test_the_decode_cache_gives_the_logits_of_the_whole_pass(small):
         logits, cache = model.apply(variables, batch["inputs"][:, position], cache, method="step")
         rows = [row for row in (0, 1) if batch["target_segments"][row, position]]
         np.testing.assert_allclose(logits[np.array(rows)], whole[np.array(rows), position], atol=1e-5)
+
+
+def test_learned_positions():
+    """Tables of sinusoids give the logits of sinusoids, in a whole pass and step by step; a short one is refused."""
+    model, batch = seq2seq.Seq2Seq(**SMALL), make_batch([[FIRST, SECOND]], length=8)
+    weights = trees.flatten(model.init(jax.random.key(0), model.example())["params"])
+    learned = model.clone(positions="learned", max_length=8)
+    tables = dict.fromkeys(("position_source", "position_target"), positions.sinusoidal(jnp.arange(8), 32))
+    shapes = jax.eval_shape(lambda: learned.init(jax.random.key(0), model.example()))["params"]
+    assert not trees.differences(trees.flatten(shapes), weights | tables)
+    variables = {"params": trees.unflatten(weights | tables)}
+    whole = model.apply({"params": trees.unflatten(weights)}, batch)
+    np.testing.assert_allclose(learned.apply(variables, batch), whole, atol=1e-5)
+
+    first = make_batch([[FIRST]], length=8)
+    source = (first["source"], first["source_segments"])
+    memory = learned.apply(variables, *source, positions=first["source_positions"], method="encode")
+    cache = learned.apply(variables, memory, source[1], length=8, method="start")
+    for at in range(3):
+        logits, cache = learned.apply(variables, first["inputs"][:, at], cache, method="step")
+        np.testing.assert_allclose(logits[0], whole[0, at], atol=1e-5)
+
+    with pytest.raises(errors.ConfigError, match="model.max_length=8 must be at least 16, the length of a row"):
+        learned.apply(variables, make_batch([[FIRST]]))
+    with pytest.raises(errors.ConfigError, match="model.max_length=8 must be at least 9, the length of a row"):
+        learned.apply(variables, memory, source[1], length=9, method="start")
+    for wrong, words in ((dict(positions="learned"), "at least 1"), (dict(max_length=8), "0 with model.positions=")):
+        with pytest.raises(errors.ConfigError, match=f"model.max_length=[08] must be {words}"):
+            model.clone(**wrong).init(jax.random.key(0), model.example())
 
 
 def test_heads_have_to_divide_the_width():

@@ -28,6 +28,8 @@ def network(model, source):
             require_softmax(key, getattr(model, key))
     if model.activation not in parts.ACTIVATIONS:
         raise errors.ConfigError(f"model.activation={model.activation!r} must be one of {parts.ACTIVATIONS}")
+    if model.positions != "sinusoidal":
+        raise errors.ConfigError(f"model.positions={model.positions!r} must be 'sinusoidal' for the engine in C")
     sizes = model.sublayers()
     stacks = {"encoder": model.encoder_layers, "decoder": model.decoder_layers}
     body = ""

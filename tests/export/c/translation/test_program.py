@@ -132,6 +132,7 @@ def test_other_cores_translate_too(core, built):
     ("fields", "task", "message"),
     [
         (dict(attention=functools.partial(linear.Attention)), {}, "model.attention is 'linear'"),
+        (dict(positions="learned", max_length=64), {}, "model.positions=.learned. must be .sinusoidal."),
         ({}, dict(temperature=1.0), "task.temperature=1.0 and task.force_end=False must be 0 and False"),
     ],
 )
