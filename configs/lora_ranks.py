@@ -43,6 +43,8 @@ def get_config(arg=""):
     else:
         config.data.update(sets(DATA))
     config.data.fields = ("source", "target")
+    if not args["base"]:
+        config.data.tokenizer.vocabulary = 50_000  # the paper's base, to count its weights
     config.data.rows, config.data.row_length = 8, 64
     config.model = dict(
         name="seq2seq", width=128, heads=4, hidden=512, encoder_layers=4, decoder_layers=4,

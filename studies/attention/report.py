@@ -138,7 +138,7 @@ def _settings(records):
             seeds = len({record["arguments"]["seed"] for record in own})
             specs = ", ".join(sorted({f"`{record['config']}`" for record in own}))
             lines.append(
-                f"{task.capitalize()}: {specs} with the settings of `studies/attention/study.py`, {steps} steps, "
+                f"{task.capitalize()}: {specs} with the settings of `configs/kv_projection.py`, {steps} steps, "
                 f"{seeds} seeds; {len(own)} runs in {pages.hours(own)} on {pages.machines(own)}."
             )
     return lines

@@ -5,10 +5,10 @@
     python -m studies.attention --workdir=runs/attention --index=$SLURM_ARRAY_TASK_ID
     python -m studies.attention --workdir=runs/attention --report_only
 
-A run is the config of its task (`TASKS`) with one attention (`studies/attention/variants.py`) and a seed. Its folder
-has a name like ``translation-local-seed0``. An attention without a causal form, or one that cannot attend to another
-sequence, is replaced by softmax attention there. Rows hold one text each, because some attentions mix all texts of a
-row. The best checkpoint is evaluated on the test set.
+A run is the config of its task (`TASKS` of `configs/kv_projection.py`) with one attention
+(`studies/attention/variants.py`) and a seed. Its folder has a name like ``translation-local-seed0``. An attention
+without a causal form, or one that cannot attend to another sequence, is replaced by softmax attention there. Rows hold
+one text each, because some attentions mix all texts of a row. The best checkpoint is evaluated on the test set.
 
 ``softmax_block256`` is left out: it is softmax attention, and the same program on rows no longer than its block.
 
@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 from absl import flags
 
+from configs import kv_projection
 from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware
@@ -57,28 +58,8 @@ class Task:
     length: int
 
 
-TASKS = {
-    "translation": Task(
-        config="configs/translation.py",
-        arguments=dict(data="multi30k"),
-        model=dict(encoder_layers=2, decoder_layers=2),
-        settings={
-            "steps": 1_000,
-            "eval_every": 500,
-            "save_every": 500,
-            "data.rows": 128,
-            "optimizer.schedule.warmup": 200,
-        },
-        length=64,
-    ),
-    "classification": Task(
-        config="configs/embbert_finetune.py",
-        arguments=dict(model="bert_2mb", task="emotion", recipe="tuned"),
-        model={},
-        settings={"epochs": 6.0, "data.row_length": 128},
-        length=128,
-    ),
-}
+LENGTHS = {"translation": 64, "classification": 128}
+TASKS = {name: Task(**task, length=LENGTHS[name]) for name, task in kv_projection.TASKS.items()}
 
 
 def entries(*, seeds=3, smoke=False):

@@ -16,7 +16,6 @@ from lwt.machine import command_line, hardware
 from lwt.report import pages, results
 from lwt.runs import config_file
 
-PAPER_VOCABULARY = 50_048
 ENCODERS = {  # "EmbBERT-Q", Table 2
     "embbert": 357_000,
     "bert_2mb": 289_000,
@@ -38,9 +37,9 @@ and counters of four bytes) exists for the trainable weights only.
 NOTES = """\
 "Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of
 12 attentions trains 9,216·r weights: its Table 1 says so too (288k at rank 32, which is 288 × 1,024), and the 188k of
-its text is a slip. The adapters are counted on the paper's base of {vocabulary} pieces, all else with the vocabulary
-that the config asks for (a corpus too small for it gives fewer pieces). Image classifiers have the heads of their data:
-10 classes of CIFAR-10, 8 of radar maps, 1000 in the Vision Transformers for 224 pixels, as the published figures have
+its text is a slip. Vocabularies are those that the configs ask for (a corpus too small for one gives fewer pieces); an
+adapter without a base is one of the paper's base, of 50,048 pieces. Image classifiers have the heads of their data: 10
+classes of CIFAR-10, 8 of radar maps, 1000 in the Vision Transformers for 224 pixels, as the published figures have
 (Touvron et al. 2021, and timm).
 """
 
@@ -52,14 +51,12 @@ class Row:
     Attributes:
         config: the file.
         arguments: the file's arguments, as on the command line.
-        vocabulary: rows of the table of a base that does not exist while counting; 0: the config's.
         classes: number of classes of data that is not read; 0: the model's default.
         paper: metric -> the paper's figure.
     """
 
     config: str
     arguments: str
-    vocabulary: int = 0
     classes: int = 0
     paper: dict = dataclasses.field(default_factory=dict)
 
@@ -69,7 +66,7 @@ class Row:
 
 
 def _lora(method, rank, **more):
-    return Row("configs/lora_ranks.py", f"method={method},rank={rank}", PAPER_VOCABULARY, **more)
+    return Row("configs/lora_ranks.py", f"method={method},rank={rank}", **more)
 
 
 ROWS = (
@@ -81,13 +78,18 @@ ROWS = (
     _lora("lora", 16, paper={"trainable": 144_000}),
     _lora("lora", 32, paper={"trainable": 288_000}),
     *(_lora(method, 16) for method in ("lora_plus", "rslora", "pissa", "olora", "dora", "singlora")),
-    *(Row("configs/lora_ranks.py", f"method={method}", PAPER_VOCABULARY) for method in ("full", "bitfit")),
+    *(Row("configs/lora_ranks.py", f"method={method}") for method in ("full", "bitfit")),
     *(
         Row("configs/embbert_pretrain.py", f"model={model}", paper={"model": paper} if paper else {})
         for model, paper in ENCODERS.items()
     ),
     Row("configs/embbert_finetune.py", "model=embbert,task=sst2"),
     Row("configs/embbert_finetune.py", "model=embbert,task=sst2,base=runs/sst2,method=qlora"),
+    *(
+        Row("configs/kv_projection.py", f"task={task},{form}", classes=6 * (task == "classification"))
+        for task, rank in (("translation", 8), ("classification", 10))
+        for form in ("form=softmax", f"rank={rank}", f"rank={rank},form=folded")
+    ),
     *(Row("configs/finetune.py", f"data=folder:snips,method={method}", classes=7) for method in ("full", "lora")),
     *(Row("configs/vlora_cifar10.py", f"rank={rank}") for rank in (0, 8, 4, 2)),
     *(
@@ -107,20 +109,18 @@ ROWS = (
 def count(row):
     """``{"total", "trainable", "model", "optimizer_bytes"}`` of a line of the table."""
     config = config_file.load(row.spec)
-    given = {"vocabulary": row.vocabulary, "outputs": row.classes}
-    counts = cost.parameters(config, **given)
+    counts = cost.parameters(config, outputs=row.classes)
     figures = {name: counts[name] for name in ("total", "trainable", "model")}
-    return figures | {"optimizer_bytes": cost.optimizer_bytes(config, **given)}
+    return figures | {"optimizer_bytes": cost.optimizer_bytes(config, outputs=row.classes)}
 
 
 def measure(row, *, command_line):
     """Rows for ``results.json``, one per figure."""
     begin = time.perf_counter()
     figures = count(row)
-    given = {"data.tokenizer.vocabulary": row.vocabulary, "classes": row.classes}
     fixed = {
         "config": row.spec,
-        "overrides": {key: value for key, value in given.items() if value},
+        "overrides": {"classes": row.classes} if row.classes else {},
         "seed": None,
         "split": "none",
         "hardware": hardware.describe(),
@@ -147,7 +147,7 @@ def write(out, rows, *, command_line):
             ]
         )
     header = ["config", "model", "trainable", "optimizer state, bytes", "frozen", "the paper"]
-    page.add(HOW_TO_READ, results.markdown(header, body), NOTES.format(vocabulary=f"{PAPER_VOCABULARY:,}"))
+    page.add(HOW_TO_READ, results.markdown(header, body), NOTES)
     return page.write()
 
 

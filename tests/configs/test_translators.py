@@ -1,6 +1,7 @@
 """Smoke runs of the configs of translators: trained from scratch, adapted, and made lighter."""
 
 import functools
+import json
 import re
 
 import jax
@@ -81,6 +82,23 @@ def test_learned_positions_reach_the_longest_text(tmp_path):
         errors.ConfigError, match="model.max_length=64 must be at least 128, the longest row of an eval"
     ):
         build.build(config, str(tmp_path))
+
+
+def test_kv_projection(tmp_path):
+    """Heads of width 8 in both forms, and a classifier."""
+    config = smoke.small("kv_projection.py:rank=8")
+    run = build.build(config, str(tmp_path / "projected"))
+    assert "base/decoder/layer_1/cross_attention/value/rank/kernel" in run.leaves
+    smoke.cycle(shallow(smoke.small("kv_projection.py:rank=8,form=folded")), tmp_path / "folded")
+    weights = experiment.arrays_of(str(tmp_path / "folded"), "last")
+    assert weights["encoder/layer_0/self_attention/key/kernel"].shape == (128, 4 * 8)
+    rows = (json.dumps({"text": f"house {i}", "label": "even odd".split()[i % 2]}) for i in range(60))
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    config = smoke.encoder(f"kv_projection.py:task=classification,rank=10,rate=5e-4,data=folder:{tmp_path}")
+    assert (config.model.attention.rank, config.optimizer.learning_rate) == (10, 5e-4)
+    assert loop.train(build.build(config, str(tmp_path / "classifier")))["loss"] > 0
+    with pytest.raises(errors.ConfigError, match="form='unfolded': choose from projected, folded, softmax"):
+        smoke.encoder("kv_projection.py:form=unfolded")
 
 
 def test_lora_ranks(translator, tmp_path):

@@ -91,8 +91,8 @@ def test_the_vocabulary_is_that_of_the_run_it_starts_from(tmp_path, monkeypatch)
         config.init_from = "hf:model"
         patched.setattr(hub, "folder", {"hf:model": str(tmp_path)}.get)
         assert cost.vocabulary_of(config) == made.vocabulary
-    config = config_file.load("configs/translation.py:data=pool")
-    assert cost.vocabulary_of(config) == 50_048
+    for spec in ("translation.py:data=pool", "lora_ranks.py:rank=4"):  # an adapter without a base: of the paper's
+        assert cost.vocabulary_of(config_file.load(f"configs/{spec}")) == 50_048
 
 
 def test_what_cannot_be_built_is_refused():

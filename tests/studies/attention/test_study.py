@@ -12,7 +12,7 @@ import pytest
 
 from lwt.data.batches import pair_examples
 from lwt.report import results
-from lwt.runs import assembly
+from lwt.runs import assembly, config_file
 from studies.attention import report, study, variants
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -60,6 +60,22 @@ def test_configs():
     config = study.config_of(entry_of("classification-kv_projection_quarter-seed0"))
     assert config.model.attention.to_dict() == {"name": "kv_projection", "rank": 10}
     assert (config.epochs, config.model.name, config.model.get("cross_attention")) == (6, "bert", None)
+
+
+@pytest.mark.parametrize(
+    "run, arguments",
+    [
+        ("translation-kv_projection_quarter_folded-seed1", "form=folded,rank=8,seed=1"),
+        ("classification-kv_projection_quarter-seed0", "task=classification,rank=10"),
+        ("classification-softmax-seed1", "task=classification,form=softmax,seed=1"),
+    ],
+)
+def test_the_config_of_k_v_projection_trains_the_same(run, arguments):
+    ours, own = study.config_of(entry_of(run)), config_file.load(f"configs/kv_projection.py:{arguments}")
+    model = ours.model.to_dict()
+    assert model.pop("decoder_attention", model["attention"]) == model["attention"] == own.model.attention.to_dict()
+    assert model.pop("cross_attention", model["attention"]) == model["attention"]
+    assert ours.to_dict() | {"model": model} == own.to_dict()
 
 
 def test_the_cache_shrinks_with_the_heads():
