@@ -10,7 +10,7 @@ base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md):
         gives model, tokenizer and cleaning of text; the head is made anew for the labels of the data
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
 tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, in place of `data`: one run trains an adapter and a head for
-        each, in batches with `rows` rows of every task (docs/adapters.md)
+        each, in batches with `rows` rows of every task (docs/many_tasks.md)
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
 task    classify; multilabel for several labels a text, with a separator between; ordinal for classes with an order;

@@ -88,6 +88,51 @@ def test_relative_links_point_to_what_is_there(path):
     assert [target for target in links(path) if not (path.parent / target.partition("#")[0]).exists()] == []
 
 
+WRITTEN = [path for path in PAGES[1:] if path.parent.name != "results" or path.name == "README.md"]
+WRITTEN = [path for path in WRITTEN if path.parents[1] != DOCS / "results"]  # programs write the others from records
+WORDS, CELL, SENTENCE = 1500, 120, 40  # words of a page, letters of a cell, words of a sentence
+
+
+def shown(text):
+    """Markdown as a reader sees it: without the targets of links, and without marks of code and emphasis."""
+    return re.sub(r"[*`]|\\(?=\|)", "", re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text))
+
+
+def too_long(text):
+    """``(line, what)`` of what is too long for a reader: the page, and its cells and sentences outside of code."""
+    text = re.sub(r"^(```|~~~).*?^\1$", lambda code: re.sub("[^\n]", "", code[0]), text, flags=re.DOTALL | re.MULTILINE)
+    found, begun, sentence = [], 0, ""
+    lines = [*text.splitlines(), ""]
+    for number, line in enumerate(lines, 1):
+        bare, text_goes_on = line.strip(), sentence and not re.match(r"\s*([-*|#]|\d+\.) ?", line)
+        if bare and text_goes_on:
+            sentence += f" {bare}"
+            continue
+        for part in re.split(r"(?<!al)[.!?][\"”)*]*\s+", shown(re.sub(r"`[^`]*`", "code", sentence))):
+            found += [(begun, f"a sentence of {len(part.split())} words")] if len(part.split()) > SENTENCE else []
+        begun, code = number, line.startswith(("    ", "|", "#"))
+        sentence = "" if code else re.sub(r"^([-*]|\d+\.) +", "", bare)
+        cells = re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", lambda code: code[0].replace("|", "/"), bare))
+        for cell in cells[1:-1] if bare.startswith("|") else ():
+            size = len(shown(cell).strip())
+            found += [(number, f"a cell of {size} letters")] if size > CELL else []
+    return found
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_are_short_and_so_are_their_sentences_and_cells(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.split()) <= WORDS
+    assert [f"{path.relative_to(ROOT)}:{line}: {what}" for line, what in too_long(text)] == []
+
+
+def test_what_is_too_long_is_found_with_its_line():
+    words = "word " * (SENTENCE // 2)
+    page = f"# T\n\n- {words}\n  {words}and more.\n\n{words}end. {words}end.\n\n| a | [{'x' * (CELL + 1)}](y) |\n"
+    assert too_long(page) == [(3, "a sentence of 42 words"), (8, "a cell of 121 letters")]
+    assert too_long(f"```\n{words * 3}\n```\n\n    {words * 3}\n\n| [{'x' * CELL}]({'y' * CELL}) |\n") == []
+
+
 def rows(path):
     """``{header: rows}`` of the tables of a Markdown page, as their lines."""
     found, lines = {}, path.read_text(encoding="utf-8").splitlines()
