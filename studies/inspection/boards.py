@@ -3,7 +3,7 @@
     python -m studies.inspection.boards --workdir=runs/intents --out=docs/results/boards
     python -m studies.inspection.boards --out=docs/results/boards --report_only
 
-Needs QEMU and both compilers:
+A run adds its table to the page, or measures it anew. Needs QEMU and both compilers:
 
     apt install qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi
     pip install 'lwt[c]'
@@ -23,17 +23,26 @@ from lwt.runs import experiment
 
 COMPILERS = ("gcc", "zig")
 HOW_TO_READ = """\
+A table has bytes of flash and RAM together, of the linked firmware, where its self-test passes on the emulated board
+and gives the bits of the program for this machine; otherwise **what went wrong**. The boards are those of `make qemu`;
+[microcontroller.md](../../microcontroller.md) lists them.
+"""
+ABOUT = {  # name of a run -> what it is
+    "intents": """\
 A classifier that fits on every board, EmbBERT with 27 kB of weights and scales, trained by
 
     python train.py --workdir=runs/intents \\
         --config=configs/embbert_finetune.py:task=snips,recipe=tuned,vocabulary=1024,epochs=3,precision=bfloat16 \\
         --config.model.width=32 --config.model.reduced=16 --config.model.layers=2 --config.model.kernel_size=8 \\
         --config.model.max_length=32 --config.data.row_length=32
+""",
+    "mamba-snips": """\
+MAMBA(2MB), whose states take little RAM, trained by
 
-The table has bytes of flash and RAM together, of the linked firmware, where its self-test passes on the emulated board
-and gives the bits of the program for this machine; otherwise **what went wrong**. The boards are those of `make qemu`;
-[microcontroller.md](../../microcontroller.md) lists them.
-"""
+    python train.py --config=configs/finetune.py:base=pretrained/mamba-2mb-tinynlp,data=folder:snips,epochs=3 \\
+        --workdir=runs/mamba-snips
+""",
+}
 
 
 def cell(folder, *, core, compiler, bits):
@@ -79,16 +88,21 @@ def measure(source, *, command_line):
     return rows
 
 
-def write(out, rows, *, command_line):
+def write(out, rows):
     """Writes README.md and results.json into the folder `out`; returns their names."""
-    page, cells = pages.Page(out, "Cores, compilers and types of states", command_line=command_line), {}
+    first, found = rows[0]["command"], {}
+    page = pages.Page(out, "Cores, compilers and types of states", command_line=first)
     for row in page.rows(rows):
         key = tuple(row["overrides"][name] for name in ("core", "states", "compiler"))
-        cells.setdefault(key, {})[row["metric"]] = row["value"]
+        found.setdefault((row["config"], row["command"]), {}).setdefault(key, {})[row["metric"]] = row["value"]
     columns = [(states, compiler) for states in export.ACTIVATIONS for compiler in COMPILERS]
-    body = [[f"`{core}`", *(text(cells[core, *column]) for column in columns)] for core in toolchain.CORES]
     header = ["CORE", *(f"{states}, {compiler}" for states, compiler in columns)]
-    page.add(HOW_TO_READ, results.markdown(header, body))
+    page.add(HOW_TO_READ)
+    for (config, command), cells in found.items():
+        name = pathlib.Path(config).name
+        body = [[f"`{core}`", *(text(cells[core, *column]) for column in columns)] for core in toolchain.CORES]
+        again = "" if command == first else f"    {command}"
+        page.add(f"## {name}", again, ABOUT.get(name, ""), results.markdown(header, body))
     return page.write()
 
 
@@ -104,11 +118,12 @@ def text(figures):
 def main():
     """The program: builds, runs, and writes the page."""
     values, line = flags.FLAGS, pages.command_line()
-    if values.report_only:
-        rows = results.load(f"{values.out}/results.json")
-    else:
-        rows = measure(experiment.load(values.workdir), command_line=line)
-    print(f"wrote {values.out}/{', '.join(write(values.out, rows, command_line=rows[0]['command']))}")
+    path = pathlib.Path(values.out, "results.json")
+    rows = results.load(path) if path.exists() else []
+    if not values.report_only:
+        rows = [row for row in rows if row["config"] != values.workdir]
+        rows += measure(experiment.load(values.workdir), command_line=line)
+    print(f"wrote {values.out}/{', '.join(write(values.out, rows))}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """The table of cores, compilers and types of states says what was built and what passed."""
 
+import itertools
+
 from lwt import errors
-from lwt.export.c import toolchain
+from lwt.export.c import export, toolchain
 from studies.inspection import boards
 
 
-def rows(core, compiler, states, **figures):
-    fixed = {"config": "c", "seed": None, "split": "none", "paper": None, "hardware": "h", "seconds": 0, "command": "c"}
+def rows(core, compiler, states, *, config="runs/intents", **figures):
+    fixed = {"config": config, "seed": None, "split": "none", "paper": None, "hardware": "h", "seconds": 0}
+    fixed["command"] = f"c {config}"
     fixed["overrides"] = {"core": core, "compiler": compiler, "states": states}
     return [fixed | {"metric": name, "value": value} for name, value in figures.items()]
 
@@ -18,8 +21,12 @@ def test_the_table(tmp_path):
         found += rows(core, "zig", "fp16", built=0)
         found += rows(core, "gcc", "int8", built=1, bytes=1234, passed=0)
         found += rows(core, "zig", "int8", built=1, bytes=1234, passed=1, same_bits=0)
-    assert boards.write(tmp_path, found, command_line="c") == ["README.md", "results.json"]
-    assert "| `m55` | 1,234 | **not built** | **failed** | **other bits** |" in (tmp_path / "README.md").read_text()
+        for compiler, states in itertools.product(boards.COMPILERS, export.ACTIVATIONS):
+            found += rows(core, compiler, states, config="runs/other", built=0)
+    assert boards.write(tmp_path, found) == ["README.md", "results.json"]
+    text = (tmp_path / "README.md").read_text()
+    assert "| `m55` | 1,234 | **not built** | **failed** | **other bits** |" in text
+    assert "    c runs/intents\n\nA table" in text and "## other\n\n    c runs/other\n\n| CORE" in text
 
 
 def test_a_cell(tmp_path, monkeypatch):
