@@ -37,7 +37,7 @@ A classifier that fits on every board, EmbBERT with 27 kB of weights and scales,
         --config.model.max_length=32 --config.data.row_length=32
 """,
     "mamba-snips": """\
-MAMBA(2MB), whose states take little RAM, trained by
+MAMBA(2MB), which is some kilobytes larger than the flash of the board with a Cortex-M0+ (256 kB), trained by
 
     python train.py --config=configs/finetune.py:base=pretrained/mamba-2mb-tinynlp,data=folder:snips,epochs=3 \\
         --workdir=runs/mamba-snips
