@@ -81,3 +81,19 @@ def test_a_picture_is_small_and_on_a_page(path):
 
 def test_the_results_are_small():
     assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file() and path.name != NOT_KEPT) < 6e6
+
+
+def test_claims_have_the_figures_of_the_pages_that_they_link_to():
+    text = (RESULTS / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| [^|]+ \| [^|]+ \| ([^|]+) \| [^|]+ \| ([^|]+) \|$", text.partition("## Pages")[0], re.MULTILINE
+    )
+    assert len(rows) > 30
+    for ours, verdict in rows[1:]:
+        assert re.match(r"(not )?confirmed|mixed|refuted|not tried", verdict), verdict
+        if ours == "–":
+            continue
+        shown, page = re.fullmatch(r"\[(.+)\]\((.+)\)", ours).groups()
+        for figure in re.findall(r"[-+]?\d[\d,]*[.,]\d+(?: (?:±|to) \d+\.\d+)?", shown):
+            alone = rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)"
+            assert re.search(alone, (RESULTS / page).read_text(encoding="utf-8")), (page, figure)
