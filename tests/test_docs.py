@@ -1,5 +1,6 @@
 """The site builds without a warning, its pages are found from the front page, and links point to what is there."""
 
+import ast
 import html.parser
 import itertools
 import os
@@ -168,6 +169,27 @@ def test_every_package_is_in_the_reference(site):
     }
     ids = set().union(*(read.ids for path, read in pages.items() if path.parent.name == "api"))
     assert named - ids == set()
+
+
+def test_the_search_finds_probability(site, browser):
+    tab = browser.new_page()
+    tab.goto(f"{(site[0] / 'search.html').as_uri()}?q=probability")
+    found = tab.locator("#search-results a").first
+    found.wait_for()
+    assert found.get_attribute("href").partition("#")[0].partition("?")[0] == "answers.html"
+
+
+def test_errors_of_the_troubleshooting_are_those_of_the_code():
+    """Each holds a text of the code, of at least 12 letters."""
+    quoted = re.findall(r"^    error: (.*)", (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sources = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "lwt").rglob("*.py")]
+    parts = {
+        node.value.strip()
+        for node in itertools.chain(*map(ast.walk, sources))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 12 <= len(node.value.strip()) < 200
+    }
+    assert len(quoted) > 10
+    assert [error for error in quoted if not any(part in error for part in parts)] == []
 
 
 MODEL = """
