@@ -197,7 +197,8 @@ def _pictures(folder, costs, ending):
         series = {name: points for name, points in series.items() if points}
         if series:
             file, label = f"{title.lower()}{ending}.png", f"{title.lower()} of forward and backward ({unit})"
-            scaling.against_length(series, folder / file, label=label)
+            look = dict(unit=unit, what=title.lower(), plain="softmax", names=variants.TITLES)
+            scaling.by_length(series, folder / file, **look)
             lines += [f"![{label} over the length]({file})", ""]
     return lines
 

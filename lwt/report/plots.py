@@ -1,10 +1,10 @@
 """Plots: learning curves, accuracy by rank, fronts, grouped bars. All functions save a PNG and return its Figure."""
 
 import json
-import math
 import pathlib
 import statistics
 
+from matplotlib import lines as plain
 from matplotlib import ticker
 
 from lwt import errors
@@ -24,21 +24,25 @@ def learning_curves(runs, path, *, figure="loss", label="loss (nats a token)", t
         lwt.errors.DataError: a workdir has no metrics.jsonl, or its rows hold no such figure.
     """
     with style.drawing(path, title) as (drawn, axes):
+        ends = {}
         for i, (name, workdir) in enumerate(runs.items()):
             train, validation = (read(workdir, f"{part}/{figure}") for part in ("train", "validation"))
             if not train[0] and not validation[0]:
                 raise errors.DataError(f"{workdir}/metrics.jsonl has neither train/{figure} nor validation/{figure}")
-            color, last = style.COLORS[i % len(style.COLORS)], f"{name}, " if len(runs) > 1 else ""
+            look = style.look(i)
             if train[0]:
-                axes.plot(*train, color=color, linewidth=1.1, alpha=0.55, label=f"{last}training")
+                axes.plot(*train, color=look["color"], linewidth=1.1, alpha=0.55)
             if validation[0]:
-                axes.plot(*validation, color=color, marker=style.look(i)["marker"], label=f"{last}validation")
-        axes.set_xlabel("optimizer steps")
+                axes.plot(*validation, **look)
+            ends[name] = (*(points[-1] for points in (validation if validation[0] else train)), look["color"])
+        axes.set_xlabel("optimizer steps (thin line: training, marks: validation)")
         axes.set_ylabel(label)
+        axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
         if log_y:
             axes.set_yscale("log")
-        _legend(axes)
+        if len(runs) > 1:
+            line_names.put(axes, ends)
     return drawn
 
 
@@ -75,7 +79,7 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         paper: ``{rank: value}`` for a dashed line, or None.
         label: of the vertical axes, with the unit.
     """
-    with style.drawing(path, title, panels=2, width=10.4) as (drawn, (left, right)):
+    with style.drawing(path, title, panels=2) as (drawn, (left, right)):
         ends = {}
         for i, (name, by_rank) in enumerate(series.items()):
             order = sorted(by_rank)
@@ -93,63 +97,88 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         left.set_xscale("log", base=2)
         left.set_xticks(every, [str(rank) for rank in every])
         left.minorticks_off()
-        left.set(xlabel="rank (logarithmic)", ylabel=label)
+        left.set(xlabel="rank", ylabel=label)
         right.set_xscale("log")
-        right.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+        right.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 3)))
         right.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
         right.minorticks_off()
-        right.set(xlabel="trained parameters (logarithmic)")
-        line_names.put(right, ends)
+        right.set(xlabel="trained parameters")
+        line_names.put(right, ends, gap=0.12)
     return drawn
 
 
-def by_rate(curves, path, *, label, title=""):
-    """A figure over the learning rate, which has a logarithmic axis, with the names beside the lines.
+def by_rate(curves, path, *, label, lower=False, title=""):
+    """A figure over the learning rate, which has a logarithmic axis, with the names beside the best points.
 
     Args:
         curves: ``{method: {rate: value}}``.
         path: of the PNG.
         label: of the vertical axis, with the unit.
+        lower: whether low values are good.
     """
-    with style.drawing(path, title, width=7.6) as (drawn, axes):
-        ends = {}
-        for i, (name, curve) in enumerate(curves.items()):
-            rates = sorted(curve)
-            look = style.look(i)
-            axes.plot(rates, [curve[rate] for rate in rates], **look)
-            ends[name] = (rates[-1], curve[rates[-1]], look["color"])
+    with style.drawing(path, title) as (drawn, axes):
+        for i, curve in enumerate(curves.values()):
+            axes.plot(*zip(*sorted(curve.items())), **style.look(i))
         style.log_x(axes, "learning rate")
         axes.set_ylabel(label)
-        line_names.put(axes, ends)
+        axes.margins(y=0.12)
+        best = min if lower else max
+        at = {name: best(curve.items(), key=lambda point: point[1]) for name, curve in curves.items()}
+        line_names.beside(axes, {name: (*at[name], style.look(i)["color"]) for i, name in enumerate(curves)})
     return drawn
 
 
-def fronts(lines, path, *, x, label, title=""):
-    """Points of many methods, with a line through those of each; methods on the front of the best are in colour.
-
-    A point is on the front if none further left is as high.
+def rows(lines, path, *, columns, title="", dots=(), faded=()):
+    """A line for each name, and side by side a panel for each figure: bars from zero, or points, with their values.
 
     Args:
-        lines: ``{method: [(x, y), ...]}``, sorted by x.
+        lines: ``{name: {column: value, or a list of values, or {series: the same}}}``: of a list, the mean and ± one
+            standard deviation. A column may be missing.
         path: of the PNG.
-        x, label: of the axes, with their units; the horizontal one is logarithmic.
+        columns: ``{column: (heading with the unit, digits after the point)}``.
+        dots: the columns that are drawn as points; their axes need not begin at zero.
+        faded: names of the lines that are only there to compare with.
     """
-    best, front = -math.inf, []
-    for place, height, name in sorted((*point, name) for name, points in lines.items() for point in points):
-        if height > best:
-            best, front = height, [*front, (place, height, name)]
-    colors = dict(zip(dict.fromkeys(name for *_, name in front), style.COLORS * 3))
-    with style.drawing(path, title, width=8.4, height=5.6) as (drawn, axes):
-        axes.step(*zip(*[point[:2] for point in front]), where="post", color="#bbbbbb", linewidth=5, alpha=0.5)
-        ends = {}
-        for i, (name, points) in enumerate(lines.items()):
-            color = colors.get(name, "#9a9a9a")
-            look = style.look(i) | dict(color=color, linewidth=1.2, zorder=3 if name in colors else 2)
-            axes.plot(*zip(*points), **look)
-            ends[name] = (*points[-1], color)
-        style.log_x(axes, x)
-        axes.set_ylabel(label)
-        line_names.put(axes, ends, gap=0.042)
+    cells = [line[column] for line in lines.values() for column in columns if column in line]
+    series = list(dict.fromkeys(name for cell in cells if isinstance(cell, dict) for name in cell))
+    step = 0.8 / max(1, len(series))
+    height = 1.0 + len(lines) * max(0.27, 0.2 * len(series)) + 0.3 * bool(series)
+    spreads = 0
+    with style.drawing(path, title, panels=len(columns), height=height) as (drawn, panels):
+        for axes, (column, (heading, digits)) in zip(drawn.axes, columns.items(), strict=True):
+            for at, (name, line) in enumerate(lines.items()):
+                cell = line.get(column, {})
+                for own, values in (cell if isinstance(cell, dict) else {"": cell}).items():
+                    i = series.index(own) if own else 0
+                    values = values if isinstance(values, list | tuple) else [values]
+                    mean, spread = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+                    spreads += spread is not None
+                    color = "#9a9a9a" if name in faded else style.COLORS[i]
+                    place = at + (i - (len(cell) - 1) / 2) * step if own else at
+                    look = dict(xerr=spread, ecolor="#333333", capsize=2.5)
+                    if column in dots:
+                        axes.errorbar(mean, place, color=color, marker=style.MARKERS[i], linestyle="none", **look)
+                    else:
+                        axes.barh(place, mean, 0.92 * step, color=color, error_kw={"elinewidth": 1.2}, **look)
+                    axes.annotate(
+                        f"{mean:,.{digits}f}", (mean + (spread or 0), place), xytext=(5, 0), textcoords="offset points",
+                        va="center", fontsize=9.5, color="#333333",
+                    )  # fmt: skip
+            axes.set_title(heading, loc="left", fontsize=10.5, color="#333333")
+            axes.margins(x=0.35 if column in dots else 0.3)
+            axes.set_ylim(len(lines) - 0.4, -0.6)
+            axes.grid(False, axis="y")
+            axes.tick_params(axis="y", length=0)
+            if column not in dots:
+                axes.set_xlim(left=0)
+                axes.spines["bottom"].set_visible(False)
+                axes.xaxis.set_visible(False)
+        drawn.axes[0].set_yticks(range(len(lines)), list(lines))
+        if spreads:
+            drawn.supxlabel("whiskers: ± one standard deviation over the seeds", x=0.99, ha="right", fontsize=9)
+        if series:
+            shown = [plain.Line2D([], [], **style.look(i), linestyle="none") for i in range(len(series))]
+            drawn.legend(shown, series, loc="outside lower left", ncols=len(series))
     return drawn
 
 
@@ -186,9 +215,3 @@ def bars(groups, path, *, label, title="", digits=1):
         if len(names) > 1:  # above the bars: inside it would cover some
             axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.1, ncols=4)
     return drawn
-
-
-def _legend(axes):
-    """The legend, in two columns where it is long; it finds its own place."""
-    count = len(axes.get_legend_handles_labels()[1])
-    axes.legend(ncols=1 if count <= 6 else math.ceil(count / 6))

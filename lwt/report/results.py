@@ -181,6 +181,12 @@ def cells(rows, *, index, columns):
     return {i: {c: _cell(found, f"{i}, {c}") for c, found in line.items()} for i, line in groups.items()}
 
 
+def shown(metric):
+    """``(label with the unit, factor)`` of a metric on pages and pictures: ``("accuracy (%)", 100)``."""
+    label = {"bleu": "BLEU", "mcc": "MCC", "chrf": "chrF"}.get(metric, metric.replace("_", " "))
+    return (f"{label} (%)", 100) if metric in SHARES else (label, 1)
+
+
 def percent(values, *, digits=1):
     """``"87.5 ± 0.6"``, mean and sample standard deviation of shares in per cent; one value has no ±, none is "–"."""
     if not values:

@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from lwt.report import style
+from lwt.report import plots
 
 
 def exponent(points):
@@ -36,31 +36,27 @@ def crossing(ours, other):
     return n * (next_n / n) ** (gap / (gap - next_gap))
 
 
-def against_length(series, path, *, label, title=""):
-    """Draws a cost over the length, both logarithmic, with each variant's exponent; returns the Figure.
+def by_length(series, path, *, unit, what, plain, names, digits=1):
+    """Draws a cost at a short, a middle and the longest length, a line for each variant, the cheapest first.
 
     Args:
         series: ``{variant: {n: cost}}``.
         path: of the PNG.
-        label: of the vertical axis, with the unit.
+        unit: of the cost.
+        what: the cost: "time".
+        plain: the variant that the others are compared with.
+        names: ``{variant: what people call it}``; others keep their name.
+        digits: after the point.
     """
-    with style.drawing(path, title, width=9.6) as (drawn, axes):
-        for i, (name, points) in enumerate(series.items()):
-            power = exponent(points)
-            shown = name if power is None else f"{name}: n^{power:.2f}"
-            axes.plot(*zip(*sorted(points.items())), label=shown, linewidth=1.4, **look(i))
-        every = sorted({n for points in series.values() for n in points})
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xticks(every, [str(n) for n in every])
-        axes.minorticks_off()
-        axes.set(xlabel="length n (logarithmic)", ylabel=label)
-        drawn.legend(loc="outside right upper")
-    return drawn
-
-
-def look(i):
-    """Colour, mark and line of the i-th of many series."""
-    colors, lines = len(style.COLORS), ("-", "--", ":")
-    look = {"color": style.COLORS[i % colors], "marker": style.MARKERS[(i + i // colors) % len(style.MARKERS)]}
-    return look | {"linestyle": lines[i // colors % len(lines)]}
+    lengths = sorted({n for points in series.values() for n in points})
+    last = lengths[-1]
+    shown = (lengths[len(lengths) // 4], lengths[len(lengths) // 2], last)
+    order = sorted(series, key=lambda name: series[name].get(last, math.inf))
+    said = {name: names.get(name, name) for name in order}
+    lines = {said[name]: {n: series[name][n] for n in shown if n in series[name]} for name in order}
+    title = f"{what.capitalize()} of forward and backward at three lengths n"
+    if last in series.get(plain, {}) and order[0] != plain:
+        share = series[order[0]][last] / series[plain][last]
+        title = f"At {last:,} positions, {said[order[0]]} takes {share:.0%} of the {what} of {said[plain]}"
+    columns = {n: (f"n = {n:,} ({unit})", digits) for n in dict.fromkeys(shown)}
+    return plots.rows(lines, path, columns=columns, title=title, faded=[said.get(plain)])

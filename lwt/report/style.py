@@ -5,8 +5,11 @@ Figures are made without pyplot: there is no global state, nothing to close, and
 
 import contextlib
 import io
+import math
+import textwrap
 
 import matplotlib
+import numpy as np
 from matplotlib import figure as figures
 from matplotlib import ticker
 from PIL import Image
@@ -17,10 +20,12 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f
 MARKERS = "osD^vPX*"  # told apart without colours, too
 DPI = 150
 SHADES = 128  # colours of a PNG
+WIDTH = 7.2  # inches
+LETTERS = 8.9  # of a title, an inch
+BAR = "<colorbar>"  # how matplotlib calls the axes of one
 STYLE = {
-    "font.size": 10,
+    "font.size": 11,
     "axes.titlesize": 11,
-    "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -35,38 +40,81 @@ STYLE = {
     "lines.linewidth": 1.8,
     "lines.markersize": 5.5,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": 10,
 }
 
 
 @contextlib.contextmanager
-def drawing(path, title, *, panels=1, width=None, height=4.0, share_y=True):
+def drawing(path, title, *, panels=1, across=None, width=WIDTH, height=4.2, share_x=False, share_y=True):
     """A figure in the house style, saved at the end: ``(Figure, axes)``.
+
+    A linear axis that does not begin at zero gets the mark of a break at its lower end.
 
     Args:
         path: of the PNG.
-        title: of the first panel.
-        panels: side by side; `axes` is an array of them if there are several.
-        width, height: in inches; None for the width that suits the panels.
-        share_y: whether the panels have one vertical axis.
+        title: what the picture shows, above all panels.
+        panels: `axes` is an array of them if there are several.
+        across: how many of them are side by side; None for all.
+        width, height: in inches; wider pictures are unreadable on a phone.
+        share_x, share_y: whether the panels have one horizontal, and one vertical axis.
     """
+    across = across or panels
     with matplotlib.rc_context(STYLE):
-        size = (width or (6.4 if panels == 1 else 9.6), height)
-        drawn = figures.Figure(figsize=size, layout="constrained")
-        axes = drawn.subplots(1, panels, sharey=share_y)
-        first = axes if panels == 1 else axes[0]
-        first.set_title(title)
-        yield drawn, axes
+        drawn = figures.Figure(figsize=(width, height), layout="constrained")
+        axes = drawn.subplots(math.ceil(panels / across), across, squeeze=False, sharex=share_x, sharey=share_y).flat
+        for place in axes[panels:]:
+            place.remove()
+        entitle(drawn, title)
+        yield drawn, axes[0] if panels == 1 else axes[:panels]
+        for place in drawn.axes:
+            from_zero(place)
+            _mark_breaks(place)
         save(drawn, path)
 
 
+def entitle(drawn, title):
+    """Writes a title above all axes of a Figure, on the left, in as many lines as it needs."""
+    if title:
+        wrapped = textwrap.fill(title, int(LETTERS * drawn.get_figwidth()))
+        drawn.suptitle(wrapped, x=0.01, ha="left", fontsize=12.5, fontweight="bold")
+
+
+def from_zero(axes):
+    """Lets linear axes begin at zero whose figures begin below four tenths of the largest one."""
+    if axes.get_label() == BAR:
+        return
+    for scale, limits, begin in (
+        (axes.get_xscale(), axes.get_xlim(), axes.set_xlim),
+        (axes.get_yscale(), axes.get_ylim(), axes.set_ylim),
+    ):
+        if scale == "linear" and 0 < limits[0] < 0.4 * limits[1]:
+            begin(0, limits[1])
+
+
+def _mark_breaks(axes):
+    """Two strokes across the lower end of each visible linear axis that begins above zero."""
+    if axes.images or axes.get_label() == BAR:
+        return
+    strokes = dict(marker=[(-1, -0.6), (1, 0.6)], markersize=9, linestyle="none", color="#333333", mew=1.3)
+    strokes |= dict(transform=axes.transAxes, clip_on=False, zorder=5)
+    if axes.yaxis.get_visible() and axes.get_yscale() == "linear" and min(axes.get_ylim()) > 0:
+        axes.plot([0, 0], [0.015, 0.035], **strokes)
+    if axes.xaxis.get_visible() and axes.get_xscale() == "linear" and min(axes.get_xlim()) > 0:
+        axes.plot([0.015, 0.03], [0, 0], **(strokes | dict(marker=[(-0.6, -1), (0.6, 1)])))
+
+
 def save(drawn, path):
-    """Saves a Figure as a PNG with a palette, a quarter of the size of one without."""
-    full = io.BytesIO()
+    """Saves a Figure as a PNG with a palette of its commonest colours, a quarter of the size of one without."""
+    full, content = io.BytesIO(), io.BytesIO()
     drawn.savefig(full, dpi=DPI, format="png")
     with Image.open(full) as image:
-        small = image.convert("RGB").quantize(SHADES, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    content = io.BytesIO()
+        pixels = np.asarray(image.convert("RGB"), np.int64)
+    codes, places, counts = np.unique(pixels @ (65536, 256, 1), return_inverse=True, return_counts=True)
+    colors = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=-1)
+    common = colors[np.argsort(-counts, kind="stable")[:SHADES]]
+    nearest = np.square(colors[:, None] - common).sum(-1).argmin(1)
+    small = Image.fromarray(nearest[places].reshape(pixels.shape[:2]).astype(np.uint8))
+    small.putpalette(common.astype(np.uint8).tobytes())
     small.save(content, "PNG", optimize=True, dpi=(DPI, DPI))
     files.write_bytes(path, content.getvalue())
 
@@ -79,12 +127,11 @@ def look(i):
 def log_x(axes, label):
     """Makes the horizontal axis logarithmic, with ticks at 1, 2 and 5 that do not run into each other."""
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+    axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 3)))
     short = ticker.EngFormatter(sep="")  # 200k
     axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}" if x < 1000 else short(x, place))
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    axes.tick_params(axis="x", rotation=30)
-    axes.set_xlabel(f"{label} (logarithmic)")
+    axes.set_xlabel(label)
 
 
 def thousands(value, _):

@@ -197,14 +197,20 @@ def describe(records, searches):
 
 
 def draw(path, groups, *, tasks):
-    """Accuracy against bytes, a line for each method, with its name beside its last point."""
+    """A line for each setting, the best first: accuracy on every task and their mean, and the adapter's bytes."""
+    order = sorted(groups, key=lambda setting: mean_accuracy(groups[setting]), reverse=True)
     lines = {}
-    for setting, found in groups.items():
-        if setting[0] != "head":
-            lines.setdefault(setting[0], []).append((bytes_of(found), 100 * mean_accuracy(found)))
-    title = f"Mean of {', '.join(tasks.values())}" if len(tasks) > 1 else next(iter(tasks.values()))
-    named = {TITLES.get(method, method): sorted(points) for method, points in lines.items()}
-    plots.fronts(named, path, x="bytes of the adapter in float16", label="accuracy (%)", title=title)
+    for setting in order:
+        found = groups[setting]
+        lines[title_of(setting)] = {task: [100 * value for value in _accuracies(own)] for task, own in found.items()}
+        lines[title_of(setting)] |= {"mean": 100 * mean_accuracy(found), "bytes": bytes_of(found) / 1e3}
+    columns = {"mean": (f"mean of {len(tasks)} (%)", 1)} if len(tasks) > 1 else {}
+    columns |= {task: (f"{title} (%)", 1) for task, title in tasks.items()} | {"bytes": ("float16 (kB)", 1)}
+    adapted = [setting for setting in order if setting[0] not in ("head", "full")]
+    best, faded = adapted[0], [title_of(setting) for setting in order if setting[0] in ("head", "full")]
+    accuracy, size = 100 * mean_accuracy(groups[best]), bytes_of(groups[best]) / 1e3
+    title = f"{title_of(best)} is the most accurate adapter: {accuracy:.1f} % in {size:.0f} kB"
+    plots.rows(lines, path, columns=columns, title=title, dots=[*tasks, "mean"], faded=faded)
 
 
 def csv_table(groups):

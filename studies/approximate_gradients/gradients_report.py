@@ -3,7 +3,7 @@
 import math
 
 from lwt.attention.parts import approximation_check
-from lwt.report import pages, results, scaling, style
+from lwt.report import line_names, pages, results, scaling, style
 
 ERROR = "relative_error_d_q"
 REFERENCE = {  # largest logit -> the error for degree 1 to 5 in another computation, whose draw is not known
@@ -103,7 +103,8 @@ def _add_costs(page, rows, *, width):
             body.append([name, *cells, "–" if power is None else f"{power:.2f}"])
         header = [label, *(f"n = {n}" for n in lengths), "exponent"]
         page.add(results.markdown(header, body))
-        scaling.against_length(series, page.picture(f"{file}_{width}.png", label), label=label)
+        look = dict(unit=label.split()[0].rstrip(","), what=file, plain="softmax in blocks", names={})
+        scaling.by_length(series, page.picture(f"{file}_{width}.png", label), **look)
         if metric == "milliseconds":
             page.add("\n".join(_break_even(series)))
 
@@ -118,13 +119,20 @@ def _break_even(series):
 
 
 def _draw_errors(errors, path):
-    with style.drawing(path, "", width=7.2) as (drawn, axes):
+    title = "Polynomials of higher degree approximate the gradients up to larger logits"
+    with style.drawing(path, title) as (drawn, axes):
+        ends = {}
         for i, (degree, points) in enumerate(errors.items()):
-            look = {"color": style.COLORS[i % len(style.COLORS)], "marker": style.MARKERS[i % len(style.MARKERS)]}
-            axes.plot(*zip(*points.items()), label=f"degree {degree}", **look)
+            axes.plot(*zip(*points.items()), **style.look(i))
+            ends[f"degree {degree}"] = (*min(points.items()), style.look(i)["color"])
         axes.axhline(approximation_check.TOLERANCE, color="#333333", linestyle="--", linewidth=1.2)
-        axes.set(xscale="log", yscale="log", xlabel="largest logit (logarithmic)", ylabel="relative error of dQ")
-        axes.legend()
+        axes.set(xscale="log", yscale="log", xlabel="largest logit", ylabel="relative error of dQ")
+        axes.margins(x=0.1, y=0.1)
+        tolerated = f"{100 * approximation_check.TOLERANCE:g} %, what is tolerated"
+        axes.annotate(
+            tolerated, (axes.get_xlim()[0], approximation_check.TOLERANCE), xytext=(4, 4), textcoords="offset points"
+        )
+        line_names.beside(axes, ends)
     return drawn
 
 

@@ -1,9 +1,10 @@
 """The page on LoRA with approximate gradients, made from the runs' records."""
 
+import re
 import statistics
 
 from lwt.attention.parts import approximation_check
-from lwt.report import pages, results, style
+from lwt.report import line_names, pages, results, style
 
 METRIC, EXACT = "accuracy", "exact"
 BASE = "base"  # the run that all others adapt
@@ -88,13 +89,15 @@ def _error(values):
 
 
 def _draw(path, accuracy):
-    with style.drawing(path, "") as (_, axes):
+    with style.drawing(path, "LoRA with approximate gradients, by the largest logit of its base") as (_, axes):
+        ends = {}
         for i, (method, line) in enumerate(accuracy.items()):
-            look = dict(color=style.COLORS[i % len(style.COLORS)], marker=style.MARKERS[i % len(style.MARKERS)])
             order = sorted(line)
             spread = [100 * statistics.stdev(line[b]) if len(line[b]) > 1 else 0.0 for b in order]
             means = [100 * statistics.fmean(line[b]) for b in order]
-            axes.errorbar(order, means, spread, label=method, capsize=3, elinewidth=1.2, **look)
-        style.log_x(axes, "largest logit of the base (logarithmic)")
-        axes.set(ylabel="accuracy (%)")
-        axes.legend()
+            axes.errorbar(order, means, spread, capsize=3, elinewidth=1.2, **style.look(i))
+            said = re.sub(r"(\d)", r" \1", method).replace("_", ", ", 1).replace("_", " ")
+            ends[said] = (order[-1], means[-1], style.look(i)["color"])
+        style.log_x(axes, "largest logit of the base")
+        axes.set(ylabel="accuracy (%)", ylim=(0, 100))
+        line_names.put(axes, ends, gap=0.07)

@@ -3,9 +3,7 @@
 import math
 import statistics
 
-from matplotlib import ticker
-
-from lwt.report import pages, results, scaling, style
+from lwt.report import pages, plots, results
 from studies.attention import variants
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -61,7 +59,7 @@ def write(out, records, *, missing, command_line):
     report.add(
         "\n".join(_settings(records)), pages.bullets([*sentences, *pages.notes(records, missing=missing)]), HOW_TO_READ
     )
-    _draw(report.picture("quality.png", "quality over the time of a step"), tables)
+    _draw(report.picture("quality.png", "quality and time of a step"), tables)
     for task, values in tables.items():
         report.add(f"## {task.capitalize()}", table(task, values, records=records))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
@@ -162,46 +160,16 @@ def _lines(tables):
                 yield [task, name, metric, statistics.fmean(found), deviation, len(found)]
 
 
-def against_cost(panels, path, *, cost_label):
-    """Draws quality over cost, a panel for each task: means of the seeds, bars of ± one standard deviation.
-
-    Args:
-        panels: ``{title: (quality's label, {variant: (costs of the seeds, qualities of the seeds)})}``.
-        path: of the PNG.
-        cost_label: of the horizontal axes, with the unit.
-    """
-
-    def spread(values):
-        return statistics.stdev(values) if len(values) > 1 else 0.0
-
-    names = list(dict.fromkeys(name for _, series in panels.values() for name in series))
-    width = 6.4 + 4.0 * (len(panels) - 1)
-    with style.drawing(path, "", panels=len(panels), width=width, share_y=False) as (drawn, axes):
-        places = axes if len(panels) > 1 else [axes]
-        for place, (title, (label, series)) in zip(places, panels.items(), strict=True):
-            for name, (costs, qualities) in series.items():
-                x, y = statistics.fmean(costs), statistics.fmean(qualities)
-                look = scaling.look(names.index(name)) | {"linestyle": "none"}
-                place.errorbar(x, y, spread(qualities), spread(costs), label=name, capsize=3, elinewidth=1.2, **look)
-            place.set_title(title)
-            place.set_xscale("log")
-            for axis in (place.xaxis.set_major_formatter, place.xaxis.set_minor_formatter):
-                axis(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-            place.set(xlabel=f"{cost_label} (logarithmic)", ylabel=label)
-        found = {}
-        for place in places:
-            found |= dict(zip(*reversed(place.get_legend_handles_labels())))
-        drawn.legend(found.values(), found.keys(), loc="outside right upper")
-    return drawn
-
-
 def _draw(path, tables):
-    panels = {}
+    """A line for each attention: quality and time of a step, task by task."""
+    lines, columns, dots = {}, {}, []
     for task, values in tables.items():
         metric, label, factor, _ = METRICS[task]
-        series = {
-            name: ([1e3 * seconds for seconds in own["step_seconds"]], [factor * value for value in own[metric]])
-            for name, own in values.items()
-        }
-        panels[task.capitalize()] = label, series
-    against_cost(panels, path, cost_label="time of a training step (ms)")
+        columns |= {task: (label, 1), f"{task} time": ("step (ms)", 0)}
+        dots.append(task)
+        for name, own in values.items():
+            line = lines.setdefault(variants.TITLES[name], {})
+            line[task] = [factor * value for value in own[metric]]
+            line[f"{task} time"] = [1e3 * seconds for seconds in own["step_seconds"]]
+    title = f"{' and '.join(tables)}: quality, and time of a training step".capitalize()
+    plots.rows(lines, path, columns=columns, title=title, dots=dots, faded=[variants.TITLES[PLAIN]])

@@ -7,6 +7,28 @@ import math
 
 from lwt import registry
 
+TITLES = {  # what people call them
+    "softmax": "softmax",
+    "softmax_block256": "softmax in blocks",
+    "kv_projection_half": "K/V projection, half",
+    "kv_projection_half_folded": "K/V, half, folded",
+    "kv_projection_quarter": "K/V projection, quarter",
+    "kv_projection_quarter_folded": "K/V, quarter, folded",
+    "efficient": "efficient",
+    "linear_elu": "linear, ELU",
+    "linear_random": "linear, random features",
+    "local": "local window",
+    "sparse_strided": "sparse, strided",
+    "sparse_fixed": "sparse, fixed",
+    "linformer": "Linformer",
+    "nystrom": "Nyström",
+    "folded": "folded query and key",
+    "approximate1": "approximate, degree 1",
+    "approximate1_exact_forward": "degree 1, exact forward",
+    "sdpa": "softmax of PyTorch",
+    "sdpa+compiled": "PyTorch, compiled",
+}
+
 
 def sections(head_width, *, length, reach):
     """``{name: section}`` of all variants.

@@ -6,10 +6,10 @@ import os
 import statistics
 
 from lwt.inspect import cost
-from lwt.report import pages, results
+from lwt.report import pages, plots, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
-from studies.embbert import paper, sizes_plot
+from studies.embbert import paper
 from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
@@ -48,8 +48,8 @@ def write(out, records, *, workdir, missing, command_line):
     if drawn := curves(records):
         report.add("## Pre-training")
         titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
-        label = "masked words and next sentence (nats)"
-        report.curves(CURVES, "loss of the pre-training", runs=titles, label=label)
+        label = "loss (nats): masked words and next sentence"
+        report.curves(CURVES, "loss of the pre-training", runs=titles, label=label, title="Loss of the pre-training")
     report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data)), DATA)
     return report.write()
 
@@ -206,17 +206,24 @@ def draw(memory, lines, *, path):
     """Draws Figure 2: sizes of the models of section 6, and their means on both benchmarks."""
     sizes = {line[0]: (line[2], line[4]) for line in memory[1]}
     keys = [(model, paper.FLOAT) for model in paper.LADDER] + [("embbert", paper.EIGHT_BIT)]
-    titles = {key: paper.title(*key) for key in keys}
-    weights, activations = ({titles[key]: sizes[paper.MODELS[key[0]]][i] for key in keys} for i in (0, 1))
-    panels = {}
+    found = {}
+    for key in keys:
+        weights, activations = sizes[paper.MODELS[key[0]]]
+        found[paper.title(*key)] = {"weights": weights / 1e3, "activations": activations / 1e3}
     for suite, number in SUITES.items():
-        table = paper.TABLES[number]
-        ours = {key: lines[number].get(key, {}).get("average", []) for key in keys}
-        panels[suite] = {
-            "lwt": {titles[key]: [100 * value for value in values] for key, values in ours.items() if values},
-            "paper": {titles[key]: table.rows[key]["average"] for key in keys},
-        }
-    sizes_plot.sizes_and_scores(panels, path, weights=weights, activations=activations, label="mean (%)")
+        for key in keys:
+            ours = [100 * value for value in lines[number].get(key, {}).get("average", [])]
+            cell = ({"lwt": ours} if ours else {}) | {"paper": paper.TABLES[number].rows[key]["average"]}
+            found[paper.title(*key)][suite] = cell
+    columns = {"weights": ("weights (k)", 0), "activations": ("activations (k)", 0)}
+    columns |= {suite: (f"{suite} mean (%)", 1) for suite in SUITES}
+    ours = any("lwt" in line[suite] for line in found.values() for suite in SUITES)
+    title = (
+        "Sizes of the models, and their scores beside the paper's"
+        if ours
+        else "Sizes of the models; the paper's scores"
+    )
+    plots.rows(found, path, columns=columns, title=title, dots=[*SUITES])
 
 
 def _shown(header, body):

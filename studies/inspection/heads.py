@@ -19,7 +19,7 @@ from lwt import errors
 from lwt.compress import gates
 from lwt.inspect import head_importance
 from lwt.machine import command_line, hardware
-from lwt.report import pages, records, results, style
+from lwt.report import line_names, pages, records, results, style
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
 HOW_TO_READ = """\
@@ -122,35 +122,44 @@ def results_text(values):
     return results.Cell.of(values).text(3) if values else "–"
 
 
+def spoken(name):
+    """``"decoder 0, cross-attention"`` for ``"decoder/layer_0/cross_attention"``."""
+    return name.replace("/layer_", " ").replace("/", ", ").replace("_", "-")
+
+
 def draw_scores(path, ranking):
     """Draws a map of the scores, with a row for each module and a column for each head."""
     table = np.full((len(ranking), max(map(len, ranking.values()))), np.nan)
     for row, values in zip(table, ranking.values(), strict=True):
         row[: len(values)] = values
-    with style.drawing(path, "Importance of heads", width=7.0) as (drawn, axes):
+    with style.drawing(path, "Which attention heads matter: importance, a row for each layer") as (drawn, axes):
         drawn.set_figheight(max(2.5, 0.3 * len(ranking) + 1.2))
         shown = axes.imshow(table, aspect="auto", cmap="viridis")
-        axes.set_yticks(range(len(ranking)), list(ranking), fontsize=8)
+        axes.set_yticks(range(len(ranking)), [spoken(name) for name in ranking], fontsize=9.5)
         axes.set_xticks(range(table.shape[1]))
         axes.grid(False)
         axes.set_xlabel("head")
-        drawn.colorbar(shown, label="score")
+        drawn.colorbar(shown, label="importance (normalised score)")
     return drawn
 
 
 def draw_curve(path, points, *, label):
     """Draws the figure over the share of pruned heads, in both orders, with bars of ± one standard deviation."""
-    with style.drawing(path, "Pruning attention heads") as (drawn, axes):
+    with style.drawing(path, f"{label} as more and more attention heads are removed") as (drawn, axes):
+        ends = {}
         for i, (order, title) in enumerate((("importance", "least important first"), ("random", "random order"))):
             found = {share: by_order[order] for share, by_order in values_of(points).items() if order in by_order}
             means = [statistics.fmean(values) for values in found.values()]
             spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found.values()]
             percent = [100 * share for share in found]
-            look = dict(color=style.COLORS[i], marker=style.MARKERS[i], capsize=3, elinewidth=1.2)
+            look = dict(capsize=3, elinewidth=1.2, **style.look(i))
             if found:
-                axes.errorbar(percent, means, spread, label=title, **look)
-        axes.set(xlabel="heads pruned (%)", ylabel=label)
-        axes.legend()
+                axes.errorbar(percent, means, spread, **look)
+                middle = len(percent) // 2
+                ends[title] = (percent[middle], means[middle], style.COLORS[i])
+        axes.set(xlabel="heads removed (%)", ylabel=label)
+        axes.set_ylim(bottom=0)
+        line_names.beside(axes, ends)
     return drawn
 
 

@@ -7,6 +7,7 @@ What memories are, and how they are read: `lwt/inspect/ffn_memories.py`.
 """
 
 import functools
+import re
 import time
 
 import numpy as np
@@ -15,7 +16,7 @@ from absl import flags
 import lwt
 from lwt.inspect import ffn_memories
 from lwt.machine import command_line, hardware
-from lwt.report import pages, records, results, style
+from lwt.report import line_names, pages, records, results, style
 from studies.inspection import memory_page
 
 CONFIDENT = 0.1  # the share of keys whose values are surest
@@ -150,21 +151,30 @@ def table(found):
 def draw(path, found):
     """Draws the agreement, what triggers share, and the change of coefficients, by layer."""
     panels = {
-        "Values": ("agreement", "agreement_by_chance", "agreement_of_the_surest"),
-        "Triggers": ("same_last_token", "same_last_token_by_chance", "same_last_bigram"),
-        "Removal": ("without_first", "without_last"),
-    }
-    names = [name.removesuffix("/mlp/fc2").removesuffix("/contract") for name in found]
-    with style.drawing(path, "", panels=len(panels), width=12, share_y=False) as (_, axes):
-        for place, (title, keys) in zip(axes, panels.items(), strict=True):
-            for i, key in enumerate(keys):
+        "The value's likeliest token is the one at the trigger (% of the keys)": {
+            "agreement": "all keys", "agreement_by_chance": "by chance", "agreement_of_the_surest": "the surest tenth"
+        },
+        "A key's triggers end alike (% of the triggers)": {
+            "same_last_token": "last token", "same_last_token_by_chance": "last token, by chance",
+            "same_last_bigram": "last two tokens",
+        },
+        "The coefficient changes when a token is removed (%)": {
+            "without_first": "the first token", "without_last": "the last token"
+        },
+    }  # fmt: skip
+    names = [re.sub(r"/?(mlp/fc2|contract|layer_)", " ", name).replace("_", " ").strip() for name in found]
+    title = "What the memories of each layer hold"
+    with style.drawing(path, title, panels=3, across=1, height=8.5, share_x=True, share_y=False) as (_, axes):
+        for place, (heading, keys) in zip(axes, panels.items(), strict=True):
+            ends = {}
+            for i, (key, said) in enumerate(keys.items()):
                 points = [(at, 100 * own[key]) for at, own in enumerate(found.values()) if own[key] is not None]
-                look = dict(color=style.COLORS[i], marker=style.MARKERS[i], linestyle="--" if "chance" in key else "-")
                 if points:
-                    place.plot(*zip(*points), label=key.replace("_", " "), **look)
-            place.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
-            place.set(title=title, ylabel="%" if title != "Removal" else "change of the coefficient (%)")
-            place.legend()
+                    place.plot(*zip(*points), linestyle="--" if "chance" in key else "-", **style.look(i))
+                    ends[said] = (*points[-1], style.look(i)["color"])
+            place.set_xticks(range(len(names)), names, rotation=30, ha="right", rotation_mode="anchor")
+            place.set_title(heading, loc="left", fontsize=10.5)
+            line_names.put(place, ends, gap=0.13)
 
 
 def _page_layer(layer, texts, tokenizer):

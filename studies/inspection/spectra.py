@@ -18,7 +18,7 @@ from absl import flags
 import lwt
 from lwt.inspect import spectra
 from lwt.machine import command_line, hardware
-from lwt.report import pages, records, results, style
+from lwt.report import line_names, pages, records, results, style
 
 HOW_TO_READ = """\
 Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
@@ -87,20 +87,33 @@ def write(out, *, singular, found, means, workdir, command_line, seconds, machin
     return page.write()
 
 
+def family(name):
+    """What kinds of weights belong to, for the colours: attention, feed-forward layers or embeddings."""
+    families = {"attention": "attention", "mlp": "feed-forward", "contract": "feed-forward", "embed": "embeddings"}
+    return next((title for part, title in families.items() if part in name), "others")
+
+
 def draw(path, singular):
     """Draws the share of the energy that a rank leaves out: means over the layers, a curve for each kind of weight."""
     at = np.linspace(0, 1, 101)
-    with style.drawing(path, "", panels=len(singular)) as (_, panels):
-        for axes, (of, by_name) in zip(np.atleast_1d(panels), singular.items(), strict=True):
-            curves = collections.defaultdict(list)
+    title = "How much of the weights' energy a lower rank leaves out, a line for each kind of weight"
+    with style.drawing(path, title, panels=len(singular)) as (drawn, _):
+        for axes, (of, by_name) in zip(drawn.axes, singular.items(), strict=True):
+            curves, families = collections.defaultdict(list), collections.defaultdict(list)
             for name, values in by_name.items():
                 left = 1 - np.concatenate([[0], np.cumsum(np.square(values)) / np.square(values).sum()])
-                curves[kind(name)].append(np.interp(at, np.linspace(0, 1, len(left)), left))
-            for i, (name, own) in enumerate(curves.items()):
-                look = dict(color=style.COLORS[i % len(style.COLORS)], linestyle="-" if i < len(style.COLORS) else "--")
-                axes.plot(at * 100, np.mean(own, axis=0) * 100, label=name, **look)
-            axes.set(title=of.capitalize(), xlabel="rank (% of the full one)", ylabel="energy left out (%)")
-            axes.legend(fontsize=6)
+                curves[kind(name)].append(100 * np.interp(at, np.linspace(0, 1, len(left)), left))
+            for name, own in curves.items():
+                families[family(name)].append(np.mean(own, axis=0))
+            named = {}
+            for i, (name, own) in enumerate(families.items()):
+                for curve in own:
+                    axes.plot(at * 100, curve, color=style.COLORS[i], linewidth=1, alpha=0.7)
+                named[name] = (40, max(curve[40] for curve in own), style.COLORS[i])
+            axes.set(xlabel="rank (% of the full one)", ylabel="energy left out (%)")
+            axes.set(xlim=(0, 100), ylim=(0, 100))
+            axes.set_title(of.capitalize(), loc="left")
+            line_names.put(axes, named, gap=0.07)
 
 
 def _table(by_kind):

@@ -168,7 +168,13 @@ def write(out, records, *, missing, command_line):
         HOW_TO_READ,
     )
     picture = page.picture("ranks.png", "quality over rank and parameters")
-    plots.ranks(series, picture, parameters=parameters, label=label)
+    plots.ranks(
+        series,
+        picture,
+        parameters=parameters,
+        label=results.shown(first["metric"])[0],
+        title="One rank for all weights, or ranks by need",
+    )
     header = ["rank or budget", "ranks", "adapter parameters", "rank of a weight", label]
     page.add(results.markdown(header, sorted(body, key=_order)))
     return page.write()

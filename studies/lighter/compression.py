@@ -14,6 +14,7 @@ are evaluated on the base's test set.
 
 import dataclasses
 import functools
+import math
 import os
 import re
 
@@ -24,7 +25,7 @@ from absl import flags
 from lwt import errors
 from lwt.inspect import measuring
 from lwt.machine import hardware
-from lwt.report import pages, results, study, style
+from lwt.report import pages, plots, results, study
 from lwt.runs import run_config
 from studies.lighter import recipe
 
@@ -77,6 +78,7 @@ METHODS = {
     "student": Method("student", "width", (0.75, 0.5, 0.25), training=FINETUNE),
     "taught": Method("student, taught", "width", (0.75, 0.5, 0.25), training=dict(method="distill")),
 }
+LOST = 2  # points of quality that a method may lose in the picture
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,27 +206,21 @@ def table(records, factor):
 
 
 def draw(path, records, *, factor, label):
-    """Draws quality over the share left, a line for each method, as cut and as trained."""
-    lines = {}
+    """Draws how few numbers every method leaves at a loss of at most `LOST` points, and the quality there."""
+    whole, lines = factor * next(iter(records.values()))["whole"], {}
     for (name, _), own in by_point(records).items():
-        lines.setdefault(name, []).append(own)
-    with style.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
-        for place, key, title in zip(axes, ("cut", "trained"), ("As cut", "Trained again"), strict=True):
-            place.set_title(title)
-            place.axhline(
-                factor * next(iter(records.values()))["whole"], color="#333333", linestyle="--", linewidth=1.2
-            )
-            for i, (name, points) in enumerate(lines.items()):
-                shown = [(own[0]["left"], own) for own in points if own[0][key] is not None]
-                place.plot(
-                    [100 * left for left, _ in shown],
-                    [results.Cell.of([record[key] for record in own], scale=factor).mean for _, own in shown],
-                    label=METHODS[name].title, color=style.COLORS[i % len(style.COLORS)],
-                    marker=style.MARKERS[i % len(style.MARKERS)], linestyle="-" if i < len(style.COLORS) else ":",
-                )  # fmt: skip
-            style.log_x(place, "numbers left in kernels, %")
-        axes[0].set_ylabel(label)
-        drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        trained = results.Cell.of([record["trained"] for record in own], scale=factor).mean
+        line = lines.setdefault(METHODS[name].title, {})
+        if trained >= whole - LOST and 100 * own[0]["left"] < line.get("left", math.inf):
+            line |= {"left": 100 * own[0]["left"], "trained": trained}
+            cut = [factor * record["cut"] for record in own if record["cut"] is not None]
+            line.pop("cut", None)
+            line |= {"cut": cut} if cut else {}
+    order = sorted(lines, key=lambda title: lines[title].get("left", math.inf))
+    name, unit = label.removesuffix(" (%)"), " %" if factor == 100 else ""
+    title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {name}"
+    columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("trained again", 1)}
+    plots.rows({title: lines[title] for title in order}, path, columns=columns, title=title)
 
 
 def write(out, records, *, missing, command_line):
@@ -252,7 +248,12 @@ def write(out, records, *, missing, command_line):
         f"trained in {minutes:.0f} minutes together, on {pages.machines(records.values())}.",
         HOW_TO_READ,
     )
-    draw(page.picture("compression.png", "quality over what is left"), records, factor=factor, label=label)
+    draw(
+        page.picture("compression.png", "quality over what is left"),
+        records,
+        factor=factor,
+        label=results.shown(first["metric"])[0],
+    )
     page.add(table(records, factor))
     return page.write()
 

@@ -1,12 +1,35 @@
 """Pareto fronts: of models as points of quality, bytes and time, those that no other beats."""
 
 import math
+import re
 
 from lwt.inspect import measuring
-from lwt.report import results, style
+from lwt.report import line_names, plots, results, style
 
-COSTS = {"bytes": "bytes", "milliseconds": "milliseconds of one record alone"}  # a cost -> the label of its axis
+COSTS = {"bytes": "size (bytes)", "milliseconds": "time of one record alone (ms)"}  # a cost -> the label of its axis
 MEASURED = ("quality", "bytes", "milliseconds", "rate")  # a row of results for each
+MANY = 12  # models; more are points, of which those on a front have names
+REST = dict(linestyle="none", marker="o", color="#c4c4c4")  # what is on no front
+DATA = {  # part of a test set's name -> what people call it
+    **{"snips": "Snips", "emotion": "Emotion", "limit": "LiMiT", "cifar10": "CIFAR-10", "radar_har": "Radar maps"},
+    "multi30k_de_en": "German to English",
+}
+NAMES = {  # part of a run's folder -> what people call its model
+    r"recipe/shallow-tuned": "fewer layers, tuned",
+    r"recipe/pruned-tuned": "pruned, tuned",
+    r"heads40-distilled": "fewer heads, distilled",
+    r"heads40": "fewer heads",
+    r"recipe.*/(\w+)": r"\1",
+    r"embbert": "EmbBERT",
+    r"recursive-r(\d+)": r"Vertical LoRA, rank \1",
+    r"base-r(\d+)": r"Vertical LoRA from a base, rank \1",
+    r"whole|^mt$": "whole model",
+    r"lh_vit": "LH-ViT",
+    r"-vit$": "ViT",
+    r"kv_projection_(\w+)": r"K/V projection, \1",
+    r"l(\d+)-d(\d+)-h\d+-f(\d+)": r"\1 layers, \2 wide, \3 hidden",
+    r"compression/(\w+)-([\d.]+)": r"\1 \2",
+}
 
 
 def front(points, cost):
@@ -39,33 +62,57 @@ def table(points):
     return results.markdown(header, body)
 
 
-def draw(points, path, *, title=""):
-    """Quality against bytes and against time, the fronts as steps; saves a PNG and returns its Figure.
+def spoken(name):
+    """What people call the model of a run: ``"EmbBERT, int8"`` for ``"tuned/snips-embbert-pretrained, int8"``."""
+    folder, _, form = name.partition(", ")
+    for pattern, text in NAMES.items():
+        if found := re.search(pattern, folder):
+            said = found.expand(text)
+            break
+    else:
+        said = folder.rpartition("/")[2]
+    return f"{said}, {form}" if form else said
 
-    Points on a front show their number in the legend, which follows the order of `points`.
-    """
-    looks = {
-        p.name: dict(color=style.COLORS[i % len(style.COLORS)], marker=style.MARKERS[i // len(style.COLORS) % 8])
-        for i, p in enumerate(points)
-    }
-    columns = 3
-    with style.drawing(path, title, panels=len(COSTS)) as (drawn, axes):
-        drawn.set_figheight(4 + 0.2 * math.ceil(len(points) / columns))
-        for place, (cost, label) in zip(axes, COSTS.items(), strict=True):
+
+def names_of(points):
+    """``{name: what people call the model}``; where several are called the same, their own names."""
+    said = {p.name: spoken(p.name) for p in points}
+    return {name: text if [*said.values()].count(text) == 1 else name for name, text in said.items()}
+
+
+def message(points):
+    """A title: the smallest model that loses at most a hundredth of the best quality, and the best one."""
+    label, factor = results.shown(points[0].metric)
+    best = max(points, key=lambda p: p.rank)
+    small = min((p for p in points if p.rank >= best.rank - abs(best.rank) / 100), key=lambda p: p.bytes)
+    data = next((title for name, title in DATA.items() if name in best.task), best.task)
+    name, unit = label.removesuffix(" (%)"), " %" if factor == 100 else ""
+    text = f"{data}: {name} {factor * small.quality:.1f}{unit} in {small.bytes / 1e6:.2f} MB ({spoken(small.name)})"
+    return text + f"; the best of {len(points)} has {factor * best.quality:.1f}{unit}" if small is not best else text
+
+
+def draw(points, path):
+    """Quality, size and time of every model: bars, or for many models fronts; saves a PNG and returns its Figure."""
+    (label, factor), said = results.shown(points[0].metric), names_of(points)
+    if len(points) <= MANY:
+        lines = {
+            said[p.name]: {"quality": factor * p.quality, "size": p.bytes / 1e6, "time": p.milliseconds} for p in points
+        }
+        columns = {"quality": (label, 1), "size": ("size (MB)", 2), "time": ("time (ms)", 2)}
+        return plots.rows(lines, path, columns=columns, title=message(points))
+    with style.drawing(path, message(points), panels=2, across=1, height=8) as (drawn, axes):
+        for place, (cost, heading) in zip(axes, COSTS.items(), strict=True):
             best = front(points, cost)
-            place.plot(
-                [getattr(p, cost) for p in best], [p.quality for p in best], drawstyle="steps-post", color="#999999",
-                linewidth=1.2,
-            )  # fmt: skip
-            for number, p in enumerate(points, 1):
-                x = getattr(p, cost)
-                place.plot([x], [p.quality], linestyle="none", label=f"{number}: {p.name}", **looks[p.name])
-                if p in best:
-                    place.annotate(number, (x, p.quality), xytext=(0, 6), textcoords="offset points", ha="center")
-            place.margins(x=0.12, y=0.1)
-            style.log_x(place, label)
-        axes[0].set_ylabel(points[0].metric + (" (less is better)" if points[0].lower else ""))
-        drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8)
+            place.plot([getattr(p, cost) for p in points], [factor * p.quality for p in points], **REST)
+            steps = [getattr(p, cost) for p in best], [factor * p.quality for p in best]
+            place.plot(*steps, drawstyle="steps-post", color="#bbbbbb", linewidth=1.2)
+            place.plot(*steps, linestyle="none", **style.look(0))
+            place.margins(x=0.1, y=0.12)
+            place.set_ylabel(label + (", less is better" if points[0].lower else ""))
+            style.log_x(place, heading)
+        for place, cost in zip(axes, COSTS, strict=True):
+            named = {said[p.name]: (getattr(p, cost), factor * p.quality, style.COLORS[0]) for p in front(points, cost)}
+            line_names.beside(place, named)
     return drawn
 
 
@@ -99,4 +146,4 @@ def add(page, points):
     for (task, metric), own in measuring.groups(points).items():
         name = "".join(c if c.isalnum() else "_" for c in f"{task} {metric}") + ".png"
         page.add(f"## {task}: {metric}", table(own))
-        draw(own, page.picture(name, task), title=f"{task}: {metric}")
+        draw(own, page.picture(name, task))

@@ -28,7 +28,7 @@ from lwt.inspect import measuring
 from lwt.layers import quantized_weight
 from lwt.machine import command_line, hardware, latency
 from lwt.reparam.compression import quantize as rounding
-from lwt.report import pages, records, results, study, style
+from lwt.report import pages, plots, records, results, study
 from lwt.runs import checkpoint, config_file
 from lwt.runs import experiment as experiments
 
@@ -223,18 +223,23 @@ def table(stages):
 
 
 def draw(path, stages):
-    """Draws quality over bytes and over the time of a record, from stage to stage."""
+    """Draws quality, size and time of the stages on the teacher's task, one below the other."""
     own = [row for row in stages if row["task"] == stages[0]["task"]]
-    with style.drawing(path, "", panels=2) as (_, axes):
-        for place, key, label in zip(axes, ("bytes", "milliseconds"), ("bytes", "milliseconds of one record alone")):
-            place.plot([row[key] for row in own], [row["quality"] for row in own], "o-", color=style.COLORS[0])
-            for row in own:
-                place.annotate(
-                    row["name"], (row[key], row["quality"]), xytext=(4, 4), textcoords="offset points", fontsize=8
-                )
-            place.margins(x=0.15, y=0.1)
-            style.log_x(place, label)
-            place.set_ylabel(own[0]["metric"])
+    label, factor = results.shown(own[0]["metric"])
+    lines = {
+        row["name"].replace("-", ", "): {
+            "quality": factor * row["quality"],
+            "size": row["bytes"] / 1e6,
+            "time": row["milliseconds"],
+        }
+        for row in own
+    }
+    first, last = own[0], own[-1]
+    share, change = last["bytes"] / first["bytes"], factor * (last["quality"] - first["quality"])
+    points = f"{change:+.1f} {'points' if factor == 100 else label}".replace("-", "−")
+    title = f"{share:.0%} of the teacher's bytes, {points}, stage after stage"
+    columns = {"quality": (label, 1), "size": ("size (MB)", 1), "time": ("time (ms)", 2)}
+    plots.rows(lines, path, columns=columns, title=title, faded=[first["name"]])
 
 
 def write(out, stages, *, config, kind, command_line, machine):

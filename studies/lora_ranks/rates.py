@@ -157,5 +157,5 @@ def draw(path, searches):
         for title in tables.TITLES.values()
         if title in found
     }
-    title = f"Accuracy by learning rate at rank {tables.RATIO_RANK}, half of the steps, one seed"
+    title = f"Each method has its own best learning rate (rank {tables.RATIO_RANK}, half of the steps, one seed)"
     plots.by_rate(curves, path, label="exact match, validation set (%)", title=title)

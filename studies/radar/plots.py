@@ -94,7 +94,8 @@ def confusion(references, predictions, *, names, path, title=""):
         labels = [name.replace("_", " ") for name in names]
         axes.set_xticks(range(len(names)), labels, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(names)), labels)
-        axes.set(xlabel="answer", ylabel="activity", title=title)
+        axes.set(xlabel="answer", ylabel="activity")
+        style.entitle(drawn, title)
         style.save(drawn, path)
     return drawn
 

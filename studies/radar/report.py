@@ -1,5 +1,7 @@
 """The page of the radar study, made from the runs' records."""
 
+import collections
+
 from lwt.data import sources
 from lwt.data.radar import maps
 from lwt.report import pages, results
@@ -17,6 +19,7 @@ SETS = {  # what the maps are, the picture's source, and the axes of a map
         dict(xlabel="columns", ylabel="rows"),
     ),
 }
+TITLES = {"lh_vit": "LH-ViT", "vit": "ViT", "cnn": "CNN", "cnn_small": "The small CNN", "cnn_tiny": "The tiny CNN"}
 LINEAR = "linear"  # the model that is not trained by steps
 EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
@@ -66,7 +69,7 @@ def write(out, records, *, missing, command_line):
             plots.maps(plots.examples(source), path, title=source.name, **axes)
         for model, runs in own.items():
             path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
-            draw(runs, path, title=f"{model}, all seeds")
+            draw(runs, path, model=TITLES.get(model, model))
     return report.write()
 
 
@@ -123,9 +126,15 @@ def table(own, linear):
     return results.markdown(["model", "parameters", "accuracy (%)", "test records"], body)
 
 
-def draw(seeds, path, *, title):
-    """The confusion matrix of all seeds (and folds) of a model."""
+def draw(seeds, path, *, model):
+    """The confusion matrix of all seeds (and folds) of a model, which people call `model`."""
     runs = [record for some in seeds.values() for record in some]
     names = sorted({name for record in runs for name in record["classes"]})
     pairs = [(names.index(label), names.index(answer)) for record in runs for label, answer in record["answers"]]
+    right = sum(label == answer for label, answer in pairs) / len(pairs)
+    title = f"{model} is right about {right:.0%} of the records"
+    wrong = collections.Counter(pair for pair in pairs if pair[0] != pair[1])
+    if wrong:
+        label, answer = (names[i].replace("_", " ") for i in wrong.most_common(1)[0][0])
+        title += f"; it most often takes “{label}” for “{answer}”"
     plots.confusion(*zip(*pairs), names=names, path=path, title=title)

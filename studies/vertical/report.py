@@ -3,7 +3,9 @@
 import dataclasses
 import statistics
 
-from lwt.report import pages, results, style
+from matplotlib import ticker
+
+from lwt.report import line_names, pages, results, style
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +74,10 @@ def write(out, records, *, missing, command_line):
         if not own:
             continue
         report.add(f"## {TITLES[task]}", setting(own), table(own, metric))
-        for name, label, factor in (("loss", "loss", 1), (metric.name, metric.label, metric.factor)):
-            found = curves(records, task, name=name)
-            if any(part[0] for parts in found.values() for part in parts.values()):
-                draw(found, report.picture(f"{task}_{name}.png", label), label=label, factor=factor)
+        found = {name: curves(records, task, name=name) for name in ("loss", metric.name)}
+        if all(parts["validation"][0] for lines in found.values() for parts in lines.values()):
+            picture = report.picture(f"{task}.png", f"loss and {metric.label} on the validation set")
+            draw(found, picture, metric=metric, title=f"{TITLES[task]}: {message(own, metric)}")
     return report.write()
 
 
@@ -121,6 +123,24 @@ def table(rows, metric):
     return results.markdown([*first, "parameters", "share", "MB", "ms a step"], body)
 
 
+def message(rows, metric):
+    """What the models with fewer parameters lose on the test set, in words."""
+    found = {}
+    for row in rows:
+        found.setdefault(title_of(row["overrides"]), {}).setdefault(row["metric"], []).append(row["value"])
+    whole = found.pop("whole", None)
+    if not whole or not found:
+        return "validation set"
+    shares = [own["parameters"][0] / whole["parameters"][0] for own in found.values()]
+    gaps = [
+        metric.factor * (statistics.fmean(own[metric.name]) - statistics.fmean(whole[metric.name]))
+        for own in found.values()
+    ]
+    unit = "points" if metric.factor == 100 else metric.label
+    lost = f"{min(gaps):+.1f} to {max(gaps):+.1f} {unit}".replace("-", "−")
+    return f"{min(shares):.0%} to {max(shares):.0%} of the parameters, {lost} on the test set"
+
+
 def curves(records, task, *, name):
     """``{title: {"train": (steps, values), "validation": ...}}`` of the first seed of every model of a task."""
     found = {}
@@ -130,24 +150,32 @@ def curves(records, task, *, name):
     return found
 
 
-def draw(found, path, *, label, factor=1):
-    """Draws training and evaluation side by side, one colour a model.
+def draw(found, path, *, metric, title):
+    """Draws loss and quality on the validation set side by side, one line a model, one colour a kind of model.
 
     Args:
-        found: from `curves`.
+        found: ``{"loss": from curves, metric.name: from curves}``.
         path: of the PNG.
-        label: of the vertical axis, with the unit.
-        factor: on the values.
+        metric: of the task.
+        title: of the picture.
     """
-    with style.drawing(path, "", panels=2, share_y=False) as (drawn, axes):
-        for place, part in zip(axes, ("train", "validation")):
-            place.set_title({"train": "Training", "validation": "Evaluation"}[part])
-            place.set(xlabel="optimizer steps", ylabel=label)
-            for i, (name, own) in enumerate(found.items()):
-                steps, values = own[part]
-                line = "--" if name.startswith("base") else "-"
-                place.plot(steps, [factor * value for value in values], line, color=style.COLORS[i], label=name)
-        drawn.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    labels = {"loss": ("validation loss", 1), metric.name: (f"validation {metric.label}", metric.factor)}
+    with style.drawing(path, title, panels=2, share_y=False) as (_, axes):
+        for place, (name, (label, factor)) in zip(axes, labels.items(), strict=True):
+            kinds, ends = {}, {}
+            for model, own in found[name].items():
+                steps, values = own["validation"]
+                kind = model.partition(",")[0]
+                color = style.COLORS[list(dict.fromkeys([*kinds, kind])).index(kind)]
+                mark = style.MARKERS[kinds.get(kind, 0)]
+                kinds[kind] = kinds.get(kind, 0) + 1
+                place.plot(steps, [factor * value for value in values], color=color, marker=mark, markersize=4)
+                ends[model] = (steps[-1], factor * values[-1], color)
+            place.set(xlabel="optimizer steps")
+            place.set_xlim(left=0)
+            place.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
+            place.set_title(label, loc="left", fontsize=10.5)
+        line_names.put(axes[1], ends, gap=0.07)
 
 
 def _order(item):

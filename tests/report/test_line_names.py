@@ -28,3 +28,17 @@ def test_a_name_alone_stands_at_its_point():
     axes.set_ylim(0, 2)
     line_names.put(axes, {"a": (1, 1, "black")})
     assert axes.texts[0].get_position()[1] == pytest.approx(0.5)
+
+
+def test_names_beside_points_cover_nothing():
+    figure = figures.Figure()
+    axes = figure.subplots()
+    points = {f"point {i}": (1 + 0.01 * i, 1 + 0.02 * (i % 2), "black") for i in range(6)}
+    axes.plot(*zip(*[point[:2] for point in points.values()]), "o", linestyle="none")
+    axes.set(xlim=(0, 2), ylim=(0.5, 2))
+    line_names.beside(axes, points)
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == list(points)
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    dots = axes.transData.transform([point[:2] for point in points.values()])
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)

@@ -36,15 +36,12 @@ def test_learning_curves(tmp_path):
     other = [row | {"train/loss": 9.0} if "train/loss" in row else {"step": 3, "validation/loss": 8.0} for row in ROWS]
     runs = {"a": workdir(tmp_path / "a", ROWS, torn=True), "b": workdir(tmp_path / "b", other)}
     drawn = plots.learning_curves(runs, tmp_path / "new" / "curves.png", title="Loss")
-    lines = {line.get_label(): line.get_xydata().tolist() for line in drawn.axes[0].lines}
-    assert lines == {
-        "a, training": [[1, 3.0], [3, 2.0]],
-        "a, validation": [[3, 2.5]],
-        "b, training": [[1, 9.0], [2, 9.0], [3, 9.0]],
-        "b, validation": [[3, 8.0]],
-    }
-    assert drawn.axes[0].get_xlabel() == "optimizer steps" and drawn.axes[0].get_ylabel() == "loss (nats a token)"
-    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()] == list(lines)
+    (axes,) = drawn.axes
+    lines = [line.get_xydata().tolist() for line in axes.lines]
+    assert lines == [[[1, 3.0], [3, 2.0]], [[3, 2.5]], [[1, 9.0], [2, 9.0], [3, 9.0]], [[3, 8.0]]]
+    assert axes.get_xlabel().startswith("optimizer steps") and axes.get_ylabel() == "loss (nats a token)"
+    assert {text.get_text(): text.xy for text in axes.texts} == {"a": (3, 2.5), "b": (3, 8.0)}
+    assert axes.get_xlim()[0] == 0 and drawn.get_suptitle() == "Loss"
     is_picture(tmp_path / "new" / "curves.png", drawn)
 
 
@@ -76,15 +73,35 @@ def test_ranks(tmp_path):
     is_picture(tmp_path / "ranks.png", drawn)
 
 
-def test_lines_over_the_rate_have_their_names_beside_them(tmp_path):
-    curves = {name: {1e-3: 2.0, 4e-3: last} for name, last in (("LoRA", 0.5), ("DoRA", 0.5), ("IA3", 1.9))}
-    drawn = plots.by_rate(curves, tmp_path / "rate.png", label="loss")
+@pytest.mark.parametrize("lower, best", [(True, 4e-3), (False, 1e-3)])
+def test_lines_over_the_rate_have_their_names_beside_their_best_points(lower, best, tmp_path):
+    curves = {name: {4e-3: last, 1e-3: 2.0} for name, last in (("LoRA", 0.5), ("DoRA", 0.5), ("IA3", 1.9))}
+    drawn = plots.by_rate(curves, tmp_path / "rate.png", label="loss", lower=lower)
     (axes,) = drawn.axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
-    assert {text.get_text(): text.xy for text in axes.texts} == {name: (4e-3, c[4e-3]) for name, c in curves.items()}
-    heights = sorted(text.get_position()[1] for text in axes.texts)
-    assert min(high - low for low, high in zip(heights, heights[1:])) > 0.05 and 0 <= heights[0] < heights[-1] <= 1
+    assert {text.get_text(): text.xy for text in axes.texts} == {name: (best, c[best]) for name, c in curves.items()}
     is_picture(tmp_path / "rate.png", drawn)
+
+
+def test_rows(tmp_path):
+    lines = {
+        "whole": {"size": 4, "score": {"ours": [60.0, 70.0], "paper": 61.0}},
+        "small": {"size": 1, "score": {"paper": 50.0}},
+        "none": {},
+    }
+    columns = {"size": ("size (MB)", 1), "score": ("accuracy (%)", 0)}
+    look = dict(columns=columns, dots=["score"], faded=["whole"], title="Title")
+    drawn = plots.rows(lines, tmp_path / "rows.png", **look)
+    bars, marks = drawn.axes
+    assert [bar.get_width() for bar in bars.patches] == [4, 1] and bars.get_xlim()[0] == 0
+    assert bars.patches[0].get_facecolor() != bars.patches[1].get_facecolor()
+    assert [c[0].get_xdata().tolist() for c in marks.containers] == [[65], [61], [50]]
+    assert [text.get_text() for text in marks.texts] == ["65", "61", "50"]
+    (error,) = marks.containers[0][2]
+    assert error.get_segments()[0][:, 0].tolist() == pytest.approx([65 - 50**0.5, 65 + 50**0.5])
+    assert [label.get_text() for label in bars.get_yticklabels()] == [*lines]
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["ours", "paper"]
+    is_picture(tmp_path / "rows.png", drawn)
 
 
 def test_bars(tmp_path):

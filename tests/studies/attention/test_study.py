@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import json
 import pathlib
-import statistics
 
 import jax
 import jax.numpy as jnp
@@ -163,20 +162,3 @@ def test_the_page(tmp_path):
         lines = {(line["task"], line["attention"], line["metric"]): line for line in csv.DictReader(file)}
     assert float(lines["translation", "softmax", "bleu"]["deviation"]) == 1
     assert lines["classification", "softmax", "flops"]["deviation"] == ""
-
-
-def test_against_cost(tmp_path):
-    panels = {
-        "A": ("BLEU", {"x": ([1.0, 3.0], [10.0, 20.0]), "y": ([5.0], [7.0])}),
-        "B": ("accuracy", {"y": ([2.0], [0.5])}),
-    }
-    drawn = report.against_cost(panels, tmp_path / "x.png", cost_label="ms")
-    left, right = drawn.axes
-    marks = {found.get_label(): found for found in left.containers}
-    line, _, (across, up) = marks["x"]
-    assert line.get_xydata().tolist() == [[2, 15]]
-    assert across.get_segments()[0][:, 0].tolist() == pytest.approx([2 - statistics.stdev([1, 3]), 2 + 2**0.5])
-    assert up.get_segments()[0][:, 1].tolist() == pytest.approx([15 - 50**0.5, 15 + 50**0.5])
-    assert right.containers[0][0].get_color() == marks["y"][0].get_color() != line.get_color()
-    assert (left.get_title("left"), left.get_ylabel(), right.get_ylabel()) == ("A", "BLEU", "accuracy")
-    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["x", "y"]

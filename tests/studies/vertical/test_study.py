@@ -68,7 +68,7 @@ def test_a_run(tmp_path, monkeypatch):
     assert 0 <= costs["optimizer_bytes"] - 8 * costs["parameters"] < 100  # two moments, and counters
     report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "Not in the figures: another." in page and (tmp_path / "out" / "text_loss.png").exists()
+    assert "Not in the figures: another." in page and (tmp_path / "out" / "text.png").exists()
 
 
 def record_of(mode, seed, quality, parameters, losses, **rank):
