@@ -161,6 +161,25 @@ def test_a_table_with_the_header_of_a_result_repeats_its_rows():
     assert len(shown) >= 5 and [found for found in shown if not found[2]] == []
 
 
+CLAIM = re.compile(r"^\| [^|]+ \| [^|]+ \| \[([^]|]+)\]\((\S+/results/\S+\.md)\) \|", re.MULTILINE)  # its third cell
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\d\w])")
+
+
+def test_the_figures_of_claims_are_on_the_pages_that_they_link_to():
+    """A number with decimals or thousands is a number of the page, rounded to its digits."""
+    lost, count = [], 0
+    for path in (DOCS / "papers").glob("*.md"):
+        for shown, link in CLAIM.findall(path.read_text(encoding="utf-8")):
+            page = (path.parent / link).read_text(encoding="utf-8")
+            measured = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", page)]
+            for number in NUMBER.findall(shown):
+                value, half = float(number.replace(",", "")), 0.5001 * 10.0 ** -len(number.partition(".")[2])
+                count += bool(re.search("[.,]", number))
+                if re.search("[.,]", number) and not any(abs(value - other) <= half for other in measured):
+                    lost.append((path.name, shown, number))
+    assert count > 100 and lost == []
+
+
 def test_every_package_is_in_the_reference(site):
     out, pages = site
     named = {

@@ -19,11 +19,11 @@ COSTS = {  # figure -> header, factor on what is shown, digits after the point
 PLAIN = "softmax"
 HOW_TO_READ = """\
 Quality of the best checkpoint on the test set: mean ± standard deviation over the seeds, and the difference to softmax
-attention with the standard error of that difference. Costs are those of the whole model. Time: the median over a run's
-log lines, mean over the seeds; the runs followed each other. Operations: forward and backward of a row of 32 tokens (a
-side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both attentions
-of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or across to the
-encoder.
+attention over the seeds that both have, with its standard error. Costs are those of the whole model. Time: the median
+over a run's log lines, mean over the seeds; the runs followed each other. Operations: forward and backward of a row of
+32 tokens (a side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both
+attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
+across to the encoder.
 """
 
 
@@ -67,17 +67,20 @@ def write(out, records, *, missing, command_line):
 
 
 def values_of(rows, task):
-    """``{attention: {metric: [value of every seed]}}`` of one task, in the order of the variants."""
+    """``{attention: {metric: {seed: value}}}`` of one task, in the order of the variants."""
     found = {}
     for name in variants.names():
         for row in rows:
             if row["overrides"] == {"task": task, "attention": name}:
-                found.setdefault(name, {}).setdefault(row["metric"], []).append(row["value"])
+                found.setdefault(name, {}).setdefault(row["metric"], {})[row["seed"]] = row["value"]
     return found
 
 
 def difference(ours, plain):
-    """``(difference of the means, its standard error)`` of two lists; None for the error of single values."""
+    """``(difference of the means, its standard error)`` over the seeds that both have; of one seed without error."""
+    ours, plain = ([values[seed] for seed in sorted({*ours} & {*plain})] for values in (ours, plain))
+    if not ours:
+        return math.nan, None
     gap = statistics.fmean(ours) - statistics.fmean(plain)
     if min(len(ours), len(plain)) < 2:
         return gap, None
@@ -98,7 +101,9 @@ def findings(task, values):
         if error is not None:
             verdict = "within" if abs(gap) <= 2 * error else "more than"
             text += f", {verdict} two standard errors ({2 * factor * error:.{digits}f}) of the difference"
-        share = statistics.fmean(own["flops"]) / statistics.fmean(plain["flops"])
+        else:
+            text += " with one seed"
+        share = statistics.fmean(own["flops"].values()) / statistics.fmean(plain["flops"].values())
         lines.append(f"{text}; {share:.0%} of the operations.")
     return lines
 
@@ -117,7 +122,7 @@ def table(task, values, *, records):
         cells = [_number(own[cost], *COSTS[cost][1:]) if cost in own else "–" for cost in costs]
         elsewhere = ", ".join(key.partition("_")[0] for key in about[name]["softmax_in"]) or "–"
         setting = about[name]["setting"]
-        body.append([name, _quality(own[metric], factor, digits), gap, *cells, elsewhere, f"`{setting}`"])
+        body.append([name, _quality([*own[metric].values()], factor, digits), gap, *cells, elsewhere, f"`{setting}`"])
     header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), "softmax in", "setting"]
     return results.markdown(header, body)
 
@@ -148,7 +153,7 @@ def _quality(values, factor, digits):
 
 
 def _number(values, factor, digits):
-    return f"{factor * statistics.fmean(values):,.{digits}f}"
+    return f"{factor * statistics.fmean(values.values()):,.{digits}f}"
 
 
 def _lines(tables):
@@ -156,6 +161,7 @@ def _lines(tables):
     for task, values in tables.items():
         for name, own in values.items():
             for metric, found in own.items():
+                found = found.values()
                 deviation = statistics.stdev(found) if len(found) > 1 else ""
                 yield [task, name, metric, statistics.fmean(found), deviation, len(found)]
 
@@ -169,7 +175,7 @@ def _draw(path, tables):
         dots.append(task)
         for name, own in values.items():
             line = lines.setdefault(variants.TITLES[name], {})
-            line[task] = [factor * value for value in own[metric]]
-            line[f"{task} time"] = [1e3 * seconds for seconds in own["step_seconds"]]
+            line[task] = [factor * value for value in own[metric].values()]
+            line[f"{task} time"] = [1e3 * seconds for seconds in own["step_seconds"].values()]
     title = f"{' and '.join(tables)}: quality, and time of a training step".capitalize()
     plots.rows(lines, path, columns=columns, title=title, dots=dots, faded=[variants.TITLES[PLAIN]])

@@ -154,7 +154,10 @@ def test_the_page(tmp_path):
     # both have a standard deviation of 1: √(1/3 + 1/3) = 0.816
     assert "| kv_projection_half | 19.00 ± 1.00 (n=3) | -2.00 ± 0.82 | 20.0 | 1.0 | 1,000 | – |" in text
     assert "kv_projection_half: -2.00 BLEU against softmax attention, more than two standard errors (1.63)" in text
-    assert "kv_projection_half: -25.00 accuracy (%) against softmax attention; 50% of the operations." in text
+    assert (
+        "kv_projection_half: -25.00 accuracy (%) against softmax attention with one seed; 50% of the operations."
+        in text
+    )
     assert text.index("| softmax |", text.index("## Classification")) < text.index("| kv_projection_half | 50.00 (n=1)")
     rows = results.load(tmp_path / "results.json")
     assert len(rows) == 8 * 4 and {row["seed"] for row in rows} == {0, 1, 2}
@@ -162,3 +165,8 @@ def test_the_page(tmp_path):
         lines = {(line["task"], line["attention"], line["metric"]): line for line in csv.DictReader(file)}
     assert float(lines["translation", "softmax", "bleu"]["deviation"]) == 1
     assert lines["classification", "softmax", "flops"]["deviation"] == ""
+
+
+def test_one_seed_is_compared_with_the_same_seed():
+    assert report.difference({1: 18.0}, {0: 10.0, 1: 20.0, 2: 30.0}) == (-2.0, None)
+    assert report.difference({0: 1.0, 1: 2.0}, {0: 2.0, 1: 4.0, 2: 99.0}) == (-1.5, pytest.approx(1.25**0.5))
