@@ -19,6 +19,7 @@ from lwt.machine import command_line
 from lwt.report import style
 
 COLUMNS = 4
+LEVELS = 24  # of the colours; more of them make a larger file
 
 
 def main():
@@ -56,15 +57,16 @@ def maps(images, path, *, title="", channel=0, extent=None, xlabel="", ylabel=""
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     least, most = (limit(image.min() if limit is min else image.max() for _, image in panels) for limit in (min, max))
+    look = dict(cmap=matplotlib.colormaps["magma"].resampled(LEVELS), interpolation="nearest", vmin=least, vmax=most)
     with matplotlib.rc_context({**style.STYLE, "axes.grid": False}):
-        drawn = figures.Figure(figsize=(2.4 * columns, 2.1 * rows + 0.4), layout="constrained")
+        drawn = figures.Figure(figsize=(1.8 * columns, 1.8 * rows + 0.7), layout="constrained")
         axes = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for place, (label, image) in zip(axes.flat, panels):
-            place.imshow(image, origin="lower", aspect="auto", cmap="magma", vmin=least, vmax=most, extent=extent)
+            place.imshow(image, origin="lower", aspect="auto", extent=extent, **look)
             place.set_title(label.replace("_", " "))
         for place in axes.flat[len(panels) :]:
             place.set_axis_off()
-        drawn.suptitle(title, fontsize=11)
+        style.entitle(drawn, title)
         drawn.supxlabel(xlabel, fontsize=10)
         drawn.supylabel(ylabel, fontsize=10)
         style.save(drawn, path)

@@ -11,7 +11,7 @@ SETS = {  # what the maps are, the picture's source, and the axes of a map
     "radar_har": (
         "Generated maps of eight activities (hard)",
         "generated:radar_har,difficulty=hard",
-        dict(extent=(0, maps.DURATION, -maps.FASTEST, maps.FASTEST), xlabel="seconds", ylabel="m/s, to the radar"),
+        dict(extent=(0, maps.DURATION, -maps.FASTEST, maps.FASTEST), xlabel="seconds", ylabel="m/s towards the radar"),
     ),
     "radar_parrad": (
         "A recording of one person: six groups of movements, five folds by event",
@@ -66,7 +66,7 @@ def write(out, records, *, missing, command_line):
         path = report.picture(f"maps_{data}.png", "one map of each class")
         if not path.exists():  # of the data, not of the runs: drawn once
             source = sources.load(name, split=EXAMPLES[data])
-            plots.maps(plots.examples(source), path, title=source.name, **axes)
+            plots.maps(plots.examples(source), path, title=title, **axes)
         for model, runs in own.items():
             path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
             draw(runs, path, model=TITLES.get(model, model))
