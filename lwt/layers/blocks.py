@@ -1,5 +1,7 @@
 """Runs the blocks of a model one after the other: what is kept for the backward pass, and as one loop or not.
 
+`once` and `unfused` keep XLA's CPU backend from fusing an operation into everything that reads its result.
+
 Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 """
 
@@ -21,6 +23,38 @@ REMAT = {  # what a block keeps for the backward pass, beside its input
 def output(y):
     """Marks the output of a linear layer, so that "dots" keeps it."""
     return ad_checkpoint.checkpoint_name(y, OUTPUT)
+
+
+@jax.custom_vjp
+def once(x):
+    """x itself. Where it is differentiated on a CPU, x and its gradient are each computed once.
+
+    XLA's CPU backend fuses a sum into all of its readers. In the backward pass of residual blocks, each block would
+    compute the sums of all blocks above it again.
+    """
+    return x
+
+
+def _forward(x):
+    return _written(x), None
+
+
+def _backward(saved, dy):
+    del saved
+    return (_written(dy),)
+
+
+once.defvjp(_forward, _backward)
+
+
+def _written(x):
+    return jax.lax.platform_dependent(x, cpu=lambda x: unfused(lambda x: x, x), default=lambda x: x)
+
+
+def unfused(operation, x):
+    """``operation(x)`` behind a condition that XLA cannot evaluate and does not fuse through; for CPUs alone."""
+    always = jax.lax.optimization_barrier(jnp.array(True))
+    return jax.lax.cond(always, operation, lambda x: jnp.zeros_like(operation(x)), x)
 
 
 def run(blocks, x, *arrays, model, train, **static):

@@ -63,9 +63,9 @@ class Block(nn.Module):
         inline = self.norm_place == "inline"
         x = self.self_attention_norm(x) if inline else x
         x, context = (x[:, :1], x) if first and self.self_attention.crosses else (x, None)
-        x = x + self.drop(self.self_attention(x, context, mask, train=train), train=train)
+        x = blocks.once(x + self.drop(self.self_attention(x, context, mask, train=train), train=train))
         x = self.mlp_norm(x) if inline else self.self_attention_norm(x)
-        x = x + self.drop(self.mlp(x), train=train)
+        x = blocks.once(x + self.drop(self.mlp(x), train=train))
         return x if inline else self.mlp_norm(x)
 
 

@@ -30,7 +30,7 @@ class Block(nn.Module):
         del train
         fields = dict(time_rank=self.time_rank, dtype=self.dtype, name="mixer")
         mixer = ssm.Mixer(self.inner, self.state, self.kernel_size, **fields)
-        return x + mixer(norm.RMSNorm(epsilon=1e-5, name="norm")(x))
+        return blocks.once(x + mixer(norm.RMSNorm(epsilon=1e-5, name="norm")(x)))
 
 
 class Mamba(text_head.TextModel):

@@ -46,8 +46,8 @@ class Block(nn.Module):
 
     def _add(self, x, sublayer, normalise, *, train):
         if self.pre_norm:
-            return x + self.drop(sublayer(normalise(x)), train=train)
-        return normalise(x + self.drop(sublayer(x), train=train))
+            return blocks.once(x + self.drop(sublayer(normalise(x)), train=train))
+        return normalise(blocks.once(x + self.drop(sublayer(x), train=train)))
 
     def __call__(self, x, mask, memory=None, memory_mask=None, *, train=False):
         """Maps x `[b t d]`, memory `[b s d]` and a `masks.Mask` for each to `[b t d]`."""

@@ -46,8 +46,8 @@ class Block(nn.Module):
         normed, context = self.attention_norm(x), None
         if first and self.attention.crosses:
             x, normed, context = x[:, :1], normed[:, :1], normed
-        x = x + self.drop(self.attention(normed, context, None, train=train), train=train)
-        return x + self.drop(self.mlp(self.mlp_norm(x), train=train), train=train)
+        x = blocks.once(x + self.drop(self.attention(normed, context, None, train=train), train=train))
+        return blocks.once(x + self.drop(self.mlp(self.mlp_norm(x), train=train), train=train))
 
 
 class ViT(nn.Module):

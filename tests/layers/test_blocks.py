@@ -1,5 +1,7 @@
 """Blocks in a loop, and blocks that keep less for the backward pass: the same gradients, in less memory."""
 
+import re
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -113,3 +115,32 @@ def test_wrong_choices_are_refused():
     params = model.init(jax.random.key(0), model.example())
     with pytest.raises(errors.ConfigError, match="model.scan=True: the weights of block_1 differ in shape or kind"):
         model.apply(params, batch_of("bert"), train=True, rngs={"dropout": jax.random.key(0)}, method="hidden_states")
+
+
+def longest_fusion(layers):
+    """The number of instructions in the largest fused computation of a translator's gradient."""
+    model = MODELS["seq2seq"].clone(encoder_layers=1, decoder_layers=layers, dropout=0.1)
+    params = jax.tree.map(jnp.zeros_like, jax.eval_shape(model.init, jax.random.key(0), model.example()))
+    text = compiled(model, batch=batch_of("seq2seq"), params=params).as_text()
+    bodies = re.findall(r"^%?fused_computation[^\n]*\{\n(.*?)^\}", text, re.M | re.S)
+    return max(body.count("\n") for body in bodies)
+
+
+def test_the_gradient_of_a_block_does_not_compute_the_blocks_above_it_again(monkeypatch):
+    assert longest_fusion(3) == longest_fusion(1)
+    monkeypatch.setattr(blocks, "once", lambda x: x)
+    assert longest_fusion(3) > 2 * longest_fusion(1)  # if this fails, XLA no longer needs `once`
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_once_is_the_identity(dtype):
+    x = jnp.arange(6, dtype=dtype)
+    value, pull = jax.vjp(blocks.once, x)
+    np.testing.assert_array_equal(value, x)
+    np.testing.assert_array_equal(pull(x)[0], x)
+    assert "case" not in jax.jit(blocks.once).lower(x).as_text(), "exported programs have no condition"
+
+
+def test_unfused_is_the_operation():
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(jax.jit(lambda x: blocks.unfused(jnp.transpose, x))(x), x.T)
