@@ -230,19 +230,6 @@ def linear(x, w, *, bias=None, dtype=jnp.float32):
     return blocks.output(y.reshape(*x.shape[:-1], -1))
 
 
-def to_table(x, table, *, bias=None, dtype=jnp.float32):
-    """``linear(x, table.T)`` of a large table `[v d]`: `[... d] -> [... v]`.
-
-    In bfloat16, XLA's CPU backend would write the transposed table in each call, and then multiply at half the speed.
-    """
-    if jnp.dtype(dtype) != jnp.bfloat16:
-        return linear(x, table.T, bias=bias, dtype=dtype)
-    rows, table = x.reshape(-1, x.shape[-1]).astype(dtype), jax.lax.optimization_barrier(table.astype(dtype))
-    y = jax.lax.dot_general(rows, table, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
-    y = y if bias is None else add_bias(y, bias)
-    return blocks.output(y.reshape(*x.shape[:-1], -1))
-
-
 def column_sums(x):
     """The sum `[out]` of the rows of `x [n out]`, as a product: XLA's CPU backend is slow at fused sums."""
     return jnp.dot(jnp.ones((1, len(x)), x.dtype), x, precision="highest")[0]

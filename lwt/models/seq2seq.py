@@ -263,7 +263,7 @@ class Seq2Seq(nn.Module):
 
     def logits(self, hidden: Float[Array, "*n d"]) -> Float[Array, "*n v"]:
         """Maps hidden states `[... d]` to logits `[... v]`."""
-        return linear.to_table(hidden, self.output_table(), bias=self.output_bias(), dtype=self.dtype)
+        return text_embed.logits(hidden, self.output_table(), bias=self.output_bias(), dtype=self.dtype)
 
     def __call__(self, batch, *, train=False):
         """Logits `[b t v]`."""

@@ -1,7 +1,5 @@
 """Where an activation meets a weight: arrays and nodes, in half precision and frozen."""
 
-import functools
-
 import flax.errors
 import jax
 import jax.numpy as jnp
@@ -82,30 +80,3 @@ def test_a_bias_and_its_gradient():
     y, backward = jax.vjp(lambda x, w, bias: linear.linear(x, w, bias=bias), x, w, bias)
     np.testing.assert_allclose(y, np.array(x) @ np.array(w) + np.arange(4), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(backward(weigh)[2], weigh.sum((0, 1)), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_product_with_a_table_is_one_with_its_transpose(dtype):
-    arguments = normal(1, 2, 3, 8), normal(2, 40, 8), normal(3, 40)
-
-    def loss(product, *arguments):
-        return jnp.square(product(*arguments)).sum()
-
-    def by_linear(x, table, bias):
-        return linear.linear(x, table.T, bias=bias)
-
-    def by_table(x, table, bias):
-        return linear.to_table(x, table, bias=bias, dtype=dtype)
-
-    tolerance = 1e-5 if dtype == "float32" else 0.02
-    found, expected = (jax.jit(product)(*arguments) for product in (by_table, by_linear))
-    assert found.shape == (2, 3, 40) and found.dtype == jnp.float32
-    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
-    for found, expected in zip(
-        *(
-            jax.jit(jax.grad(functools.partial(loss, product), argnums=(0, 1, 2)))(*arguments)
-            for product in (by_table, by_linear)
-        ),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())

@@ -1,10 +1,12 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.layers import text_embed
+from lwt.layers import linear, text_embed
 
 SIZES = dict(vocabulary=11, max_length=6, width=8)
 IDS, SEGMENTS = jnp.array([[2, 7, 4, 9, 4, 0]]), jnp.array([[1, 1, 1, 2, 2, 0]])
@@ -45,3 +47,31 @@ def test_wrong_input_is_named():
         ones = jnp.ones((1, length), int)
         with pytest.raises(errors.ConfigError, match=message):
             text_embed.TextEmbed(**SIZES, **fields).init(jax.random.key(0), ones, ones)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_logits_are_products_with_the_transposed_table(dtype):
+    shapes = (2, 3, 8), (40, 8), (40,)
+    arguments = [jax.random.normal(jax.random.key(seed), shape) for seed, shape in enumerate(shapes)]
+
+    def loss(product, *arguments):
+        return jnp.square(product(*arguments)).sum()
+
+    def by_linear(x, table, bias):
+        return linear.linear(x, table.T, bias=bias)
+
+    def by_table(x, table, bias):
+        return text_embed.logits(x, table, bias=bias, dtype=dtype)
+
+    tolerance = 1e-5 if dtype == "float32" else 0.02
+    found, expected = (jax.jit(product)(*arguments) for product in (by_table, by_linear))
+    assert found.shape == (2, 3, 40) and found.dtype == jnp.float32
+    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+    for found, expected in zip(
+        *(
+            jax.jit(jax.grad(functools.partial(loss, product), argnums=(0, 1, 2)))(*arguments)
+            for product in (by_table, by_linear)
+        ),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
