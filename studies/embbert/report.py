@@ -48,7 +48,7 @@ def write(out, records, *, workdir, missing, command_line):
     if drawn := curves(records):
         report.add("## Pre-training")
         titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
-        label = "loss (nats): masked words and next sentence"
+        label = "masked words and next sentence (nats)"
         report.curves(CURVES, "loss of the pre-training", runs=titles, label=label, title="Loss of the pre-training")
     report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data)), DATA)
     return report.write()
