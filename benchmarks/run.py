@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 
-from benchmarks import common, parsing
+from benchmarks import common, parsing, speed_page
 from benchmarks.work import image_samples
 from lwt import errors
 from lwt.machine import command_line
@@ -80,7 +80,6 @@ MORE = {
         "torch_vit": ("vit:timm+compiled", "vit:timm+bf16", "vit:timm+compiled+bf16", "vit:plain+compiled+bf16"),
     },
 }  # fmt: skip
-UNITS = {"train": "tokens"} | dict.fromkeys(("adapter", "decode", "pretrain", "vit"), "examples")
 # The module that fills the cache with batches ("": nothing to fill), and its default data.
 PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("work.samples", "folder:mt_de_en_train")) | {
     "pretrain": ("work.text_samples", "folder:english_novels_lm"),
@@ -153,50 +152,6 @@ def rows(what, lines, *, flags):
     ]
 
 
-def page(rows):
-    """The Markdown page of the rows: per kind of work and machine, one table for each group of variants.
-
-    The group of ``MODULE/GROUP:REST`` is GROUP.
-    """
-    parts = [
-        "# Speed and memory compared with PyTorch and CTranslate2\n",
-        "    python -m benchmarks.run\n",
-        "See `benchmarks/README.md`; the command of each table is above it.",
-    ]
-    for what, unit in UNITS.items():
-        own = [row for row in rows if row["config"] == f"benchmarks/{what}"]
-        if not own:
-            continue
-        parts += [f"\n## {what}"]
-        for machine in sorted({row["hardware"] for row in own}):
-            parts += _machine([row for row in own if row["hardware"] == machine], unit=unit)
-    return "\n".join(parts) + "\n"
-
-
-def _machine(rows, *, unit):
-    """Lines on what one command measured: a heading, the command, and a table for each group of variants."""
-    parts = [f"\n### {rows[0]['hardware']}\n", f"`{rows[0]['command']}`, {rows[0]['date']}."]
-    groups = {}
-    for row in rows:
-        name = row["overrides"]["variant"]
-        group = name.partition("/")[2].rpartition(":")[0] or "variant"
-        groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
-    for group, cells in groups.items():
-        parts += ["", *_table(group, cells, unit=unit)]
-    return parts
-
-
-def _table(title, cells, *, unit):
-    """Lines of a table, the fastest variant first; `cells` is ``{variant: {metric: row}}``."""
-    lines = [f"| {title} | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
-    for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
-        rate = row[f"{unit}_per_second"]
-        low, high = rate["range"]
-        step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
-        lines.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
-    return lines
-
-
 def write(folder, new):
     """Adds rows to a folder's ``results.json`` and writes its ``README.md``.
 
@@ -209,7 +164,7 @@ def write(folder, new):
     old = results.load(path) if path.exists() else []
     rows = [row for row in old if (row["config"], row["hardware"]) not in replaced] + new
     results.write(path, rows)
-    (folder / "README.md").write_text(page(rows), encoding="utf-8")
+    (folder / "README.md").write_text(speed_page.page(rows), encoding="utf-8")
 
 
 def main():
@@ -255,7 +210,7 @@ def main():
         if len(log) > 1:
             report("\n".join(log))
         raise errors.DataError(" ".join([first, *log[-1:]])) from error
-    for line in sorted(lines, key=lambda line: -line[f"{UNITS[flags.what]}_per_second"]):
+    for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
     if flags.out:
         write(flags.out, rows(flags.what, lines, flags=flags))

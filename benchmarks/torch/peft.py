@@ -15,6 +15,7 @@ VARIANTS = tuple(f"{method}:{name}" for method in ("lora", "full") for name in t
 
 def adapted(model, *, rank=16):
     """The model wrapped in PEFT's LoRA, which trains only the adapter."""
+    from benchmarks.torch import timm  # noqa: F401, PEFT imports torchvision, which `timm` makes importable
 
     # isort: split
     import peft

@@ -1,0 +1,92 @@
+"""The page of `benchmarks.run`: ratios to PyTorch first, then a table for each work, machine and group of variants."""
+
+UNITS = {"train": "tokens"} | dict.fromkeys(("adapter", "decode", "pretrain", "vit"), "examples")
+WORK = {
+    "train": "translation step",
+    "adapter": "adapter step",
+    "decode": "greedy decoding",
+    "pretrain": "pre-training step",
+    "vit": "ViT step",
+}
+
+
+def page(rows):
+    """The Markdown page of the rows: per kind of work and machine, one table for each group of variants.
+
+    The group of ``MODULE/GROUP:REST`` is GROUP.
+    """
+    parts = [
+        "# Speed and memory compared with PyTorch and CTranslate2\n",
+        "    python -m benchmarks.run\n",
+        "See `benchmarks/README.md`; the command of each table is above it.\n",
+        "## lwt beside PyTorch\n",
+        "The fastest variant of each side at the same precision: the median of the rounds, and the peak memory.",
+        "A speed above 1 means that lwt is faster, a memory above 1 that it takes more.",
+    ]
+    for machine in sorted({row["hardware"] for row in rows}):
+        parts += [f"\n### {machine}\n", *_ratios([row for row in rows if row["hardware"] == machine])]
+    for what, unit in UNITS.items():
+        own = [row for row in rows if row["config"] == f"benchmarks/{what}"]
+        if not own:
+            continue
+        parts += [f"\n## {what}"]
+        for machine in sorted({row["hardware"] for row in own}):
+            parts += _machine([row for row in own if row["hardware"] == machine], unit=unit)
+    return "\n".join(parts) + "\n"
+
+
+def _machine(rows, *, unit):
+    """Lines on what one command measured: a heading, the command, and a table for each group of variants."""
+    parts = [f"\n### {rows[0]['hardware']}\n", f"`{rows[0]['command']}`, {rows[0]['date']}."]
+    for group, cells in _groups(rows).items():
+        parts += ["", *_table(group or "variant", cells, unit=unit)]
+    return parts
+
+
+def _groups(rows):
+    """``{group: {variant: {metric: row}}}``; the group of ``MODULE/GROUP:REST`` is GROUP, else ""."""
+    groups = {}
+    for row in rows:
+        name = row["overrides"]["variant"]
+        group = name.partition("/")[2].rpartition(":")[0]
+        groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
+    return groups
+
+
+def _ratios(rows):
+    """Lines of a machine's table: per work and group the ratios of lwt's fastest variant to PyTorch's."""
+    lines = ["| work | precision | lwt | PyTorch | speed | memory |", "|---|---|---:|---:|---:|---:|"]
+    for what, unit in UNITS.items():
+        for group, cells in _groups([row for row in rows if row["config"] == f"benchmarks/{what}"]).items():
+            for precision in ("float32", "bfloat16"):
+                sides = [_fastest(cells, f"{side}_", precision=precision, unit=unit) for side in ("lwt", "torch")]
+                if None in sides:
+                    continue
+                (own, own_peak), (other, other_peak) = sides
+                name = f"{WORK[what]}, {group}" if group else WORK[what]
+                lines.append(
+                    f"| {name} | {precision} | {own:,.0f} {unit}/s | {other:,.0f} {unit}/s | {own / other:.2f} | "
+                    f"{own_peak / other_peak:.2f} |"
+                )
+    return lines
+
+
+def _fastest(cells, side, *, precision, unit):
+    """``(units per second, peak bytes)`` of the fastest variant of a side at a precision; None without one."""
+    found = [
+        (row[f"{unit}_per_second"]["value"], row["peak_bytes"]["value"])
+        for name, row in cells.items()
+        if name.startswith(side) and ("bf16" in name or "bfloat16" in name) == (precision == "bfloat16")
+    ]
+    return max(found, default=None)
+
+
+def _table(title, cells, *, unit):
+    """Lines of a table, the fastest variant first; `cells` is ``{variant: {metric: row}}``."""
+    lines = [f"| {title} | {unit}/s (lowest and highest round) | ms a step | peak MB |", "|---|---|---|---|"]
+    for name, row in sorted(cells.items(), key=lambda item: -item[1][f"{unit}_per_second"]["value"]):
+        rate = row[f"{unit}_per_second"]
+        low, high = rate["range"]
+        step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
+        lines.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
+    return lines
