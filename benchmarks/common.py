@@ -5,8 +5,8 @@ A worker prints one JSON line when it is ready (compiled and warm). Then it answ
     {"run": 4}   ->  {"seconds": 1.9, "cpu_seconds": 3.7, "examples": 512, "tokens": 6810, "loss": 10.7}
     {"quit": 1}  ->  {"peak_bytes": 1234567890}, and ends
 
-Other keys of a request select one of several kinds of steps. Rounds interleave A B A B on one machine, and each
-variant's memory is measured alone.
+"trace": FOLDER in a request writes a trace of JAX's profiler there. Other keys select one of several kinds of steps.
+Rounds interleave A B A B on one machine, and each variant's memory is measured alone.
 """
 
 import contextlib
@@ -105,11 +105,24 @@ def serve(run, *, parameters, warmup, **facts):
         if "run" not in request:
             print(json.dumps({"peak_bytes": peak_bytes()}), file=channel, flush=True)
             return
-        steps = request.pop("run")
+        steps, folder = request.pop("run"), request.pop("trace", "")
         wall, cpu = time.perf_counter(), time.process_time()
-        answer = run(steps, **request)
+        with _traced(folder):
+            answer = run(steps, **request)
         answer |= {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
         print(json.dumps(answer), file=channel, flush=True)
+
+
+@contextlib.contextmanager
+def _traced(folder):
+    """Writes a trace of JAX's profiler to `folder`, unless it is ""."""
+    if not folder:
+        yield
+        return
+    import jax
+
+    with jax.profiler.trace(folder):
+        yield
 
 
 class Worker:
@@ -160,6 +173,8 @@ class Worker:
         """Ends the process at once."""
         self.process.kill()
         self.process.wait()
+
+    close = kill  # for `contextlib.closing`
 
 
 def rates(runs, unit, *, clock="seconds"):

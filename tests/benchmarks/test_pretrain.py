@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import common, run
+from benchmarks import common, run, speed_page
 from benchmarks.torch import conv, encoder
 from benchmarks.torch import pretrain as torch_pretrain
 from benchmarks.work import text_samples
@@ -136,7 +136,7 @@ def test_workers_of_both_sides_train(batch, tmp_path):
     lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
     assert [line["parameters"] for line in lines] == [encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
     assert all(3 < line["loss"] < 30 for line in lines)
-    page = run.page(run.rows("pretrain", lines, flags=flags))
+    page = speed_page.page(run.rows("pretrain", lines, flags=flags))
     assert re.findall(r"^\| (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [
         *(("bert_2mb", ""), ("", "torch_pretrain/bert_2mb:gathered")),
         *(("embbert", ""), ("", "lwt_pretrain/embbert:float32")),
