@@ -128,7 +128,7 @@ def look(i):
 
 
 def log_x(axes, label):
-    """Makes the horizontal axis logarithmic, with ticks at 1, 2 and 5 that do not run into each other."""
+    """Makes the horizontal axis logarithmic, with ticks at 1 and 3 times the powers of ten."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 3)))
     short = ticker.EngFormatter(sep="")  # 200k

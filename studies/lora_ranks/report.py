@@ -78,12 +78,15 @@ def findings(methods):
     for title, rows in methods.items():
         points = {rank: value for rank, value in tables.means(rows).items() if rank}
         if len(points) > 1:
-            high = [rank for rank in points if points[rank] >= 0.95]
-            best = max(points, key=points.get)
-            reached = f"95 % from rank {min(high)} on" if high else f"at most {100 * points[best]:.1f} % (rank {best})"
-            lines.append(f"{title}: {reached}. {elbow_text(points)}")
+            lines.append(f"{title} {reached(points)}. {elbow_text(points)}")
     paper = {rank: figures["exact_match"] for rank, figures in tables.PAPER.items()}
-    return [*lines, f"The paper's own figures. {elbow_text(paper)}"]
+    return [*lines, f"LoRA in the paper {reached(paper)}. {elbow_text(paper)}"]
+
+
+def reached(points):
+    """The end of a sentence: the lowest rank with 95 %, or else the best accuracy."""
+    high, best = [rank for rank in points if points[rank] >= 0.95], max(points, key=points.get)
+    return f"first reaches 95 % at rank {min(high)}" if high else f"reaches {100 * points[best]:.1f} % with rank {best}"
 
 
 def longer(rows):
@@ -100,18 +103,18 @@ def longer(rows):
 
 
 def enough(points, *, margin=0.01):
-    """The smallest rank whose accuracy is within `margin` of the best."""
+    """The lowest rank that no other rank beats by more than `margin`."""
     best = max(points.values())
     return min(rank for rank, accuracy in points.items() if accuracy >= best - margin - 1e-9)
 
 
 def elbow_text(points):
-    """A sentence on the elbow of ``{rank: accuracy}``."""
+    """Sentences on where the curve ``{rank: accuracy}`` has its elbow, and which rank is enough."""
     if max(points.values()) < 0.5:
-        return "No elbow: no rank solves half of the tasks."
+        return "No rank solves half of the tasks."
     bend = spectra.elbow(points)
-    found = f"The elbow of the curve is at rank {bend}." if bend else "The curve has no elbow."
-    return f"{found} The smallest rank within 1 point of the best accuracy is {enough(points)}."
+    found = f"Its curve flattens after rank {bend}." if bend else "Its curve does not flatten."
+    return f"{found} No rank is more than 1 point better than rank {enough(points)}."
 
 
 def describe_base(base):
