@@ -12,7 +12,7 @@ import pytest
 
 from lwt import trees
 from lwt.export.c import export, toolchain
-from lwt.layers import quantized_weight
+from lwt.layers import linear, quantized_weight
 from lwt.models import bert, embbert, embedder, mamba
 from lwt.runs import config_file
 
@@ -38,11 +38,12 @@ def run(tmp_path_factory, untrained):
 def variant(run):
     """``variant(kind, **fields)``: the run with another model and random, already quantized weights.
 
-    `kind` is "embbert", "embedder", "bert" or "mamba"; `fields` are the model's.
+    `kind` is "embbert", "embedder", "bert" or "mamba"; `fields` are the model's. `factors` is the rank of the kernels
+    of blocks; 0: they are no factors.
     """
     kinds = {"embbert": embbert.Embbert, "embedder": embedder.Embedder, "bert": bert.Bert, "mamba": mamba.Mamba}
 
-    def make(kind, *, seed=0, **fields):
+    def make(kind, *, seed=0, factors=0, **fields):
         own = run.model
         generator = np.random.default_rng(seed)
         common = dict(vocabulary=own.vocabulary, max_length=32, width=20, head="classify", outputs=3)
@@ -53,7 +54,13 @@ def variant(run):
             kinds[kind](**common | fields),
             ("a", 'b "quoted"', "c??/\té"),
         )  # a tab would end the label
-        other.weights = {name: _weight(leaf.shape, name, generator) for name, leaf in _shapes(other.model).items()}
+        other.weights = {}
+        for name, leaf in _shapes(other.model).items():
+            sides = [leaf.shape]
+            if factors and name.startswith("block_") and name.endswith(("query/kernel", "contract/kernel")):
+                sides = [(leaf.shape[0], factors), (factors, leaf.shape[1])]
+            made = [_weight(shape, name, generator) for shape in sides]
+            other.weights[name] = linear.Factors(*made) if len(made) > 1 else made[0]
         return other
 
     return make

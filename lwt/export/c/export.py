@@ -140,7 +140,8 @@ def _classifier(experiment, activations, many):
     shape |= {"int8": activations == "int8"} | tokens.defines
     shape["tolerance"] = TOLERANCES[activations]
     longest = max(shape["inner"], shape["features"])  # of the rows that are multiplied by weights
-    shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP
+    shape["rank"] = source.rank
+    shape["operand"] = -(-longest // weights.GROUP) * weights.GROUP + source.rank
     shape |= many.shape(source.places) if many else {"tasks": 0}
     own = ("tasks.h", "tasks.c") if many else ()
     copied = (*CLASSIFIER, f"{network.name}.h", f"{network.name}.c", *own)
@@ -156,7 +157,7 @@ def _classifier(experiment, activations, many):
         memory=(emulator.FLASH_BYTES, emulator.RAM_BYTES),
         board="netduinoplus2 0x08000000 1048576 0x20000000 196608",
         places=source.places,
-        report={"classes": list(experiment.labels)},
+        report={"classes": list(experiment.labels), **source.about_factors()},
     )
 
 

@@ -31,7 +31,31 @@ def of(experiment):
         raise errors.ConfigError(
             f"reparam.block={used.block} must be 0 or a multiple of {step} up to {LARGEST_BLOCK} for the engine in C"
         )
-    return integer_file.as_stored(quantize.weights(experiment, used), rest=HALF), used
+    found = {name: smaller(weight) for name, weight in quantize.weights(experiment, used).items()}
+    return integer_file.as_stored(found, rest=HALF), used
+
+
+def smaller(weight):
+    """A weight; factors that take no fewer bytes than their product are multiplied out and rounded anew."""
+    if not _factorised(weight):
+        return weight
+    product = _product(weight)
+    return weight if sum(map(nbytes, (weight.a, weight.b))) < nbytes(product) else product
+
+
+def nbytes(node):
+    """Bytes of a quantized kernel `[in out]` in C."""
+    inputs, outputs = node.shape
+    row = inputs if node.format == "int8" else -(-inputs // GROUP) * GROUP // 2
+    return outputs * row + 2 * node.scales.size
+
+
+def _factorised(weight):
+    return isinstance(weight, linear.Factors) and isinstance(weight.a, quantized_weight.Quantized)
+
+
+def _product(factors):
+    return quantized_weight.quantize(factors.dense(), format=factors.a.format, block=factors.a.block)
 
 
 class Source:
@@ -41,11 +65,17 @@ class Source:
         text: the C definitions so far.
         used: names of the weights in the initialisers.
         places: ``{name of a linear layer: its number}``, from 1 on, of those that a task may change.
+        factors: ``{name of a linear layer: linear.Factors}`` of the kernels that are two products in a row.
     """
 
     def __init__(self, weights, *, numbered=False):
-        self._weights, self.text, self.used = weights, "", set()
+        self._weights, self.text, self.used = dict(weights), "", set()
         self.places, self._numbered = {}, numbered
+        self.factors = {
+            n.removesuffix("/kernel"): w for n, w in weights.items() if n.endswith("/kernel") and _factorised(w)
+        }
+        for name, factors in self.factors.items():
+            self._weights |= {f"{name}/first_kernel": factors.a, f"{name}/kernel": factors.b}
 
     def __contains__(self, name):
         return name in self._weights
@@ -65,9 +95,37 @@ class Source:
         self.used.add(name)
         return np.asarray(self._weights[name], np.float32)
 
+    @property
+    def rank(self):
+        """The most numbers between two factors, as a multiple of `GROUP`; 0 without factors."""
+        return max((-(-factors.a.shape[1] // GROUP) * GROUP for factors in self.factors.values()), default=0)
+
+    def about_factors(self):
+        """What the report says of factors: how many kernels have them, their bytes, and those of their products."""
+        if not self.factors:
+            return {}
+        taken = sum(nbytes(part) for factors in self.factors.values() for part in (factors.a, factors.b))
+        product = sum(nbytes(_product(factors)) for factors in self.factors.values())
+        return {"factors": {"kernels": len(self.factors), "bytes": taken, "product_bytes": product}}
+
     def linear(self, name):
-        """``lwt_linear`` of a module with a kernel and an optional bias."""
-        kernel = self.node(f"{name}/kernel")
+        """``lwt_linear`` of a module with a kernel, or two factors of it, and an optional bias."""
+        if not self.factors:
+            return f"{{{self._linear(name, 'kernel')}}}"
+        first = "0"
+        if name in self.factors:
+            if self._numbered:
+                raise errors.ConfigError(
+                    f"'{name}/kernel' is stored as factors: for many tasks in C, export a bundle, which multiplies "
+                    "them out"
+                )
+            symbol, fields = f"w_{name}_factor".replace("/", "_"), self._linear(name, "first_kernel")
+            self.text += f"static const lwt_linear {symbol} = {{{fields}, 0}};\n"
+            first = f"&{symbol}"
+        return f"{{{self._linear(name, 'kernel')}, {first}}}"
+
+    def _linear(self, name, leaf):
+        kernel = self.node(f"{name}/{leaf}")
         inputs, outputs = kernel.shape
         if kernel.block > LARGEST_BLOCK:
             raise errors.ConfigError(
@@ -78,7 +136,9 @@ class Source:
         if self._numbered:
             self.places[name] = len(self.places) + 1
         sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}, {self.places.get(name, 0)}"
-        return f"{{{self._pair(name, values, scales, bits)}, {self.vector(f'{name}/bias')}, {sizes}}}"
+        first = leaf == "first_kernel"
+        bias = "0" if first else self.vector(f"{name}/bias")
+        return f"{self._pair(f'{name}/first' if first else name, values, scales, bits)}, {bias}, {sizes}"
 
     def table(self, name):
         """``lwt_table`` of an embedding; scales belong to blocks of rows, or to each row."""
@@ -116,7 +176,8 @@ class Source:
         node = self._weights[name]
         if isinstance(node, linear.Factors):
             raise errors.ConfigError(
-                f"{name!r} is stored as factors: for C, export a bundle, which multiplies them out"
+                f"{name!r} is stored as factors, which the engine in C has of quantized kernels only: export a bundle, "
+                "which multiplies them out"
             )
         if not isinstance(node, quantized_weight.Quantized):
             raise errors.ConfigError(f"{name!r} is not quantized: reparam.targets must match it for the engine in C")

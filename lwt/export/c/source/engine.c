@@ -174,7 +174,7 @@ void lwt_round(lwt_operand *operand, const float *row, int n)
     }
 }
 
-void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
+static void multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
 {
     const int8_t *values = weight->values;
     const lwt_half *scales = weight->scales;
@@ -187,6 +187,19 @@ void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
         }
         y[o] = sum * x->step + (weight->bias ? lwt_widen(weight->bias[o]) : 0);
     }
+}
+
+void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
+{
+#if LWT_RANK
+    lwt_operand between = {.values = x->values + LWT_OPERAND - LWT_RANK};
+    if (weight->first) { /* y has room for its outputs, which are fewer */
+        multiply(weight->first, x, y);
+        lwt_round(&between, y, weight->inputs);
+        x = &between;
+    }
+#endif
+    multiply(weight, x, y);
 #if LWT_TASKS
     if (weight->place && x->task)
         lwt_adapt(weight, x, y);

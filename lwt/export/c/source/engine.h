@@ -14,13 +14,16 @@ static inline int lwt_row_bytes(int n, int bits)
 }
 
 /* y = x W + b. `values` [outputs][inputs], `scales` [outputs][blocks of inputs], `bias` [outputs] or NULL. `place` numbers
-   the products that a task may change, from 1 on. */
-typedef struct {
+   the products that a task may change, from 1 on. With `first`, W is the second of two factors: y = (x first) W + b. */
+typedef struct lwt_linear {
     const int8_t *values;
     const lwt_half *scales;
     const lwt_half *bias;
     uint16_t inputs, outputs, block;
     uint8_t bits, place;
+#if LWT_RANK
+    const struct lwt_linear *first;
+#endif
 } lwt_linear;
 
 /* Rows to look up. `values` [rows][width]; `scales` [blocks of rows][width], or [rows] if block is 0. */
@@ -44,8 +47,9 @@ typedef struct {
     const lwt_half *bias;
 } lwt_conv;
 
-/* The input of a product, value · step: integers meet integers, and their sums are exact. `values` has room for a
-   multiple of 16. `task` may change the product; NULL: none does. */
+/* The input of a product, value · step: integers meet integers, and their sums are exact. `values` has room for
+   LWT_OPERAND integers: the input, up to a multiple of 16, and in the last LWT_RANK what lies between two factors. `task`
+   may change the product; NULL: none does. */
 typedef struct {
     int16_t *values;
     float step;

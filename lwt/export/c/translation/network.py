@@ -134,4 +134,4 @@ def _linear(source, name, there):
         return source.linear(name)
     bias = source.vector(f"{name}/bias") if f"{name}/bias" in source else "0"
     outputs = len(source.value(f"{name}/bias")) if bias != "0" else 0
-    return f"{{0, 0, {bias}, 0, {outputs}, 1, 8, 0}}"
+    return f"{{0, 0, {bias}, 0, {outputs}, 1, 8, 0{', 0' * bool(source.factors)}}}"

@@ -78,7 +78,8 @@ class Translator:
             "channels": self.model.width,
             "vocabulary": settings.pieces,
             "int8": settings.activations == "int8",
-            "operand": -(-shape["inner"] // weights.GROUP) * weights.GROUP,
+            "rank": source.rank,
+            "operand": -(-shape["inner"] // weights.GROUP) * weights.GROUP + source.rank,
             "beams": settings.beams,
             "choices": settings.beams + 1 if settings.beams > 1 else 1,
             "power_penalty": settings.power,
@@ -104,7 +105,7 @@ class Translator:
             memory=MEMORY,
             board="mps2-an386 0x00000000 4194304 0x20000000 4194304",
             measure=measure,
-            report={"beams": shape["beams"]},
+            report={"beams": shape["beams"], **source.about_factors()},
         )
 
     def _goldens(self, sentences, answers):

@@ -8,6 +8,7 @@ import pytest
 from lwt import errors
 from lwt.attention import efficient, linear
 from lwt.export.c import export, literals, reference, toolchain, weights
+from lwt.export.c.networks import network as networks
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 TEXTS = ["a cold old one", "", "bold warm long dark young slow great small " * 6, "£5 — naïve", "x2"]
@@ -24,6 +25,7 @@ VARIANTS = {
     "bert mean": ("bert", dict(segments=1, pool="mean", pooler=True)),  # a pooler that this head does not read
     "distilbert": ("bert", dict(segments=0, embedding_norm=True, pooler=True, pooler_activation="relu")),
     "bert pair": ("bert", dict(width=18, hidden=21, heads=2, pool="pair")),
+    "embbert factors": ("embbert", dict(width=136, layers=2, kernel_size=5, pool="rms", factors=7)),
     "mamba": ("mamba", dict(layers=2)),
     "mamba wide": ("mamba", dict(width=18, layers=1, expansion=2, state=3, kernel_size=5, time_rank=5, pool="pair")),
     "mamba first": ("mamba", dict(layers=1, kernel_size=1, pool="first")),
@@ -56,6 +58,16 @@ def test_the_program_gives_the_logits_of_the_model(name, variant, program):
         assert relative(found, wanted) <= tolerance, (activations, found, wanted)
         assert labels == [literals.printed(experiment.labels[i]) for i in found.argmax(1)]
         assert answer([], "--self-test")[0].startswith("self-test: 0 of 5 failed")
+
+
+def test_factors_save_multiplications(variant):
+    fields = dict(width=136, layers=2, kernel_size=5)
+    for pool, rows in {"rms": lambda tokens: 2 * tokens, "first": lambda tokens: tokens + 1}.items():
+        whole, low = (variant("embbert", pool=pool, factors=rank, **fields) for rank in (0, 7))
+        before, after = (networks.of(x.model, weights.Source(weights.of(x)[0])) for x in (whole, low))
+        inner = 136 * whole.model.expansion
+        saved = 136 * 136 - 7 * 272 + inner * 136 - 7 * (inner + 136)
+        assert before.macs(9) - after.macs(9) == saved * rows(9)
 
 
 def test_the_self_test_fails_when_a_weight_changes(variant, program):

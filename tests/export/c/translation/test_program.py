@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import re
 import shutil
 import subprocess
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
-from lwt.attention import kv_projection, linear
+from lwt.attention import kv_projection
+from lwt.attention import linear as linear_attention
 from lwt.data import tokenizer
 from lwt.export.c import emulator, export, fuzz, toolchain
 from lwt.export.c.translation import program
+from lwt.layers import linear
 from lwt.reparam.compression import quantize
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -27,8 +30,16 @@ VARIANTS = {  # the model's fields, the task's, the quantization's
     "pruned": (dict(decoder_layers=2, sizes=PRUNED, scale_embedding=False), {}, dict(format="int4", block=0)),
     "marian": (dict(source_vocabulary=128, tied_output=False, logits_bias=True), {}, {}),
     "projected": (dict(attention=NARROW, activation="gelu"), dict(beams=2), {}),
+    "factors": (dict(decoder_layers=2, sizes=PRUNED), dict(beams=2), dict(format="int4", block=16)),
 }
+FACTORS = r".*(query|cross_attention/key|fc1|fc2)/kernel"
 TEXTS = ["add 2: 8 13 2 5", "", "  UPPER ÄÖÜ — naïve € 東京 ", "9 " * 50, "sort 3 1 2"]
+
+
+def factors(shape, generator):
+    return linear.Factors(
+        *(jnp.asarray(generator.normal(0, 0.4, size), jnp.float32) for size in ((shape[0], 3), (3, shape[1])))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +59,8 @@ def variant(run):
             jax.eval_shape(lambda: other.model.init(jax.random.key(0), other.model.example()))["params"]
         )
         weights = {name: jnp.asarray(generator.normal(0, 0.4, leaf.shape), jnp.float32) for name, leaf in made.items()}
+        if name == "factors":  # of some layers, and of inputs of the source
+            weights |= {leaf: factors(w.shape, generator) for leaf, w in weights.items() if re.fullmatch(FACTORS, leaf)}
         other.task = type(run.task)(metrics=("exact_match",), **settings)
         other.weights = quantize.Quantize(**quantization).expand(weights, {}, 0)
         if name == "projected":  # its matrices are multiplied before they are quantized
@@ -89,7 +102,7 @@ def test_the_program_gives_the_ids_of_numpy(name, activations, built):
     assert "self-test: 0 of 3 failed" in toolchain.make(folder, "test", CC=toolchain.host(), CFLAGS="-O0")
 
 
-@pytest.mark.parametrize("name", ["paper", "pre-norm", "marian", "projected"])
+@pytest.mark.parametrize("name", ["paper", "pre-norm", "marian", "projected", "factors"])
 def test_logits_of_numpy_are_those_of_jax(name, built):
     experiment, translator, _ = built(name, "fp16")
     source, answer = translator.sources(TEXTS[:1])[0], [tokenizer.BOS, 9, 30, 11]
@@ -131,7 +144,7 @@ def test_other_cores_translate_too(core, built):
 @pytest.mark.parametrize(
     ("fields", "task", "message"),
     [
-        (dict(attention=functools.partial(linear.Attention)), {}, "model.attention is 'linear'"),
+        (dict(attention=functools.partial(linear_attention.Attention)), {}, "model.attention is 'linear'"),
         (dict(positions="learned", max_length=64), {}, "model.positions=.learned. must be .sinusoidal."),
         ({}, dict(temperature=1.0), "task.temperature=1.0 and task.force_end=False must be 0 and False"),
     ],
