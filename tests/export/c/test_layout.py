@@ -1,6 +1,6 @@
 """The exported folder is a library for C and C++, of which one program can contain two, and for three build systems."""
 
-import os
+import re
 import shutil
 import subprocess
 
@@ -9,6 +9,7 @@ import pytest
 from lwt import errors
 from lwt.export.c import export, layout, toolchain
 
+BUILDER = "/usr/share/arduino-builder"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 TWO = r"""
 #include <stdio.h>
@@ -67,14 +68,47 @@ int main(void)
     return 0;
 }
 """
-ARDUINO = """
+PROPERTIES = {  # of a library.properties, as Arduino's library specification has them
+    "name": r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,62}",
+    "version": r"\d+\.\d+\.\d+",
+    "category": "Data Processing",
+    "architectures": r"\*",
+    **dict.fromkeys(("author", "maintainer", "sentence", "paragraph"), ".+"),
+    "url": "https://.+",
+    "includes": r"intents\.h",
+}
+ARDUINO = {  # a platform of Arduino, with the part of its core that the sketch needs
+    "boards.txt": "m4.name=Cortex-M4\nm4.build.core=arduino\nm4.build.board=M4\n",
+    "platform.txt": """
+name=Cortex-M
+version=1
+cpu=-mcpu=cortex-m4 -mthumb -Os
+recipe.c.o.pattern=arm-none-eabi-gcc -std=gnu11 {cpu} -Werror -c {includes} "{source_file}" -o "{object_file}"
+recipe.cpp.o.pattern=arm-none-eabi-g++ -std=gnu++11 {cpu} -Werror -c {includes} "{source_file}" -o "{object_file}"
+recipe.preproc.macros=arm-none-eabi-g++ {cpu} -w -x c++ -E -CC {includes} "{source_file}" -o "{preprocessed_file_path}"
+recipe.ar.pattern=arm-none-eabi-ar rcs "{archive_file_path}" "{object_file}"
+elf="{build.path}/elf"
+recipe.c.combine.pattern=arm-none-eabi-gcc {cpu} -specs=nosys.specs {object_files} "{archive_file_path}" -o {elf}
+recipe.size.pattern=arm-none-eabi-size -A {elf}
+recipe.size.regex=^\\.text\\s+([0-9]+).*
+""",
+    "cores/arduino/Arduino.h": """
 #include <stddef.h>
 struct Port {
-    void begin(long);
-    size_t readBytesUntil(char, char *, size_t);
-    void println(const char *);
-} Serial;
-"""
+    void begin(long) {}
+    size_t readBytesUntil(char, char *, size_t) { return 0; }
+    void println(const char *) {}
+};
+extern Port Serial;
+void setup();
+void loop();
+""",
+    "cores/arduino/main.cpp": """
+#include "Arduino.h"
+Port Serial;
+int main() { setup(); for (;;) loop(); }
+""",
+}
 ZEPHYR = """
 cmake_minimum_required(VERSION 3.13)
 project(app C)
@@ -163,29 +197,24 @@ def test_a_zephyr_module(models):
     assert "config INTENTS" in (models / "intents/zephyr/Kconfig").read_text()
 
 
+@pytest.mark.skipif(not shutil.which("arduino-builder"), reason="needs arduino-builder")
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-g++"), reason="needs gcc-arm-none-eabi")
 def test_an_arduino_library(models):
-    """Arduino compiles the files in src/ as C and a sketch as C++ behind its own header."""
+    """Arduino's builder finds the library for the sketch, compiles and links both, with a platform of a few lines."""
     properties = dict(line.split("=", 1) for line in (models / "intents/library.properties").read_text().splitlines())
-    assert properties["name"] == "intents" and properties["includes"] == "intents.h"
-    (models / "Arduino.h").write_text(ARDUINO)
-    core = ("-mcpu=cortex-m4", "-mthumb", "-Os", "-I", "intents/src", "-I", ".")
+    assert properties.keys() == PROPERTIES.keys()
+    assert all(re.fullmatch(wanted, properties[key]) for key, wanted in PROPERTIES.items())
+    for name, text in ARDUINO.items():
+        path = models / "hardware/test/arm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (models / "arduino").mkdir()
+    hardware, tools = (("-hardware", BUILDER, "-hardware", "hardware"), ("-tools", BUILDER, "-libraries", "."))
     sketch = "intents/examples/classify/classify.ino"
-    freestanding = ("-ffreestanding", "-fno-exceptions", "-include", "Arduino.h")
-    run(
-        "arm-none-eabi-g++",
-        *core,
-        *freestanding,
-        "-std=gnu++11",
-        "-x",
-        "c++",
-        "-c",
-        sketch,
-        "-o",
-        "sketch.o",
-        cwd=models,
-    )
-    run("arm-none-eabi-gcc", *core, "-std=gnu11", "-S", "intents/src/intents.c", "-o", os.devnull, cwd=models)
+    options = ("-compile", "-fqbn", "test:arm:m4", "-build-path", models / "arduino")
+    run("arduino-builder", *options, *hardware, *tools, sketch, cwd=models)
+    assert (models / "arduino/libraries/intents/engine.c.o").exists()
+    assert " T intents_classify" in run("arm-none-eabi-nm", "arduino/elf", cwd=models)
 
 
 @pytest.mark.parametrize(
