@@ -23,6 +23,7 @@ splits  own: the splits that come with the data
 teacher a run of the same task to learn from besides the labels, or several, A+B, to learn from the mean of their
         outputs; "{task}" stands for the task. With masked tokens, teachers run in every step and read the same tokens;
         with word_dropout=0 they run once and may have other tokenizers
+ngram_weights  of a table of hashed tokens and pairs of tokens, whose logits are added to the classifier's; 0: no table
 method  full, or one that continues from a fine-tuned run of the same task, base=RUN, head included:
         qlora: freezes its weights in int8 and trains LoRA of rank 8 on every linear layer and the head (EmbBERT: 7.5 %
                of the weights, and the head); qat: trains all weights, in int8 in every forward pass
@@ -75,14 +76,14 @@ FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained in the paper, wh
 def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool (the
     head's input, "first", "rms" or "pair"; empty: the recipe's or the model's), word_dropout (share of tokens masked in
-    training; -1: the recipe's), splits, leak_free (drop training records that validation or test contain), teacher,
-    seed, vocabulary (0: the model's own), precision, smoke."""
+    training; -1: the recipe's), ngram_weights, splits, leak_free (drop training records that validation or test
+    contain), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", word_dropout=-1.0, splits="own", leak_free=False, teacher="", seed=0, vocabulary=0,
-            precision="float32", smoke=False,
+            pool="", word_dropout=-1.0, ngram_weights=0, splits="own", leak_free=False, teacher="", seed=0,
+            vocabulary=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -107,6 +108,8 @@ def get_config(arg=""):
     word_dropout = recipe["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]
     if word_dropout:
         config.model.word_dropout = word_dropout
+    if args["ngram_weights"]:
+        config.model.ngram_weights = args["ngram_weights"]
     config.seed = args["seed"]
     config.precision = args["precision"]
     if args["base"]:

@@ -194,7 +194,7 @@ def _class(found, model):
             f"model.head={model.head!r} must be 'none' or 'classify': theirs for pre-training has one more layer"
         )
     if model.head == "classify":
-        for key, wanted in (("pool", "first"), ("pooler", True)):
+        for key, wanted in (("pool", "first"), ("pooler", True), ("ngram_weights", 0)):
             if getattr(model, key) != wanted:
                 raise errors.ConfigError(
                     f"model.{key}={getattr(model, key)!r} must be {wanted!r}: their classifiers read position 0"

@@ -1,13 +1,17 @@
 """The base class of all text models, and its heads."""
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from lwt.layers import blocks, dropout, linear, validate
 
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "mean", "pair")
+GAIN = 4.0  # of the logits of n-grams
+_START, _PRIME = np.uint32(2_166_136_261), np.uint32(16_777_619)  # of a hash
 MASK, SPECIALS = 3, tuple(range(5))  # the ids of [MASK] and of all special tokens, in lwt's own tokenizers
 
 
@@ -31,11 +35,50 @@ class Output(nn.Module):
         return linear.dense(self.kernel).T, self.bias
 
 
+class Ngrams(nn.Module):
+    """A linear classifier of token ids and of pairs of neighbouring ids, hashed into a table of `rows`.
+
+    The logits are the sum of a text's rows times ``GAIN / sqrt(their number)``. Features with the same hash share a row
+    (Weinberger et al. 2009, arXiv 0902.2206). There are ``rows · outputs`` weights; they start at 0.
+    """
+
+    rows: int
+    outputs: int
+
+    def setup(self):
+        shape = (self.rows, self.outputs)
+        self.embedding = linear.weight(self, "embedding", init=nn.initializers.zeros_init(), shape=shape)
+
+    def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b outputs"]:
+        """The logits of ids and their segments; segment 0 is padding."""
+        places, exist = hashes(ids, segments)
+        rows = linear.take(self.embedding, (places % self.rows).astype(jnp.int32))
+        count = jnp.maximum(exist.sum((1, 2)), 1).astype(jnp.float32)
+        return jnp.where(exist[..., None], rows, 0).sum((1, 2)) * (GAIN * jax.lax.rsqrt(count))[:, None]
+
+
+def hashes(ids, segments):
+    """The hash of each id and of its pair with the id before, uint32 `[b t 2]`; and which of them exist, bool.
+
+    Padding has neither, and the first id of a text has no pair. The hash is FNV-1a with ids in place of bytes; at the
+    end its upper half is mixed into the lower one.
+    """
+    values, before = ids.astype(jnp.uint32), jnp.pad(ids, ((0, 0), (1, 0)))[:, :-1].astype(jnp.uint32)
+    own = segments > 0
+    paired = own & (jnp.pad(segments, ((0, 0), (1, 0)))[:, :-1] == segments)
+    found = jnp.stack([_mixed(_START, values), _mixed(_mixed(_START, before), values)], axis=-1)
+    return found ^ found >> 16, jnp.stack([own, paired], axis=-1)
+
+
+def _mixed(value, ids):
+    return (value ^ ids) * _PRIME
+
+
 class Heads(nn.Module):
     """The layers of one kind of head; all parameters below ``head/``.
 
     "pretrain" has ``masked_lm`` (d -> v, not tied to the embedding) and ``next_sentence`` (d -> 2), "classify" has
-    ``classifier`` (features -> outputs), "none" has nothing.
+    ``classifier`` (features -> outputs) and, with `ngram_weights`, ``ngrams``; "none" has nothing.
     """
 
     kind: str
@@ -43,6 +86,7 @@ class Heads(nn.Module):
     features: int
     vocabulary: int
     outputs: int
+    ngram_weights: int = 0
     dtype: str = "float32"
 
     def setup(self):
@@ -51,6 +95,8 @@ class Heads(nn.Module):
             self.next_sentence = Output(self.width, 2)
         elif self.kind == "classify":
             self.classifier = Output(self.features, self.outputs)
+            if self.ngram_weights:
+                self.ngrams = Ngrams(self.ngram_weights // self.outputs, self.outputs)
 
 
 class TextModel(nn.Module):
@@ -71,6 +117,8 @@ class TextModel(nn.Module):
         head_dropout: rate on the classifier's input.
         word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
             them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
+        ngram_weights: at most so many weights of a table of n-grams, whose logits are added to those of the
+            classifier: ``ngram_weights // outputs`` rows, see `Ngrams`; 0 for none.
         remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
             computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
@@ -85,6 +133,7 @@ class TextModel(nn.Module):
     pool: str = "first"
     head_dropout: float = 0.0
     word_dropout: float = 0.0
+    ngram_weights: int = 0
     normalize: bool = False
     remat: str = "none"
     scan: bool = False
@@ -110,7 +159,9 @@ class TextModel(nn.Module):
             raise validate.refuse(self, "word_dropout", must="0: the tokenizer has no token for masked words")
         if self.pool == "pair" and self.head == "pretrain":
             raise validate.refuse(self, "pool", must="'first' or 'rms' with model.head='pretrain'")
-        sizes = (self.width, self.features, self.vocabulary, self.outputs)
+        if self.ngram_weights and self.ngram_weights < self.outputs:
+            raise validate.refuse(self, "ngram_weights", must=f"0, or at least model.outputs={self.outputs}")
+        sizes = (self.width, self.features, self.vocabulary, self.outputs, self.ngram_weights)
         self.head_layers = Heads(self.head, *sizes, dtype=self.dtype, name="head")
         self.drop = dropout.Dropout(self.head_dropout)
 
@@ -172,7 +223,10 @@ class TextModel(nn.Module):
         if self.head == "classify":
             states = self.first_states if self.pool == "first" else self.hidden_states
             pooled = self.pooled(states(self.thinned(batch, train=train), train=train), batch)
-            return self.head_layers.classifier(self.drop(pooled, train=train))
+            logits = self.head_layers.classifier(self.drop(pooled, train=train))
+            if not self.ngram_weights:
+                return logits
+            return logits + self.head_layers.ngrams(batch["ids"], batch["segments"])
         hidden = self.hidden_states(batch, train=train)
         if self.head == "pretrain":
             return self.head_layers.masked_lm(hidden), self.next_sentence(hidden, batch)

@@ -67,6 +67,15 @@ def nano_embedder(*, v, l, d, r):
     )
 
 
+def ngrams(*, weights, classes, l):
+    """The table of n-grams of lwt's heads (`lwt/layers/text_head.py`), not in the paper: ``weights // classes`` rows.
+
+    A text of one segment looks up l rows for its tokens and l - 1 for their pairs.
+    """
+    read = (2 * l - 1) * classes
+    return Cost(weights // classes * classes, classes, read + 2 * l, read, classes)
+
+
 def norm(*, l, d):
     """Normalization: Tables 1, 13 and 14. (Counted with two vectors; EmbBERT's RMSNorm has one.)"""
     return Cost(2 * d, 2 * d * l, 2 * d * (l + 1), l * d, l * d)

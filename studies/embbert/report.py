@@ -177,6 +177,8 @@ def memory_table(rows):
         both = size + 2 * activations if size else None
         pairs = zip(printed, (weights, activations, 4 * (weights + activations)), strict=True)
         body.append([title, *itertools.chain.from_iterable(pairs), size, both])
+        if wide := files.get(f"{model}+ngrams"):
+            body.append([paper.title(f"{model}+ngrams"), *[None] * 6, wide, wide + 2 * activations])
     header = ["model", "weights: paper", "counted", "activations: paper", "formulas", "bytes: paper", "float32"]
     return [*header, "eight-bit file", "with activations"], body
 

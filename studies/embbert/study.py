@@ -17,6 +17,8 @@ scratch, as in the paper.
 ``--starts`` names other starts. ``scratch``: without pre-training. ``further``: the base is first trained further on
 the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all nine tasks, in ``base-MODEL-glue``).
 ``taught``: the model also learns from the mean of the first `TEACHERS` runs of the task whose start is ``pretrained``.
+``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts that the
+validation or test set holds (`NGRAMS`).
 
 The best checkpoint is evaluated on the test set (of MNLI: on both), then written to a file of integers, and evaluated
 again from there.
@@ -42,7 +44,8 @@ from studies.embbert import report as embbert_report
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further", "taught")
+STARTS = ("scratch", "pretrained", "further", "taught", "ngrams")
+NGRAMS = {"ngram_weights": 128_000, "leak_free": "true"}  # EmbBERT-Q of 18 classes then has less than 781 kB
 TEACHERS = 3
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
 
@@ -94,6 +97,8 @@ def tuning_of(arguments, workdir, *, more):
     passed = {key: arguments[key] for key in ("model", "task", "seed")}
     if found := bases_of(arguments):
         passed = {"base": os.path.join(workdir, found[-1][0])} | passed
+    if arguments["start"] == "ngrams":
+        passed |= NGRAMS
     if found := teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
     return study.spec_of(FINETUNE, passed, more=more)

@@ -71,6 +71,7 @@ def test_labels_and_tasks():
         (bert.Bert(9, **small.SIZES | dict(norm="rms")), "model.norm='rms' must be 'layer' for 'bert'"),
         (bert.Bert(9, **small.SIZES, pool="mean", head="classify"), "model.pool='mean' must be 'first'"),
         (bert.Bert(9, **small.SIZES | dict(pooler=False), head="classify"), "model.pooler=False must be True"),
+        (bert.Bert(9, **small.SIZES, head="classify", ngram_weights=8), "model.ngram_weights=8 must be 0"),
     ],
 )
 def test_models_that_transformers_does_not_have(model, words):

@@ -3,8 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt import errors
+from lwt import errors, trees
 from lwt.layers import listen, text_head
+from lwt.reparam.compression import quantize
 
 
 class Words(text_head.TextModel):
@@ -62,3 +63,45 @@ def test_gradients_of_a_pair_without_a_second_text_are_finite():
     hidden = model.apply({}, batch, method="hidden_states")
     gradient = jax.grad(lambda hidden: model.apply({}, hidden, batch, method="pooled").sum())(hidden)
     assert jnp.all(jnp.isfinite(gradient)) and jnp.all(gradient[0, :2] > 0) and gradient[0, 2] == 0
+
+
+def features(text, rows):
+    """Rows of a text's ids and pairs: FNV-1a with Python's integers."""
+    found = []
+    for gram in [(a,) for a in text] + [*zip(text, text[1:])]:
+        value = 2166136261
+        for token in gram:
+            value = (value ^ token) * 16777619 % 2**32
+        found.append((value ^ value >> 16) % rows)
+    return found
+
+
+@pytest.mark.parametrize("texts", [([2, 7, 5, 4], [6, 6, 4]), ([2, 4], []), ([2, 7, 7, 7, 7, 4], [])])
+def test_ngrams_add_the_rows_of_ids_and_pairs(texts):
+    a, b = texts
+    ids = jnp.array([[*a, *b, 0, 0]])
+    batch = {"ids": ids, "segments": jnp.array([[1] * len(a) + [2] * len(b) + [0, 0]])}
+    model = Words(vocabulary=8, head="classify", pool="rms", outputs=3, ngram_weights=40)
+    params = model.init(jax.random.key(0), batch)["params"]
+    table = params["head"]["ngrams"]["embedding"]
+    assert table.shape == (13, 3)  # 40 // 3 rows
+    plain = model.clone(ngram_weights=0).apply({"params": params}, batch)
+    np.testing.assert_array_equal(model.apply({"params": params}, batch), plain)  # they start at 0
+    table = np.random.default_rng(0).normal(size=table.shape).astype(np.float32)
+    params["head"]["ngrams"]["embedding"] = table
+    places = features(a, 13) + features(b, 13)
+    wanted = 4 / np.sqrt(len(places)) * table[places].sum(0)
+    np.testing.assert_allclose((model.apply({"params": params}, batch) - plain)[0], wanted, atol=1e-5)
+
+
+def test_the_table_of_ngrams_is_quantized_like_other_tables():
+    model = Words(vocabulary=8, head="classify", ngram_weights=40)
+    flat = trees.flatten(model.init(jax.random.key(0), model.example())["params"])
+    assert trees.count(flat) == 1 * 2 + 2 + 40
+    assert "head/ngrams/embedding" in quantize.Quantize().select(flat)
+
+
+def test_a_table_of_ngrams_without_rows_is_refused():
+    model = Words(vocabulary=8, head="classify", outputs=3, ngram_weights=2)
+    with pytest.raises(errors.ConfigError, match="model.ngram_weights=2 must be 0, or at least model.outputs=3"):
+        model.init(jax.random.key(0), model.example())

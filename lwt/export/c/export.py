@@ -130,6 +130,11 @@ def write(experiment, folder, *, activations, budget=None, prefix=layout.PREFIX,
 def _classifier(experiment, activations, many):
     """The `parts.Program` of a text classifier, or of text regression; or of many tasks."""
     _check(experiment)
+    if many and experiment.model.ngram_weights:
+        raise errors.ConfigError(
+            f"model.ngram_weights={experiment.model.ngram_weights} must be 0 for a program of many tasks, whose slots "
+            "have no n-grams"
+        )
     values = many.base if many else weights.of(experiment)[0]
     source = weights.Source(values, numbered=bool(many))
     network = networks.of(experiment.model, source)
@@ -163,11 +168,12 @@ def _classifier(experiment, activations, many):
 
 def _head(experiment, source):
     """The definitions of the head and the names of the classes."""
-    classifier = source.linear(tasks.HEAD)
+    classifier, ngrams = source.linear(tasks.HEAD), ""
+    if experiment.model.ngram_weights:
+        ngrams = f"const lwt_table lwt_ngrams = {source.table('head/ngrams/embedding')};\n"
     labels = ", ".join(literals.string(literals.printed(label)) for label in experiment.labels or [""])
-    return (
-        f"const lwt_linear lwt_classifier = {classifier};\nconst char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
-    )
+    names = f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
+    return f"const lwt_linear lwt_classifier = {classifier};\n{ngrams}{names}"
 
 
 def _tables(experiment):
@@ -229,6 +235,7 @@ def _shape(experiment):
         "length": data.row_length,
         "width": model.width,
         "outputs": model.outputs,
+        "ngram_rows": model.ngram_weights // model.outputs,
         "segments": model.segments,
         "features": model.features,
         "pool_first": model.pool == "first",

@@ -19,7 +19,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("cut", "pool"), [("end", "rms"), ("middle", "rms"), ("middle", "pair")])
 def test_pairs_and_regression(cut, pool, variant, program, tmp_path):
-    experiment = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2)
+    experiment = variant("embedder", outputs=1, pool=pool, kernel_size=3, segments=2, ngram_weights=99)
     experiment.workdir, experiment.labels = str(tmp_path), ()
     with experiment.config.unlocked():
         experiment.config.data.cut = cut

@@ -1,5 +1,6 @@
 """A program of many tasks gives the logits of each adapter, and takes the slots of other adapters of its base."""
 
+import dataclasses
 import functools
 import shutil
 import subprocess
@@ -115,6 +116,14 @@ def test_other_networks_in_int8(kind, fields, section, variant, tmp_path):
     many = tasks.Tasks((task,), {name: w for name, w in stored.items() if name not in head})
     export.write(base, tmp_path, activations="int8", many=many)
     require_logits(tmp_path, task, activations="int8")
+    wide = variant(kind, width=18, ngram_weights=9, **fields)
+    with pytest.raises(errors.ConfigError, match="model.ngram_weights=9 must be 0"):
+        export.write(
+            wide,
+            tmp_path,
+            activations="int8",
+            many=dataclasses.replace(many, tasks=(dataclasses.replace(task, experiment=wide),)),
+        )
     plain = reference.logits(base, stored, records=[("old",)])
     assert (abs(logits(tmp_path)[1] - plain) > 1e-3).all()
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from lwt import errors, trees
+from lwt.inspect import cost
 from lwt.reparam.compression import quantize
-from lwt.runs import integer_file
+from lwt.runs import config_file, integer_file
 from studies.embbert import formulas as f
-from studies.embbert import memory, memory_search
+from studies.embbert import memory, memory_search, paper, study
 
 L, D, A, K = 256, 128, 1, 32
 
@@ -59,6 +60,25 @@ def test_operations_add_up_from_their_steps():
 
 def _operations(cost):
     return [cost.accesses, cost.sums, cost.products]
+
+
+def test_a_table_of_ngrams_keeps_embbert_q_within_781_kb():
+    row, given = memory.table_2()["EmbBERT"], study.NGRAMS["ngram_weights"]
+    tasks = [(task, paper.SIZES[task][1]) for task in paper.TINYNLP]
+    for task, classes in tasks:
+        plain = memory.make(row).clone(outputs=classes, pool="rms")
+        wide = plain.clone(ngram_weights=given)
+        more = f.ngrams(weights=given, classes=classes, l=L).weights
+        assert trees.count(memory.shapes(wide)) - trees.count(memory.shapes(plain)) == more <= given, task
+        assert memory.quantized_bytes(wide, vector=2) + 2 * row.cost.activations < 775_000, task
+        assert memory.quantized_bytes(wide) - memory.quantized_bytes(plain) == more + 2 * classes * -(
+            -more // classes // 64
+        )
+    totals = [
+        cost.parameters(config_file.load(f"configs/embbert_finetune.py:ngram_weights={n}"), outputs=18)["total"]
+        for n in (0, given)
+    ]
+    assert totals[1] - totals[0] == f.ngrams(weights=given, classes=18, l=L).weights
 
 
 def test_counts_of_real_weights_are_the_papers():

@@ -64,7 +64,7 @@ def page(tmp_path_factory):
     runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
     runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
     runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
-    runs += [("embbert", "taught", "nlu", 0)]
+    runs += [("embbert", start, "nlu", 0) for start in ("taught", "ngrams")]
     runs.remove(("embbert", "pretrained", "nlu", 2))
     records = {
         f"{task}-{model}-{start}-{seed}": record_of(
@@ -92,6 +92,8 @@ def test_the_page_tells_the_figures(page):
     assert f"| EmbBERT, further pre-trained | {' | '.join(['–'] * 5)} | 84.00 | 84.00 | – | 1 |" in accuracy
     assert "| EmbBERT-Q, further pre-trained | –" in accuracy
     assert f"| EmbBERT-Q, taught by three of itself | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
+    assert f"| EmbBERT-Q, with n-grams | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
+    assert "| EmbBERT, with n-grams | – | – | – | – | – | – | 390,000 | 652,144 |" in tables["2: memory"]
     scratch = tables["7: TinyNLP, accuracy, not pre-trained"]
     assert f"| EmbBERT | {' | '.join(['–'] * 9)} |" in scratch and "| Embedder | 80.00 |" in scratch
     nine = statistics.fmean([*[0.82] * 8, 0.5, 0.5]), statistics.fmean([*[0.82] * 7, 0.5, 0.5]), (8 * 0.82 + 0.5) / 9

@@ -181,7 +181,7 @@ def test_entries():
     own = ("", "-glue", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (4 * 7 + 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (5 * 7 + 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -202,6 +202,9 @@ def test_entries():
     assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed
     chosen = study.choose(further, only="^base-embbert-nlu")
     assert [entry.name for entry in embbert_study.with_needs(chosen, further)] == needed[:2]
+    wide = embbert_study.entries("runs/x", seeds=1, models=("embbert",), starts=("ngrams",), more="rate=0.1")
+    spec = "base=runs/x/base-embbert,model=embbert,task=nlu,seed=0,ngram_weights=128000,leak_free=true,rate=0.1"
+    assert study.choose(wide, only="^nlu")[0].spec.partition(":")[2] == spec
     taught = embbert_study.entries("runs/x", seeds=1, models=("embbert",), starts=("taught",), suite="tinynlp")
     chosen = study.choose(taught, only="^nlu-embbert-taught")
     teachers = [f"nlu-embbert-pretrained-seed{seed}" for seed in range(3)]

@@ -70,3 +70,28 @@ void lwt_head(const lwt_operand *pooled, float *logits)
     lwt_multiply(&lwt_classifier, pooled, logits);
 #endif
 }
+
+#if LWT_NGRAM_ROWS
+/* A step of FNV-1a, with an id in place of a byte. */
+static uint32_t mix(uint32_t value, uint16_t id)
+{
+    return (value ^ id) * 16777619u;
+}
+
+void lwt_add_ngrams(const lwt_row *text, float *logits)
+{
+    float sum[LWT_OUTPUTS];
+    int count = 0;
+    lwt_clear(sum, LWT_OUTPUTS);
+    for (int t = 0; t < text->length; t++) {
+        for (int n = 0; n < 2 && (n == 0 || (t > 0 && t != text->first)); n++) { /* the id, and its pair */
+            uint32_t hash = mix(n ? mix(2166136261u, text->ids[t - 1]) : 2166136261u, text->ids[t]);
+            lwt_look_up(&lwt_ngrams, (int)((hash ^ hash >> 16) % LWT_NGRAM_ROWS), sum);
+            count++;
+        }
+    }
+    float gain = 4 / lwt_sqrt((float)count);
+    for (int i = 0; i < LWT_OUTPUTS; i++)
+        logits[i] += gain * sum[i];
+}
+#endif

@@ -23,4 +23,9 @@ extern const lwt_linear lwt_classifier; /* of a program with one task */
 /* The logits of the pooled row. */
 void lwt_head(const lwt_operand *pooled, float *logits);
 
+extern const lwt_table lwt_ngrams; /* rows of logits, LWT_NGRAM_ROWS of them */
+
+/* Adds the logits of the ids and of the pairs of neighbouring ids of a text. */
+void lwt_add_ngrams(const lwt_row *text, float *logits);
+
 #endif

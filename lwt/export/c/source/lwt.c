@@ -33,6 +33,9 @@ lwt_status lwt_classify(lwt_arena *arena, @PARAMETER@const char *first, const ch
     for (int i = 0; i < row.length; i++)
         answer->unknown += row.ids[i] == LWT_UNKNOWN;
     lwt_forward(&own->use.network, &row, answer->logits);
+#if LWT_NGRAM_ROWS
+    lwt_add_ngrams(&row, answer->logits);
+#endif
     answer->best = 0;
     for (int i = 1; i < answer->classes; i++)
         if (answer->logits[i] > answer->logits[answer->best])

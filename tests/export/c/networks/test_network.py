@@ -19,7 +19,7 @@ VARIANTS = {
     "embbert": ("embbert", dict(width=136, layers=2, kernel_size=5, pool="rms")),  # more than one block of inputs
     "embbert paper": ("embbert", dict(layers=2, kernel_size=32, heads=2, expansion=2, **PAPER)),
     "embedder": ("embedder", dict(pool="rms", norm="none", use_bias=False)),
-    "embedder conv": ("embedder", dict(pool="rms", kernel_size=5)),
+    "embedder conv": ("embedder", dict(pool="rms", kernel_size=5, ngram_weights=1000)),
     "bert": ("bert", dict(width=18, hidden=21, heads=2, pool="rms")),  # heads of 9 channels
     "bert tiny": ("bert", dict(hidden=40, activation="gelu", segments=2, embedding_norm=True, pooler=True)),
     "bert mean": ("bert", dict(segments=1, pool="mean", pooler=True)),  # a pooler that this head does not read
