@@ -26,6 +26,16 @@ typedef struct lwt_linear {
 #endif
 } lwt_linear;
 
+/* The inputs of a product, or of the first of two. */
+static inline int lwt_inputs(const lwt_linear *weight)
+{
+#if LWT_RANK
+    if (weight->first)
+        return weight->first->inputs;
+#endif
+    return weight->inputs;
+}
+
 /* Rows to look up. `values` [rows][width]; `scales` [blocks of rows][width], or [rows] if block is 0. */
 typedef struct {
     const int8_t *values;

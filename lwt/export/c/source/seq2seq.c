@@ -66,7 +66,7 @@ static void attend(lwt_network *net, const lwt_attention *a, lwt_operand *x, con
         lwt_heed heed = {&cache->keys, &cache->values, h * n, n, length, net->scores, x};
         lwt_attend(&heed, net->mixed + h * n, net->inner + h * n);
     }
-    lwt_round(x, net->inner, a->out.inputs);
+    lwt_round(x, net->inner, lwt_inputs(&a->out));
     lwt_multiply(&a->out, x, net->mixed);
 }
 

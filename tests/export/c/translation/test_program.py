@@ -32,7 +32,7 @@ VARIANTS = {  # the model's fields, the task's, the quantization's
     "projected": (dict(attention=NARROW, activation="gelu"), dict(beams=2), {}),
     "factors": (dict(decoder_layers=2, sizes=PRUNED), dict(beams=2), dict(format="int4", block=16)),
 }
-FACTORS = r".*(query|cross_attention/key|fc1|fc2)/kernel"
+FACTORS = r".*(query|out|cross_attention/key|fc1|fc2)/kernel"
 TEXTS = ["add 2: 8 13 2 5", "", "  UPPER ÄÖÜ — naïve € 東京 ", "9 " * 50, "sort 3 1 2"]
 
 
