@@ -75,7 +75,7 @@ A start for training: `init_from` of a config, or its argument `base` (beside th
     python train.py --config=configs/embbert_finetune.py:base={name},task=snips --workdir=runs/snips"""
 
 
-def write(source, folder, *, precision="float32", block=None, weights="", license="unknown"):
+def write(source, folder, *, precision="float32", block=None, weights="", license="unknown", data_license=""):
     """Writes the bundle of a run; returns the bytes of its weights.
 
     Args:
@@ -85,6 +85,7 @@ def write(source, folder, *, precision="float32", block=None, weights="", licens
         block: for integers, weights that share a scale; 0: row-wise; None: the run's own, else 64.
         weights: a file of `lwt.export.quantize` with the run's weights; it has a precision of its own.
         license: SPDX identifier of the weights' licence, for the card.
+        data_license: a sentence on the licences of the data, for the card.
 
     Raises:
         lwt.errors.ConfigError: the folder holds something or cannot be written; or floats are given a block.
@@ -114,7 +115,7 @@ def write(source, folder, *, precision="float32", block=None, weights="", licens
         for name in (*common.FILES, calibration.FILE):
             if os.path.exists(os.path.join(source.workdir, name)):
                 files.write_bytes(new / name, files.read(os.path.join(source.workdir, name)))
-        about = {"precision": precision, "license": license, "size": size, "figures": figures}
+        about = {"precision": precision, "license": license, "size": size, "figures": figures, "terms": data_license}
         (new / bundle.CARD).write_text(_card(source, pathlib.Path(folder).name, **about), encoding="utf-8")
         bundle.describe(new, precision=precision, step=source.step, lwt=lwt.__version__)
     return size
@@ -167,7 +168,7 @@ def _arrays(path):
     return content[8 + int.from_bytes(content[:8], "little") :]
 
 
-def _card(source, name, *, precision, license, size, figures):
+def _card(source, name, *, precision, license, size, figures, terms):
     config = source.config
     no_head = config.model.get("head") == "none"
     answers = not no_head and any(hasattr(source.task, way) for way in ("predict", "generate"))  # else it is a start
@@ -184,7 +185,9 @@ def _card(source, name, *, precision, license, size, figures):
         count=trees.count(linear.merge(source.weights)),
         size=size,
         precision=precision,
-        data=_items(f"{part}: `{data}`" for part, data in parts.items()),
+        data=_items(
+            [*(f"{part}: `{data}`" for part, data in parts.items()), *([f"licences: {terms}"] if terms else [])]
+        ),
         figures=_items(_figure(name, row) for row in figures) or none,
         limits=_items(_limits(source)),
     )
@@ -222,7 +225,8 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = headless(source) if values.headless else source
-    options = {"block": values.block, "weights": values.weights, "license": values.license}
+    options = {"block": values.block, "weights": values.weights}
+    options |= {"license": values.license, "data_license": values.data_license}
     if values.weights:
         command_line.refuse(["precision", "block", "headless"], where="with --weights")
     size = write(source, values.out, precision=values.precision, **options)
@@ -239,5 +243,6 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_string(
         "license", "unknown", "SPDX identifier of the weights' licence, for the card, such as apache-2.0."
     )
+    flags.DEFINE_string("data_license", "", "Sentence on the licences of the training data, for the card.")
     flags.DEFINE_boolean("headless", False, "Leave the head of a text encoder out.")
     command_line.run(main, required=["workdir", "out"])

@@ -1,6 +1,7 @@
 """A bundle has the weights, figures and answers of its run, wherever it is opened."""
 
 import json
+import pathlib
 import re
 import shutil
 
@@ -32,7 +33,7 @@ def run(tiny, untrained, tmp_path_factory):
 def folder(run, tmp_path_factory):
     """Its bundle."""
     folder = tmp_path_factory.mktemp("bundles") / "whole"
-    bundle.write(run, folder, license="apache-2.0")
+    bundle.write(run, folder, license="apache-2.0", data_license="made up, and free.")
     return folder
 
 
@@ -49,6 +50,16 @@ def test_the_same_weights_figures_and_answers(run, folder):
     assert (folder / "eval").is_dir() and lwt.load(folder).step == run.step  # files of an evaluation are no damage
 
 
+def test_the_cards_that_come_along_name_the_licences_of_their_data():
+    cards = sorted((pathlib.Path(__file__).parents[2] / "pretrained").glob("*/README.md"))
+    assert len(cards) == 9
+    for card in cards:
+        (said,) = re.findall(r"^- licences: (.*)$", card.read_text(), re.MULTILINE)
+        sets = {"multi30k": "Multi30k", "snips": "Snips", "novels": "novels"}
+        for name in re.findall(r"folder:\w*?(multi30k|snips|novels)", card.read_text()):
+            assert sets[name] in said, card
+
+
 def test_a_bundle_has_one_checkpoint(run, folder):
     for step in ("best", "last", run.step, str(run.step)):
         assert lwt.load(folder, checkpoint=step).step == run.step
@@ -63,6 +74,7 @@ def test_the_card_has_size_licence_and_figures(run, folder):
     card = (folder / "README.md").read_text()
     size, count = (folder / "model.safetensors").stat().st_size, sum(w.size for w in run.weights.values())
     assert "license: apache-2.0" in card and f"{count:,} weights, {size:,} bytes (float32)" in card
+    assert "\n- licences: made up, and free.\n" in card
     (figures,) = json.loads((folder / "metrics.json").read_text())["figures"]
     command = re.escape(f"`python eval.py --workdir=whole --data={figures['data']}`")
     assert re.search(rf"loss {figures['loss']:.4g}.* on 8 records \(greedy\): {command}", card)
