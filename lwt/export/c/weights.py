@@ -114,11 +114,6 @@ class Source:
             return f"{{{self._linear(name, 'kernel')}}}"
         first = "0"
         if name in self.factors:
-            if self._numbered:
-                raise errors.ConfigError(
-                    f"'{name}/kernel' is stored as factors: for many tasks in C, export a bundle, which multiplies "
-                    "them out"
-                )
             symbol, fields = f"w_{name}_factor".replace("/", "_"), self._linear(name, "first_kernel")
             self.text += f"static const lwt_linear {symbol} = {{{fields}, 0}};\n"
             first = f"&{symbol}"
@@ -133,10 +128,10 @@ class Source:
                 "quantize it in blocks"
             )
         bits, values, scales = BITS[kernel.format], np.asarray(kernel.values).T, np.asarray(kernel.scales).T
-        if self._numbered:
-            self.places[name] = len(self.places) + 1
-        sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}, {self.places.get(name, 0)}"
         first = leaf == "first_kernel"
+        if self._numbered and not first:
+            self.places[name] = len(self.places) + 1
+        sizes = f"{inputs}, {outputs}, {kernel.block}, {bits}, {0 if first else self.places.get(name, 0)}"
         bias = "0" if first else self.vector(f"{name}/bias")
         return f"{self._pair(f'{name}/first' if first else name, values, scales, bits)}, {bias}, {sizes}"
 

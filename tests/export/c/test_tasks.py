@@ -101,7 +101,11 @@ def test_each_task_has_its_own_logits(many, exported):
 @pytest.mark.parametrize(
     ("kind", "fields", "section"),
     [
-        ("bert", dict(hidden=21, heads=2, pooler=True), {"name": "lora", "rank": 1, "targets": "(?!head/).*kernel"}),
+        (
+            "bert",
+            dict(hidden=21, heads=2, pooler=True, factors=3),
+            {"name": "lora", "rank": 1, "targets": "(?!head/).*kernel"},
+        ),
         ("mamba", dict(layers=1, pool="rms"), {"name": "ia3", "targets": ".*(in|time|out)/kernel", "feedforward": ()}),
     ],
 )

@@ -46,5 +46,5 @@ def test_factors_that_save_nothing_are_multiplied_out():
         "w_block_0_thin_factor = {w_block_0_thin_first, w_block_0_thin_first_scales, 0, 40, 3, 16, 4, 0, 0}"
         in source.text
     )
-    with pytest.raises(errors.ConfigError, match="for many tasks in C, export a bundle"):
-        weights.Source(found, numbered=True).linear("block_0/thin")
+    with pytest.raises(errors.ConfigError, match="has of quantized kernels only"):
+        weights.Source({"embed/token": thin}).table("embed/token")

@@ -191,15 +191,16 @@ static void multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
 
 void lwt_multiply(const lwt_linear *weight, const lwt_operand *x, float *y)
 {
+    const lwt_operand *last = x;
 #if LWT_RANK
     lwt_operand between = {.values = x->values + LWT_OPERAND - LWT_RANK};
     if (weight->first) { /* y has room for its outputs, which are fewer */
         multiply(weight->first, x, y);
         lwt_round(&between, y, weight->inputs);
-        x = &between;
+        last = &between;
     }
 #endif
-    multiply(weight, x, y);
+    multiply(weight, last, y);
 #if LWT_TASKS
     if (weight->place && x->task)
         lwt_adapt(weight, x, y);

@@ -89,9 +89,10 @@ void lwt_adapt(const lwt_linear *weight, const lwt_operand *x, float *y)
             y[o] *= 1 + values[o] * step;
         return;
     }
-    const int8_t *a = (const int8_t *)(scales + 2 * rank), *b = a + rank * weight->inputs;
-    for (int r = 0; r < rank; r++, a += weight->inputs, b += weight->outputs) {
-        float low = (float)lwt_dot(a, x->values, weight->inputs) * (lwt_widen(scales[r]) * x->step);
+    int n = lwt_inputs(weight);
+    const int8_t *a = (const int8_t *)(scales + 2 * rank), *b = a + rank * n;
+    for (int r = 0; r < rank; r++, a += n, b += weight->outputs) {
+        float low = (float)lwt_dot(a, x->values, n) * (lwt_widen(scales[r]) * x->step);
         low *= lwt_widen(scales[rank + r]);
         for (int o = 0; o < weight->outputs; o++)
             y[o] += low * b[o];
