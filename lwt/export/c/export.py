@@ -201,9 +201,12 @@ def measure(folder, experiment, *, program, budget=None, **options):
     elf = toolchain.read(path)
     sizes = elf.sizes()
     if budget and sizes["total"] > budget:
+        parts = sizes["flash"] | sizes["ram"]
+        largest = sorted(parts, key=parts.get, reverse=True)[:3]
         raise errors.ConfigError(
             f"flash {sizes['flash_total']:,} + RAM {sizes['ram_total']:,} = {sizes['total']:,} bytes, "
-            f"{sizes['total'] - budget:,} above the budget of {budget:,}: {sizes['flash']}, {sizes['ram']}"
+            f"{sizes['total'] - budget:,} above the budget of {budget:,}; the largest parts: "
+            + ", ".join(f"{name} {parts[name]:,}" for name in largest)
         )
     (folder / "firmware.map").write_text(elf.map())
     path.unlink()
