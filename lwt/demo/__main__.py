@@ -29,7 +29,9 @@ def main():
     served = session.Session(given.workdir, checkpoint=given.checkpoint, base=given.base, adapters=adapters)
     from lwt.demo import page  # last: it takes seconds, and errors of the workdir come first
 
+    served.prepare(first=True)  # so that the first answer does not wait for the compiler
     address = page.launch(served, host=given.host, port=given.port)
+    threading.Thread(target=served.prepare, daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     print(f"open {address} (Ctrl-C stops)", flush=True)

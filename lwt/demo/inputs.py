@@ -1,6 +1,10 @@
 """Makes a batch of one text or image. Batches have few shapes, so that the next input compiles nothing new."""
 
+import os
+import tempfile
+
 import jax
+import PIL.Image
 
 from lwt import errors
 from lwt.data import text as cleaning
@@ -46,6 +50,13 @@ class Inputs:
         except errors.LwtError:
             return []
         return [tuple(source.split("\t", len(self.fields) - 1)) for source in found]
+
+    def samples(self):
+        """Inputs of every shape that a batch may have, as tuples of texts, the shortest first."""
+        each = len(self.data.tokenizer.encode(["a"])[0]) * len(self.fields)  # tokens
+        sizes = lengths(self.data.max_length)
+        for start, size in zip((0, *sizes[:-1]), sizes, strict=True):
+            yield tuple(" ".join(["a"] * max(1, (start + size) // 2 // each)) for _ in self.fields)
 
     def _check_texts(self, given):
         """Refuses what is not a text, and texts that would take long to clean and to cut into tokens."""
@@ -129,6 +140,13 @@ class Images(Inputs):
         if len(given) != 1 or not given[0] or not isinstance(given[0], str):
             raise errors.DataError("There is no image: drop one here or choose a file.")
         return self._padded(self.data.from_texts(list(given)).examples, image_examples.LENGTHS)
+
+    def samples(self):
+        """The path of one small grey image."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "grey.png")
+            PIL.Image.new("L", (8, 8), 128).save(path)
+            yield (path,)
 
     def examples(self, count):
         """No examples: many image data sets do not store their records as files."""

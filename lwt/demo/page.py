@@ -3,7 +3,9 @@
 import functools
 import html
 import logging
+import pathlib
 import socket
+import tempfile
 import urllib.parse
 
 import gradio
@@ -18,12 +20,14 @@ EVERYWHERE = ("", "0.0.0.0", "::")  # hosts that serve the whole network, under 
 ALL = "all heads"
 DECODING = {"greedy": 1, f"beam search, {session.BEAMS} beams": session.BEAMS}
 DO = {"translation": "Translate", "class": "Classify", "number": "Rate", "": "Look inside"}
-CLASSES = 8  # shown
 EXAMPLES = 4
 CSS = """\
+#answer { max-height: 30em; overflow-y: auto; }
 #about h1 { margin: 0; font-size: 1.5em; }
 #about p { margin: .1em 0 0; opacity: .7; }
-#message p { margin: 0; padding: .6em .9em; border-left: 3px solid #d55e00; background: rgba(213, 94, 0, .1); }
+#message p, #table-message p {
+  margin: 0; padding: .6em .9em; border-left: 3px solid #d55e00; background: rgba(213, 94, 0, .1);
+}
 .note { margin: .2em 0 .6em; opacity: .7; }
 table.memories { width: 100%; border-collapse: collapse; font-size: .92em; }
 table.memories, table.memories tr { border: 0 !important; }
@@ -42,6 +46,11 @@ ABOUT_ATTENTION = {
     "Darker is more.",
     True: "Where the class token attends, or without one the mean over all patches. Brighter is more.",
 }
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".txt")
+ABOUT_TABLES = (
+    "Upload a .csv, .tsv, .jsonl or .parquet file with a column {fields}, or a .txt file with a text per line. You get "
+    "the same file with the answers."
+)
 ABOUT_MEMORIES = (
     "A feed-forward layer as memories: a key responds to the text at a position (marked) and adds its value there. "
     "The tokens that a value alone makes likeliest are shown with how many times likelier than chance they become."
@@ -65,6 +74,7 @@ class Page:
             with gradio.Tabs(visible=bool(served.heads or served.layers)):
                 self._attention_tab()
                 self._memory_tab()
+            self._table_of_texts()
             self._seen = gradio.State(None)
             self._connect()
         self.blocks.process_api = functools.partial(_in_one_line, self.blocks.process_api)
@@ -86,8 +96,13 @@ class Page:
                 self._table: self._tell(seen, layer),
             }
         except errors.LwtError as error:
-            message = f'<p role="alert">{html.escape(str(error))}</p>'
-            yield {self._message: message, self._answer: None, self._seen: None, self._plot: None, self._table: ""}
+            yield {
+                self._message: _alert(str(error)),
+                self._answer: None,
+                self._seen: None,
+                self._plot: None,
+                self._table: "",
+            }
 
     def _draw(self, seen, name, head):
         """The picture of an attention, of one head or all; None before the first run."""
@@ -135,7 +150,7 @@ class Page:
             self._answer = gradio.Textbox(label="Translation", lines=3, interactive=False, elem_id="answer")
         else:
             label = "Probabilities" if kind == "class" else "Answer"
-            self._answer = gradio.Label(label=label, num_top_classes=CLASSES, visible=bool(kind), elem_id="answer")
+            self._answer = gradio.Label(label=label, visible=bool(kind), elem_id="answer")
         self._message = gradio.HTML("", elem_id="message")
 
     def _attention_tab(self):
@@ -155,6 +170,30 @@ class Page:
             gradio.HTML(f'<p class="note">{ABOUT_MEMORIES}</p>')
             self._layer = gradio.Dropdown(layers, value=layers[-1], label="Layer", elem_id="memory-layer")
             self._table = gradio.HTML("", elem_id="memories")
+
+    def _table_of_texts(self):
+        """Lays out the upload of a table, and the answers to it."""
+        if self._images or not self._session.kind:
+            return
+        with gradio.Accordion("A whole table", open=False, elem_id="table"):
+            fields = " and ".join(self._session.inputs.data.input_fields)
+            gradio.HTML(f'<p class="note">{html.escape(ABOUT_TABLES.format(fields=fields))}</p>')
+            given = gradio.File(label="Table", file_types=list(TABLES), file_count="single", elem_id="given-table")
+            answers = gradio.File(label="Table with answers", interactive=False, elem_id="answered-table")
+            message = gradio.HTML("", elem_id="table-message")
+        gradio.on([given.upload, self._adapter.input], self.answer_table, [given, self._adapter], [answers, message])
+
+    def answer_table(self, path, adapter):
+        """Answers a table: the path of the file with answers or None, and an error message."""
+        if not path:
+            return None, ""
+        path = pathlib.Path(path)
+        out = pathlib.Path(tempfile.mkdtemp(prefix="lwt-demo-"), f"{path.stem}-answers{path.suffix}")
+        try:
+            self._session.table(str(path), str(out), adapter=adapter)
+        except errors.LwtError as error:
+            return None, _alert(str(error).replace(f"--predict={path}", path.name).replace(str(path), path.name))
+        return str(out), ""
 
     def _connect(self):
         asked = [*self._given, self._adapter, self._decoding, self._name, self._head, self._layer]
@@ -176,6 +215,10 @@ class Page:
 
     def _shown(self, answer):
         return f"{answer:.4g}" if self._session.kind == "number" else answer
+
+
+def _alert(message):
+    return f'<p role="alert">{html.escape(message)}</p>'
 
 
 def _path_of(payload):

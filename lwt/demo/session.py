@@ -1,5 +1,6 @@
 """A run and adapters on it, which answer one input after another. The page is one use of it."""
 
+import contextlib
 import dataclasses
 import json
 
@@ -95,6 +96,24 @@ class Session:
         if self.kind == "number":
             return float(np.squeeze(output))
         return dict(zip(run.labels, run.probabilities(np.reshape(output, (1, -1)))[0].tolist(), strict=True))
+
+    def table(self, path, out, *, adapter=BASE):
+        """Answers the records of a file, and writes them to `out` with a column for the answer and its probability.
+
+        Raises:
+            lwt.errors.DataError: the file cannot be read, or lacks a field.
+            lwt.errors.ConfigError: a pre-training run gives no answers, or there is no such adapter.
+        """
+        self._run(adapter).predict_file(path, out=out)
+
+    def prepare(self, *, first=False):
+        """Compiles what answers and looks need: for inputs of all lengths, or of the shortest alone (`first`)."""
+        for sample in self.inputs.samples():
+            with contextlib.suppress(errors.LwtError):  # a sample may be longer than the run reads
+                answer = self.answer(sample) if self.kind else None
+                self.look(sample, answer=answer)
+            if first:
+                return
 
     def look(self, given, *, adapter=BASE, answer=None):
         """Looks into the model while it reads an input, and a translator's `answer`: an `insight.Insight`."""

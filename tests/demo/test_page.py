@@ -89,7 +89,7 @@ def call(address, *values):
     return events.strip().split("\n\n")[-1]
 
 
-def test_in_a_browser(browser, start, classifier, adapted):
+def test_in_a_browser(browser, start, classifier, adapted, tmp_path):
     given = [f"--adapter={name}={folder}" for name, folder in adapted.items()]
     address = address_of(start(f"--workdir={classifier.workdir}", f"--port={free_port()}", *given))
     wanted = session.Session(classifier.workdir, adapters=adapted)
@@ -122,6 +122,21 @@ def test_in_a_browser(browser, start, classifier, adapted):
     rows.nth(1).wait_for()
     strongest = wanted.look((TEXT,), adapter="dora").memories[wanted.layers[-1]][0]
     assert f"{strongest.key}{strongest.coefficient:.2f}" in rows.nth(1).text_content()
+
+    (tmp_path / "days.csv").write_text(f"text\n{TEXT}\n")
+    tab.get_by_text("A whole table").click()
+    tab.set_input_files("#given-table input[type=file]", tmp_path / "days.csv")
+    with tab.expect_download() as download:
+        tab.locator("#answered-table a[download]").first.click()
+    label, share = max(wanted.answer((TEXT,), adapter="dora").items(), key=lambda pair: pair[1])
+    answered = pathlib.Path(download.value.path()).read_text().splitlines()
+    assert answered[1].startswith(f"{TEXT},{label},{share:.2f}"[:-1])
+    (tmp_path / "wrong.csv").write_text("title\nx\n")
+    tab.get_by_role("button", name="Clear").last.click()
+    tab.set_input_files("#given-table input[type=file]", tmp_path / "wrong.csv")
+    tab.locator("#table-message [role=alert]").filter(has_text="wrong.csv").wait_for()
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
     assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # no requests to other machines
 
 

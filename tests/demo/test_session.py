@@ -1,7 +1,10 @@
 """Answers equal the run's and its adapters', and the next input compiles nothing."""
 
+import csv
+
 import jax
 import jax.numpy as jnp
+import PIL.Image
 import pytest
 
 from lwt import errors, trees
@@ -68,6 +71,34 @@ def test_translations_equal_those_of_eval(translations, translator, beams):
     wanted = experiment.load(translator.workdir, decoding={"beams": beams}).predict(PROMPTS)
     assert [translations.answer((prompt,), beams=beams) for prompt in PROMPTS] == wanted
     assert [len(ids) // 16 for ids in translator.tokenizer.encode(PROMPTS)] == [1, 1] and any(wanted)
+
+
+@pytest.mark.parametrize("name", ["classifier", "translator", "photographer"])
+def test_what_is_prepared_compiles_nothing_when_it_is_first_used(name, compilations, request, tmp_path):
+    run = request.getfixturevalue(name)
+    served = session.Session(run.workdir)
+    served.prepare()
+    compilations.clear()
+    given = ["copy: 1 2 3 4"] if name == "translator" else ["the cold year", "cold " * 40]
+    if name == "photographer":
+        PIL.Image.new("RGB", (9, 7)).save(tmp_path / "x.png")
+        given = [str(tmp_path / "x.png")]
+    for text in given:
+        served.look((text,), answer=served.answer((text,)))
+    assert not compilations
+
+
+def test_a_table_keeps_its_records_and_gets_answers(classes, adapted, tmp_path):
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path.write_text("id,text\n7,the cold year\n8,a warm day\n")
+    classes.table(str(path), str(out), adapter="lora")
+    (_, *rows) = csv.reader(out.read_text().splitlines())
+    for (number, text, label, score), wanted in zip(rows, ("7", "8"), strict=True):
+        best, share = max(classes.answer((text,), adapter="lora").items(), key=lambda pair: pair[1])
+        assert (number, label) == (wanted, best) and abs(float(score) - share) < 1e-3
+    path.write_text("id,title\n7,the cold year\n")
+    with pytest.raises(errors.DataError, match="text"):
+        classes.table(str(path), str(tmp_path / "other.csv"))
 
 
 def test_another_text_and_another_adapter_compile_nothing(classes, compilations):
