@@ -1,4 +1,4 @@
-"""The files that CONTRIBUTING.md gives to copy work: in a copy of the repository they pass the contracts and train."""
+"""The files that CONTRIBUTING.md and its page give to copy work: in a copy of the repository they train and pass."""
 
 import os
 import pathlib
@@ -12,7 +12,8 @@ import pytest
 from tests.reparam import test_contract
 
 ROOT = pathlib.Path(__file__).parents[1]
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = ("CONTRIBUTING.md", "docs/design/studies.md")
+TEXT = "".join((ROOT / name).read_text(encoding="utf-8") for name in PAGES)
 BLOCK = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SKELETONS = {
     "lwt/attention/yours.py",
