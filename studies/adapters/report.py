@@ -31,6 +31,7 @@ TRANSLATOR = {"arithmetic": "arithmetic"}
 PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
 BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
 CLOSE = 0.005  # of accuracy: as good as the best
+LEARNS = 0.05  # accuracy of an adapter that learns something of its task
 HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
@@ -118,6 +119,9 @@ def advice(groups, tasks):
         fitting = [setting for setting in adapted if sizes[setting] <= budget]
         if fitting:
             best = max(fitting, key=scores.get)
+            if scores[best] < LEARNS:
+                lines.append(f"Up to {budget:,} bytes (float16): no adapter here learns the task.")
+                continue
             near = [x for x in fitting if scores[x] >= scores[best] - CLOSE and x[0] != best[0]]
             others = ", ".join(title_of(x) for x in sorted(near, key=scores.get, reverse=True)[:3])
             also = f"; at most half a point below it: {others}" if others else ""
@@ -128,9 +132,12 @@ def advice(groups, tasks):
     best = max(adapted, key=scores.get)
     near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
     small = min(near, key=sizes.get)
+    smaller = (
+        f" If half a point less is enough, choose **{title_of(small)}**: {100 * scores[small]:.1f} % with "
+        f"{sizes[small]:,} bytes."
+    )
     lines.append(
-        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %. If half a point "
-        f"less is enough, choose **{title_of(small)}**: {100 * scores[small]:.1f} % with {sizes[small]:,} bytes."
+        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %.{smaller if small != best else ''}"
     )
     for method in ("full", "head"):
         if (method, 0) in scores:

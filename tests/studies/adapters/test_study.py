@@ -84,7 +84,7 @@ def test_the_page(found, tmp_path):
     for line in (
         "Bases: runs/encoder, runs/translator. 100 steps each; 1 rates for every method, size and task.",
         "- Not in the figures: snips-lora-64-seed0.",
-        "- The most accurate adapter is LoRA 16, 87.0 %. If half a point less is enough, choose **LoRA 16**: 87",
+        "- The most accurate adapter is LoRA 16, 87.0 %.\n",
         "- For comparison: head alone, 51.0 %.",
         "| LoRA 16 | 160 | 640 | 320 | 164 | 87.0 ± 1.0 | 87.0 ± 1.0 | 87.0 ± 1.0 | 87.0 | -1.0 | 2.0 | 10.0 | 2.00 |",
         "| all weights | 7 | 28 | 14 | 7 | 51.0 ± 1.0 | 51.0 ± 1.0 | 51.0 ± 1.0 | 51.0 | – | 2.0 | 10.0 | 2.00 | 3 |",
@@ -107,3 +107,18 @@ def test_half_a_study_has_a_page(found, tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| IA3 |" in text and "LoRA 16 | 160" not in text
     assert json.loads((tmp_path / "results.json").read_text())
+
+
+def test_advice_names_no_adapter_that_learns_nothing(found):
+    chosen = [entry for entry in found if entry.arguments["task"] == "arithmetic" and "stage" not in entry.arguments]
+    groups = {}
+    for entry in chosen:
+        about, record = entry.arguments, fake(entry)
+        small = about["method"] == "unilora"
+        record["figures"]["exact_match"] = {"ia3": 0.703, "lora": 0.7}.get(about["method"], 0.01)
+        record |= {} if about["method"] == "full" else {"bytes": {"float16": 256 if small else 9_000 + about["size"]}}
+        groups.setdefault((about["method"], about["size"]), {}).setdefault("arithmetic", []).append(record)
+    said = report.advice(groups, report.TRANSLATOR)
+    assert said[0] == "Up to 1,000 bytes (float16): no adapter here learns the task."
+    assert said[1].startswith("Up to 10,000 bytes (float16): **IA3**, 70.3 % with 9,000 bytes; at most half a point")
+    assert said[3] == "The most accurate adapter is IA3, 70.3 %."
