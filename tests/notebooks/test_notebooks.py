@@ -1,12 +1,22 @@
-"""Every notebook runs from its first cell to its last: in smoke mode, two steps wherever it trains."""
+"""Every notebook runs from its first cell to its last, in smoke mode, and holds what the whole run printed."""
 
+import copy
+import fnmatch
+import glob
+import importlib.util
+import os
 import pathlib
+import subprocess
 
 import nbclient
 import nbformat
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("build", ROOT / "notebooks" / "build.py")
+build = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(build)
+NOT_RUN = {"lightweight_transformers", "vertical_lora"}  # their trainings take an hour on a CPU; outputs are not stored
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -18,11 +28,72 @@ def test_it_runs(path, tmp_path, monkeypatch, cache):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", cache)
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")  # runs of a notebook share programs
     notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    assert not any(cell.get("outputs") for cell in notebook.cells), "cells are committed without their outputs"
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
     nbclient.NotebookClient(notebook, timeout=500, resources={"metadata": {"path": path.parent}}).execute()
     shown = [out.data for cell in notebook.cells for out in cell.get("outputs", []) if "data" in out]
     assert any("image/png" in data for data in shown)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_has_its_badge_the_first_cell_of_all_and_what_it_printed(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    written = copy.deepcopy(notebook)
+    build.front(written, path.stem)
+    for cell in written.cells:
+        build.tidy(cell)
+    assert written == notebook, "run notebooks/build.py --keep"
+    assert f"/blob/main/notebooks/{path.name})" in notebook.cells[0].source
+    assert path.stat().st_size < 200_000
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if path.stem in NOT_RUN:
+        assert not any(cell.outputs for cell in code)
+        return
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run notebooks/build.py"
+    outputs = [output for cell in code for output in cell.outputs]
+    assert any("image/png" in output.get("data", ()) for output in outputs)
+    assert not any(output.output_type == "error" or str(ROOT) in str(output) for output in outputs)
+
+
+def test_tidy_keeps_results_and_drops_progress_and_our_folder():
+    printed = ["1/9  loss 2", "5/9  loss 1  0:10 left", f"wrote {ROOT}/runs/a"]
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"{line}\n") for line in printed]
+    outputs += [nbformat.v4.new_output("stream", name="stderr", text="a warning\n")]
+    outputs += [nbformat.v4.new_output("display_data", data={"image/png": "x"})]
+    cell = nbformat.v4.new_code_cell("...", outputs=outputs, metadata={"execution": {}})
+    build.tidy(cell)
+    assert cell.outputs[0].text == "1/9  loss 2\nwrote runs/a\n" and cell.metadata == {}
+    assert [output.output_type for output in cell.outputs] == ["stream", "display_data"]
+
+
+def test_the_first_cell_installs_what_the_machine_has(tmp_path, monkeypatch):
+    """Away from a checkout: it clones, and installs the extra of the accelerator whose device file is there."""
+    for files, extra in (
+        ([], "."),
+        (["/dev/nvidia0"], ".[cuda]"),
+        (["/dev/accel0"], ".[tpu]"),
+        (["/dev/vfio/0"], ".[tpu]"),
+    ):
+        folder, asked = tmp_path / extra / str(len(files)), []
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(folder)
+
+        def run(command, *, check, asked=asked):
+            asked.append(command)
+            if command[0] == "git":
+                pathlib.Path(command[-1]).mkdir(exist_ok=True)
+
+        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(os.path, "exists", lambda path, files=files: path in files)
+        monkeypatch.setattr(glob, "glob", lambda pattern, files=files: fnmatch.filter(files, pattern))
+        exec(build.FIRST.format(repository="https://example.org/lwt"), {})
+        assert asked[0][:2] == ["git", "clone"] and asked[0][-2] == "https://example.org/lwt"
+        assert asked[1][-1] == extra and pathlib.Path.cwd().name == "lwt-checkout"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="put the address"):
+        exec(build.FIRST.format(repository="https://github.com/OWNER/lwt"), {})
 
 
 def test_there_is_one_for_each_paper():
