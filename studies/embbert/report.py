@@ -37,6 +37,8 @@ def write(out, records, *, workdir, missing, command_line):
     report.csv("scores.csv", score_list(lines))
     report.add("\n".join(settings(bases, tuned)))
     report.add(pages.bullets([*findings(lines, rows), *pages.notes(records, missing=missing)]), HOW_TO_READ)
+    if any(record["arguments"]["start"] == "ngrams" for record in tuned.values()):
+        report.add(NGRAMS)
     empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
     for number, table in tables.items():
         if number not in empty:
@@ -66,6 +68,10 @@ evaluated from a file of integers. In GLUE's tables F1 is weighted by the classe
 the mean is that of ten columns, as the paper prints it; GLUE's rule averages nine tasks, with accuracy and F1 of the
 positive class, and both correlations. The paper's WNLI is partly one minus the accuracy, and its Table 8 repeats
 accuracies where the MCC of Embedder and Embedder + conv should stand (Table 10 has it).
+"""
+NGRAMS = """\
+The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
+the validation or test set holds.
 """
 MEMORY = """\
 Weights are counted without a head, activations are those of the paper's formulas for one text of 256 tokens (BERT-Tiny:
