@@ -4,6 +4,7 @@ The same jitted step runs on one CPU, on the devices of one host and on several 
 devices.
 """
 
+import functools
 import math
 
 import jax
@@ -38,6 +39,17 @@ def replicated(mesh):
 def by_rows(mesh):
     """The sharding that splits the first axis over the mesh's ``data`` axis."""
     return NamedSharding(mesh, PartitionSpec("data"))
+
+
+def over(mesh, function):
+    """`function`, traced in the context of `mesh`, so that a loss can walk over the rows of each device apart."""
+
+    @functools.wraps(function)
+    def traced(*args, **options):
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            return function(*args, **options)
+
+    return traced
 
 
 def check_rows(mesh, rows, *, what):

@@ -37,7 +37,7 @@ class Evaluator:
             return task.predict(self.apply(weights, batch), batch), batch["example"]
 
         compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
-        self._sums, self._predict = compile_(sums), compile_(predict)
+        self._sums, self._predict = compile_(devices.over(mesh, sums)), compile_(predict)
         self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
         self._gather = compile_(lambda x: x)
 

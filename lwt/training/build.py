@@ -81,7 +81,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     def make_programs():
         update = make_update(config, loss, make_optimizer=make_optimizer, advance=methods.make_advance(config, reparam))
         return programs.Programs(
-            step=jax.jit(update, donate_argnums=0, out_shardings=placement),
+            step=jax.jit(devices.over(mesh, update), donate_argnums=0, out_shardings=placement),
             evaluator=evaluation.Evaluator(task, model, mesh),
             weights=jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at))),
         )

@@ -24,10 +24,12 @@ def lora(tiny, untrained, tmp_path_factory):
     return {**LORA, "init_from": untrained(tiny(), tmp_path_factory.mktemp("runs") / "base").workdir}
 
 
-# Trains two runs on simulated devices; prints how many there are, and the share of a kernel that lies on one.
+# Trains two runs on simulated devices; prints how many there are, the share of a kernel that lies on one, and how many
+# collective operations of a step are in loops.
 CHILD = """
 import json, sys
 import jax, ml_collections
+from lwt.machine import devices
 from lwt.training import build, loop
 
 found = {"devices": jax.device_count()}
@@ -37,8 +39,12 @@ for name, config in json.loads(sys.argv[1]).items():
     kernel = "base/encoder/layer_0/mlp/fc1/kernel"
     shares = [tree[kernel].addressable_shards[0].data.size / tree[kernel].size
               for tree in (state.trainable, state.opt_state[0].inner_states["rate×1 decay×1"].inner_state[0].mu)]
+    batch = devices.put_rows(next(run.batches), run.row_sharding)
+    program = run.step.func.lower(state, run.frozen, batch, **run.step.keywords).compile().as_text()
+    looped = [line for line in program.splitlines() if "channel_id" in line and "while/body" in line]
+    run = build.build(ml_collections.ConfigDict(config), f"{sys.argv[2]}/{name}")
     loop.train(run)
-    found[name] = {"shares": shares, "programs": run.step.func._cache_size()}
+    found[name] = {"shares": shares, "programs": run.step.func._cache_size(), "looped": len(looped)}
 print(json.dumps(found))
 """
 
@@ -51,7 +57,7 @@ def assert_same_losses(found, expected, *, tolerance=1e-5):
 
 
 def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
-    """With dropout; the weights replicated, and sharded over the devices."""
+    """With dropout; the weights replicated, and sharded over the devices. No loop waits for other devices."""
     config = tiny()
     train.run(config, tmp_path / "one")
     configs = {"replicated": config.to_dict(), "sharded": tiny({"sharding": SHARDED}).to_dict()}
@@ -60,8 +66,8 @@ def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
     assert process.returncode == 0, complaints
     assert json.loads(said.splitlines()[-1]) == {
         "devices": 8,
-        "replicated": {"shares": [1.0, 1.0], "programs": 1},
-        "sharded": {"shares": [1 / 8, 1 / 8], "programs": 1},
+        "replicated": {"shares": [1.0, 1.0], "programs": 1, "looped": 0},
+        "sharded": {"shares": [1 / 8, 1 / 8], "programs": 1, "looped": 0},
     }
     expected = rows(tmp_path / "one")
     assert_same_losses(rows(tmp_path / "replicated"), expected)

@@ -1,43 +1,48 @@
 """The walk over chunks of positions that the losses over a vocabulary share.
 
 Logits of one chunk, `[v n]`, exist at a time. The gradients are computed in the same pass: three products, where
-rematerialisation needs four. A chunk that is all padding is skipped: packed rows end in padding.
+rematerialisation needs four. Padding comes last, and a chunk of nothing else is skipped.
 
 Logits are `[v n]` so that each product sums along the last axis of its left factor and the first axis of its right
 factor: the layout that every backend has fast code for.
+
+Over several devices, each walks over its own rows, and the sums and the table's gradient are added up once, at the end
+(`on_each_device`). Left to itself, XLA adds up the table's gradient after every chunk.
 """
 
 import functools
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
 
 def split(arrays, *, at_most):
-    """`[b t ...]` -> `[m b·step ...]` for each array (or None): m chunks of about `at_most` positions.
+    """Cuts arrays `[b t ...]` into m chunks of n positions, those of weight 0 last.
 
-    Chunks run along t, so that b can stay sharded over devices. The last chunk is padded with zeros.
+    Args:
+        arrays: the last holds the weights, 0 for padding.
+        at_most: largest n.
+
+    Returns:
+        ``(the arrays as [m n ...], join)``, where ``join`` brings `[m n ...]` back to `[b t ...]`, and None to None. The
+        last chunk is filled up with positions of weight 0.
     """
     b, t = arrays[0].shape[:2]
-    step = chunk_length(t, max(1, at_most // b))
-    count = -(-t // step)
+    order = jnp.argsort(arrays[-1].reshape(-1) == 0, stable=True)
+    size = min(at_most, b * t)
+    filler = -(b * t) % size
 
     def cut(x):
-        if t < count * step:
-            x = jnp.pad(x, ((0, 0), (0, count * step - t), *((0, 0) for _ in x.shape[2:])))
-        x = x.reshape(b, count, step, *x.shape[2:])
-        return jnp.moveaxis(x, 1, 0).reshape(count, b * step, *x.shape[3:])
+        x = jnp.asarray(x).reshape(b * t, *x.shape[2:])[order]
+        return jnp.pad(x, ((0, filler), *((0, 0) for _ in x.shape[1:]))).reshape(-1, size, *x.shape[1:])
 
-    return [cut(x) for x in arrays]
+    def join(x):
+        return None if x is None else x.reshape(-1, *x.shape[2:])[jnp.argsort(order)].reshape(b, t, *x.shape[2:])
 
-
-def chunk_length(t, most):
-    """How many of t positions make a chunk, at most `most`: a divisor of t if it is large enough, else pad the last."""
-    most = min(t, most)
-    divisor = max((s for s in range(1, most + 1) if t % s == 0), default=1)
-    return divisor if 2 * divisor > most else -(-t // -(-t // most))
+    return [cut(x) for x in arrays], join
 
 
 def operand_of(table, dtype):
@@ -102,33 +107,59 @@ def walk(of_chunk, zeros, *, hidden, table, bias, others, want, dtype):
 
 
 def differentiable(sums_and_gradients):
-    """A loss ``(hidden, table, bias, constants, settings) -> sums`` whose first sum can be differentiated.
+    """A loss ``(hidden, table, bias, rows, constants, settings) -> sums`` whose first sum can be differentiated.
 
     The gradients are computed in the forward pass, and only those that are wanted: a frozen table or bias gets none.
 
     Args:
-        sums_and_gradients: ``(hidden, table, bias, constants, settings, want) -> (sums, gradients)``, as of `walk`;
-            `constants` is a tuple of arrays and None, `settings` is hashable.
+        sums_and_gradients: ``(hidden [b t d], table [v d], bias [v] or None, rows, constants, settings, want) -> (sums,
+            gradients)``, as of `walk`, with the gradient of `hidden` in its own shape; `rows` is a tuple of arrays
+            `[b t ...]`, `constants` a tuple of other arrays and None, `settings` is hashable.
     """
+    sums_and_gradients = on_each_device(sums_and_gradients)
 
-    @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-    def loss(hidden, table, bias, constants, settings):
-        return sums_and_gradients(hidden, table, bias, constants, settings, (False, False, False))[0]
+    @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+    def loss(hidden, table, bias, rows, constants, settings):
+        return sums_and_gradients(hidden, table, bias, rows, constants, settings, (False, False, False))[0]
 
-    def forward(hidden, table, bias, constants, settings):
+    def forward(hidden, table, bias, rows, constants, settings):
         want = hidden.perturbed, table.perturbed, bias is not None and bias.perturbed
-        values = jax.tree.map(lambda x: x.value, (hidden, table, bias, constants))
+        values = jax.tree.map(lambda x: x.value, (hidden, table, bias, rows, constants))
         return sums_and_gradients(*values, settings, want)
 
     def backward(settings, gradients, d_sums):
         del settings
         d_loss = d_sums[0]
         if isinstance(d_loss, jax.custom_derivatives.SymbolicZero):
-            return None, None, None, None
-        return *(None if g is None else d_loss * g for g in gradients), None
+            return None, None, None, None, None
+        return *(None if g is None else d_loss * g for g in gradients), None, None
 
     loss.defvjp(forward, backward, symbolic_zeros=True)
     return loss
+
+
+def on_each_device(sums_and_gradients):
+    """The same function, computed on each device of the axis ``data`` for its own rows, if there are several.
+
+    The mesh is the one in whose context the step is traced (`lwt.machine.devices.over`).
+    """
+
+    def spread(hidden, table, bias, rows, constants, settings, want):
+        if jax.sharding.get_abstract_mesh().shape.get("data", 1) == 1:
+            return sums_and_gradients(hidden, table, bias, rows, constants, settings, want)
+
+        def own(hidden, table, bias, rows, constants):
+            sums, (d_hidden, *shared) = sums_and_gradients(hidden, table, bias, rows, constants, settings, want)
+            sums, shared = jax.lax.psum((sums, shared), "data")
+            return sums, (d_hidden, *shared)
+
+        by_rows, whole = PartitionSpec("data"), PartitionSpec()
+        return jax.shard_map(
+            own, in_specs=(by_rows, whole, whole, by_rows, whole), out_specs=(whole, (by_rows, whole, whole)),
+            axis_names={"data"}, check_vma=False,
+        )(hidden, table, bias, rows, constants)  # fmt: skip
+
+    return spread
 
 
 def _columns(table):

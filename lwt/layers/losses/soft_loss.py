@@ -35,7 +35,7 @@ def soft_loss(student, teacher, *, weights, temperature=1.0, dtype=jnp.float32, 
         teacher: the same, of its own width; constants.
         weights: `[b t]`, 0 for padding.
         temperature: T.
-        chunk: approximate number of positions per chunk.
+        chunk: largest number of positions of a chunk.
     """
     (hidden, table, bias), (other, other_table, other_bias) = student, teacher
     weights = jnp.asarray(weights, jnp.float32)
@@ -43,15 +43,15 @@ def soft_loss(student, teacher, *, weights, temperature=1.0, dtype=jnp.float32, 
     chex.assert_shape(weights, hidden.shape[:2])
     chex.assert_equal_shape_prefix([hidden, other], 2)
     chex.assert_shape([table, other_table], [(None, hidden.shape[2]), (table.shape[0], other.shape[2])])
-    hidden, other, weights = chunks.split([hidden, other, weights], at_most=chunk)
-    constants = other, other_table, other_bias, weights
-    return _loss(hidden, table, bias, constants, (float(temperature), jnp.dtype(dtype).name))[0]
+    settings = float(temperature), jnp.dtype(dtype).name, chunk
+    return _loss(hidden, table, bias, (other, weights), (other_table, other_bias), settings)[0]
 
 
 @chunks.differentiable
-def _loss(hidden, table, bias, constants, settings, want):
-    """``((sum,), gradients)``: hidden states `[m n d]`, weights `[m n]`."""
-    (other, other_table, other_bias, weights), (temperature, dtype) = constants, settings
+def _loss(hidden, table, bias, rows, constants, settings, want):
+    """``((sum,), gradients)``; the `rows` are the teacher's hidden states and the weights."""
+    (other_table, other_bias), (temperature, dtype, chunk) = constants, settings
+    (hidden, other, weights), join = chunks.split([hidden, *rows], at_most=chunk)
     other_operand = chunks.operand_of(other_table, dtype)
 
     def of_chunk(logits, h, h_other, w):
@@ -64,6 +64,7 @@ def _loss(hidden, table, bias, constants, settings, want):
         return (total,), temperature * w * (jnp.exp(log_q) - p)
 
     zeros = (jnp.zeros((), jnp.float32),)
-    return chunks.walk(
+    sums, (d_hidden, *shared) = chunks.walk(
         of_chunk, zeros, hidden=hidden, table=table, bias=bias, others=(other, weights), want=want, dtype=dtype
     )
+    return sums, (join(d_hidden), *shared)

@@ -19,7 +19,7 @@ def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0
         weights: `[b t]`, 0 for padding.
         bias: `[v]`, or None.
         smoothing: ε.
-        chunk: approximate number of positions per chunk.
+        chunk: largest number of positions of a chunk.
 
     Returns:
         ``{"loss", "nll", "correct", "tokens"}``, scalar sums; "loss" has gradients for `hidden`, `table` and `bias`.
@@ -29,16 +29,17 @@ def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0
     chex.assert_rank([hidden, table], [3, 2])
     chex.assert_shape([targets, weights], hidden.shape[:2])
     chex.assert_axis_dimension(table, 1, hidden.shape[2])
-    hidden, targets, pieces = chunks.split([hidden, targets, weights], at_most=chunk)
-    settings = float(smoothing), jnp.dtype(dtype).name
-    loss, nll, correct = _loss(hidden, table, bias, (targets, pieces), settings)
+    settings = float(smoothing), jnp.dtype(dtype).name, chunk
+    loss, nll, correct = _loss(hidden, table, bias, (targets, weights), (), settings)
     return {"loss": loss, "nll": nll, "correct": correct, "tokens": weights.sum()}
 
 
 @chunks.differentiable
-def _loss(hidden, table, bias, constants, settings, want):
-    """``((loss, nll, correct), gradients)``: hidden `[m n d]`; targets and weights, the constants, `[m n]`."""
-    (targets, weights), (smoothing, dtype), v = constants, settings, table.shape[0]
+def _loss(hidden, table, bias, rows, constants, settings, want):
+    """``((loss, nll, correct), gradients)``; the `rows` are targets and weights."""
+    del constants
+    (smoothing, dtype, chunk), v = settings, table.shape[0]
+    (hidden, targets, weights), join = chunks.split([hidden, *rows], at_most=chunk)
     mean_row, mean_bias = table.mean(0), 0.0 if bias is None else bias.mean()
 
     def of_chunk(logits, h, y, w):
@@ -68,4 +69,4 @@ def _loss(hidden, table, bias, constants, settings, want):
         d_bias = d_bias.at[targets.reshape(-1)].add(-(1 - smoothing) * weights.reshape(-1))
         if smoothing:
             d_bias -= smoothing / v * weights.sum()
-    return sums, (d_hidden, d_table, d_bias)
+    return sums, (join(d_hidden), d_table, d_bias)

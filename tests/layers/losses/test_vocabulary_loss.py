@@ -37,11 +37,7 @@ def test_value_and_gradients_equal_optax(smoothing, chunk):
         np.testing.assert_allclose(ours_g, theirs_g, atol=3e-6)
 
 
-def test_chunks_of_a_prime_number_of_positions():
-    lengths = {(t, most): chunks.chunk_length(t, most) for t in (1, 11, 43, 64) for most in (1, 4, 8, 100)}
-    assert [lengths[64, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 64]
-    assert [lengths[43, most] for most in (1, 4, 8, 100)] == [1, 4, 8, 43]  # 11 and 6 chunks, of 44 and 48 places
-    assert [lengths[11, most] for most in (1, 4, 8, 100)] == [1, 4, 6, 11] and lengths[1, 4] == 1
+def test_positions_that_do_not_fill_the_last_chunk():
     hidden, table, targets, weights = problem(t=11)
     loss = functools.partial(loss_of, targets=targets, weights=weights)
     assert float(loss(hidden, table, chunk=16)) == pytest.approx(float(reference(hidden, table, targets, weights, 0.0)))
@@ -49,16 +45,25 @@ def test_chunks_of_a_prime_number_of_positions():
         np.testing.assert_allclose(padded, whole, atol=3e-6)
 
 
-def test_chunks_of_padding_are_passed_over():
+def test_padding_comes_last_and_its_chunks_are_passed_over():
     hidden, table, targets, weights = problem(b=2, t=8)
-    weights[:, 5:] = 0.0  # chunks of 2 rows and 2 positions: the last is all padding
+    weights[:] = 1.0
+    weights[0, 2:], weights[1, 6:] = 0.0, 0.0  # 8 real positions: two chunks of four
     loss = functools.partial(loss_of, table=table, targets=targets, weights=weights, chunk=4)
     expected = jax.value_and_grad(loss)(hidden)
-    hidden[:, 6:] = np.nan  # what is not read does no harm
+    hidden[weights == 0] = np.nan  # what is not read does no harm
     found = jax.value_and_grad(loss)(hidden)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
-    assert expected[1][:, :5].any() and not expected[1][:, 5:].any()
+    assert expected[1][weights == 1].all() and not expected[1][weights == 0].any()
+
+
+def test_chunks_are_joined_again():
+    x, weights = np.arange(30.0).reshape(2, 5, 3), np.array([[1, 0, 1, 0, 1], [0, 1, 1, 1, 0]], "f4")
+    (pieces, own), join = chunks.split([x, weights], at_most=4)
+    assert pieces.shape == (3, 4, 3) and own.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(join(pieces), x)
+    assert join(None) is None
 
 
 def test_a_transposed_kernel_in_one_chunk_of_bfloat16():
