@@ -112,12 +112,12 @@ def shapes(config, *, vocabulary=0, outputs=0):
         lwt.errors.ConfigError: training would refuse the config too: an unknown name, a rule that matches no weight.
     """
     checks.check(config)
-    model = _model(config, vocabulary or vocabulary_of(config), outputs=outputs)
+    model = model_of(config, vocabulary or vocabulary_of(config), outputs=outputs)
     reparam = compose.build(config.reparam)
     return jax.eval_shape(lambda: assembly.initial_params(config, model, reparam=reparam))
 
 
-def _model(config, vocabulary, *, outputs=0):
+def model_of(config, vocabulary, *, outputs=0):
     """The model. The number of classes in the data is unknown here: without `outputs`, the model's default is used."""
     return assembly.make_model(config, vocabulary, outputs=1 if _regression(config) else outputs)
 
@@ -151,7 +151,11 @@ def batch_of(config, *, rows, row_length):
         if kind == "compared":
             shapes |= {f"{compared_examples.SECOND}{name}": positions for name in ("ids", "segments")}
     elif kind == "images":
-        shapes = {"image": (rows, *_model(config, 0).example()["image"].shape[1:]), "weight": (rows,), "label": (rows,)}
+        shapes = {
+            "image": (rows, *model_of(config, 0).example()["image"].shape[1:]),
+            "weight": (rows,),
+            "label": (rows,),
+        }
     else:
         places = (rows, masked_examples.Masking.of(config.data.masking).count(row_length))
         shapes = {"ids": positions, "segments": positions, "next_sentence": (rows,)}
@@ -167,7 +171,7 @@ def batch_of(config, *, rows, row_length):
 
 def _loss(config, *, train, chunk=0):
     """The loss that `build.build` makes, as ``(trainable, frozen, batch, seed) -> sum``; the seed is key data."""
-    model, task = _model(config, vocabulary_of(config)), assembly.make_task(config)
+    model, task = model_of(config, vocabulary_of(config)), assembly.make_task(config)
     if chunk and hasattr(task, "chunk"):
         task = dataclasses.replace(task, chunk=chunk)
     loss = build.make_loss(model, task, reparam=compose.build(config.reparam), train=train)

@@ -42,7 +42,9 @@ def by_rows(mesh):
 
 
 def over(mesh, function):
-    """`function`, traced in the context of `mesh`, so that a loss can walk over the rows of each device apart."""
+    """`function`, traced in the context of a mesh, if it has several devices: see `losses.chunks`."""
+    if mesh.size == 1:
+        return function
 
     @functools.wraps(function)
     def traced(*args, **options):
@@ -87,6 +89,21 @@ def shardings(mesh, tree, *, rules):
         return NamedSharding(mesh, PartitionSpec(*fits))
 
     return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def gathered(mesh, tree, *, rules):
+    """The leaves inside a compiled function, whole along the axis ``data``; each device gathers what its step needs.
+
+    Without this, XLA may compute with slices, and add up activations, which are larger than the weights.
+    """
+    if mesh.size == 1 or not any("data" in axes for _, axes in rules):
+        return tree
+
+    def whole(leaf, place):
+        spec = PartitionSpec(*(None if axis == "data" else axis for axis in place.spec))
+        return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh, spec))
+
+    return jax.tree.map(whole, tree, shardings(mesh, tree, rules=rules))
 
 
 def put_rows(batch, sharding):

@@ -79,9 +79,10 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
 
     def make_programs():
-        update = make_update(config, loss, make_optimizer=make_optimizer, advance=methods.make_advance(config, reparam))
+        advance = methods.make_advance(config, reparam)
+        update = make_update(config, loss, mesh=mesh, make_optimizer=make_optimizer, advance=advance)
         return programs.Programs(
-            step=jax.jit(devices.over(mesh, update), donate_argnums=0, out_shardings=placement),
+            step=jax.jit(update, donate_argnums=0, out_shardings=placement),
             evaluator=evaluation.Evaluator(task, model, mesh),
             weights=jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at))),
         )
@@ -222,15 +223,19 @@ def make_loss(model, objective, *, reparam, train=True, teacher=None):
     return loss
 
 
-def make_update(config, loss, *, make_optimizer, advance):
+def make_update(config, loss, *, mesh, make_optimizer, advance):
     """``(State, frozen, batch, learning_rate) -> State``; runs that differ in their rate share the compiled program."""
+    gather = functools.partial(devices.gathered, mesh, rules=config.sharding)
+
+    def of_whole(trainable, frozen, *given):
+        return loss(gather(trainable), gather(frozen), *given)
 
     def update(state, frozen, batch, learning_rate):
         optimizer, _ = make_optimizer(learning_rate=learning_rate)
         how = {"accumulate": config.optimizer.accumulate, "ema": config.optimizer.ema, "advance": advance}
-        return step.make(loss, optimizer, **how)(state, frozen, batch)
+        return step.make(of_whole, optimizer, **how)(state, frozen, batch)
 
-    return update
+    return devices.over(mesh, update)
 
 
 def make_evaluation(config, compiled, *, frozen, data, validation):

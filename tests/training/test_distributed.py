@@ -24,13 +24,15 @@ def lora(tiny, untrained, tmp_path_factory):
     return {**LORA, "init_from": untrained(tiny(), tmp_path_factory.mktemp("runs") / "base").workdir}
 
 
-# Trains two runs on simulated devices; prints how many there are, the share of a kernel that lies on one, and how many
-# collective operations of a step are in loops.
+# Trains two runs on simulated devices; prints how many there are, the share of a kernel that lies on one, and what a step
+# sends, in multiples of the weights. The table counts three times: its gradients come from both sides' texts
+# and from the loss.
 CHILD = """
 import json, sys
 import jax, ml_collections
 from lwt.machine import devices
 from lwt.training import build, loop
+from studies.inspection import scaling
 
 found = {"devices": jax.device_count()}
 for name, config in json.loads(sys.argv[1]).items():
@@ -41,10 +43,12 @@ for name, config in json.loads(sys.argv[1]).items():
               for tree in (state.trainable, state.opt_state[0].inner_states["rate×1 decay×1"].inner_state[0].mu)]
     batch = devices.put_rows(next(run.batches), run.row_sharding)
     program = run.step.func.lower(state, run.frozen, batch, **run.step.keywords).compile().as_text()
-    looped = [line for line in program.splitlines() if "channel_id" in line and "while/body" in line]
+    tables = [leaf.nbytes for name, leaf in state.trainable.items() if name.endswith("embedding")]
+    weights = 2 * sum(tables) + sum(leaf.nbytes for leaf in state.trainable.values())
+    sent = scaling.sent(program, 8)[1] / weights
     run = build.build(ml_collections.ConfigDict(config), f"{sys.argv[2]}/{name}")
     loop.train(run)
-    found[name] = {"shares": shares, "programs": run.step.func._cache_size(), "looped": len(looped)}
+    found[name] = {"shares": shares, "programs": run.step.func._cache_size(), "sent": sent}
 print(json.dumps(found))
 """
 
@@ -57,18 +61,21 @@ def assert_same_losses(found, expected, *, tolerance=1e-5):
 
 
 def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
-    """With dropout; the weights replicated, and sharded over the devices. No loop waits for other devices."""
+    """With dropout; the weights replicated, and sharded over the devices. Gradients and weights alone are sent."""
     config = tiny()
     train.run(config, tmp_path / "one")
     configs = {"replicated": config.to_dict(), "sharded": tiny({"sharding": SHARDED}).to_dict()}
     process = start("-c", CHILD, json.dumps(configs), str(tmp_path), **EIGHT)
     said, complaints = process.communicate(timeout=300)
     assert process.returncode == 0, complaints
-    assert json.loads(said.splitlines()[-1]) == {
+    found = json.loads(said.splitlines()[-1])
+    sent = [found[name].pop("sent") for name in ("replicated", "sharded")]
+    assert found == {
         "devices": 8,
-        "replicated": {"shares": [1.0, 1.0], "programs": 1, "looped": 0},
-        "sharded": {"shares": [1 / 8, 1 / 8], "programs": 1, "looped": 0},
+        "replicated": {"shares": [1.0, 1.0], "programs": 1},
+        "sharded": {"shares": [1 / 8, 1 / 8], "programs": 1},
     }
+    assert sent[0] < 2 and sent[1] < 3, sent  # gradients are added up: 2 · 7/8; and weights gathered: 7/8
     expected = rows(tmp_path / "one")
     assert_same_losses(rows(tmp_path / "replicated"), expected)
     assert_same_losses(rows(tmp_path / "sharded"), expected)

@@ -27,8 +27,8 @@ def split(arrays, *, at_most):
         at_most: largest n.
 
     Returns:
-        ``(the arrays as [m n ...], join)``, where ``join`` brings `[m n ...]` back to `[b t ...]`, and None to None. The
-        last chunk is filled up with positions of weight 0.
+        ``(the arrays as [m n ...], join)``, where ``join`` brings `[m n ...]` back to `[b t ...]`, and None to None.
+        The last chunk is filled up with positions of weight 0.
     """
     b, t = arrays[0].shape[:2]
     order = jnp.argsort(arrays[-1].reshape(-1) == 0, stable=True)
