@@ -13,7 +13,8 @@ def product_over_rows(x, y):
     y, if it is much narrower than x: otherwise that gains nothing (measured: docs/design/speed.md).
     """
     if x.dtype == jnp.bfloat16:
-        return _product(jax.lax.platform_dependent(x, cpu=_written_out, default=_transpose), y)
+        product = _product(jax.lax.platform_dependent(x, cpu=_written_out, default=_transpose), y)
+        return jax.lax.optimization_barrier(product)  # a weight `table.T` transposes it: see `_product`
     if x.shape[-1] <= 2 * y.shape[-1]:
         return _product(_transpose(x), y)
     return jax.lax.platform_dependent(x, y, cpu=_by_y_transposed, default=lambda x, y: _product(_transpose(x), y))
@@ -26,6 +27,7 @@ def _by_y_transposed(x, y):
 
 
 def _product(x, y):
+    """``x y``. XLA's CPU backend folds a transposition of the result into it, and then has no code for bfloat16."""
     return jnp.matmul(x, y, preferred_element_type=jnp.float32)
 
 

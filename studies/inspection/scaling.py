@@ -43,8 +43,9 @@ GFLOP: of both passes over the rows of one device, by `lwt cost`. State: weights
 arrays: what its step allocates besides. Collectives: operations that wait for other devices. Sent: bytes that leave a
 device, if each collective runs around a ring.
 
-The last columns are a plan, not a measurement: a device with 79 TFLOP/s (40 % of a TPU v5e's peak in bfloat16) and
-50 GB/s to the next one. Below "rows" rows a device, communication takes longer than computation.
+The last columns are a plan, not a measurement: a device with 79 TFLOP/s (40 % of a TPU v5e's peak in bfloat16, more
+than narrow layers reach) and 50 GB/s to the next one. Below "rows" rows a device, communication takes longer than
+computation. A dimension that the number of devices does not divide stays whole, as most do at 256.
 """
 
 

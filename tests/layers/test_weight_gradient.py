@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.layers import weight_gradient
+from lwt.layers import linear, weight_gradient
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (3, 5, 2, 4)], ids=["matrices", "stacks"])
@@ -16,3 +16,14 @@ def test_product_over_rows(widths, dtype, shape):
     found = jax.jit(weight_gradient.product_over_rows)(x, y)
     assert found.dtype == jnp.float32
     np.testing.assert_array_equal(found, np.einsum("...ni,...no->...io", *(np.float32(a) for a in (x, y))))
+
+
+def test_a_transposed_weight_in_bfloat16():
+    """XLA's CPU backend once had no code for its gradient."""
+    x, table = jnp.arange(64.0).reshape(8, 8) % 7, jnp.arange(40.0).reshape(5, 8) % 3
+
+    def loss(table, dtype):
+        return (linear.linear(x, table.T, dtype=dtype) ** 2).sum()
+
+    found, wanted = (jax.jit(jax.grad(loss), static_argnums=1)(table, dtype) for dtype in ("bfloat16", "float32"))
+    np.testing.assert_allclose(found, wanted, rtol=2**-7)

@@ -24,9 +24,9 @@ def lora(tiny, untrained, tmp_path_factory):
     return {**LORA, "init_from": untrained(tiny(), tmp_path_factory.mktemp("runs") / "base").workdir}
 
 
-# Trains two runs on simulated devices; prints how many there are, the share of a kernel that lies on one, and what a step
-# sends, in multiples of the weights. The table counts three times: its gradients come from both sides' texts
-# and from the loss.
+# Trains two runs on simulated devices; prints how many there are, the share of a kernel that lies on one, and what a
+# step sends, in multiples of the weights. The table counts three times: its gradients come from both sides' texts and
+# from the loss.
 CHILD = """
 import json, sys
 import jax, ml_collections
