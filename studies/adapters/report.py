@@ -194,7 +194,7 @@ def rates_table(searches):
 def describe(records, searches):
     """A sentence that says what was trained and where."""
     records = list(records)
-    steps = ", ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in records}))
+    steps = " or ".join(f"{steps:,}" for steps in sorted({record["steps"] for record in records}))
     bases = ", ".join(dict.fromkeys(record["config"].partition("base=")[2].partition(",")[0] for record in records))
     trials = max((len(record["tried"]) for record in searches), default=0)
     return (
