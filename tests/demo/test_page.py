@@ -174,7 +174,9 @@ def test_hostile_requests_get_one_answer_and_ctrl_c_ends_the_program(start, clas
         assert words in call(address, *given), given
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=SECONDS) == 0
+    end = time.monotonic() + SECONDS
     while "stopped\n" not in lines:  # the reader may be behind
+        assert time.monotonic() < end, "".join(lines)
         time.sleep(0.1)
     assert not [line for line in lines if "Traceback" in line], "".join(lines)
 
