@@ -5,8 +5,8 @@
     python train.py --config=configs/lh_vit.py:data=radar_parrad,fold=0 --workdir=runs/parrad/0     # and folds 1 to 4
     python -m studies.radar.linear_classifier --images=generated:radar_har        # a linear baseline
 
-model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832), cnn_small (233,184) or cnn_tiny
-            (85,696)
+model       lh_vit (231,866 weights of generated maps), vit (231,576), cnn (587,832), cnn_small (233,184), cnn_tiny
+            (85,696) or cnn_light (9,784: depthwise separable, for three times the epochs)
 data        radar_har: generated, eight activities, 1,600 maps for training, 400 and 800 for validation and test
             radar_parrad: a recording of ONE person, 99 events in six groups; fold K is the test, the rest trains
 difficulty  of radar_har: easy or hard
@@ -27,7 +27,13 @@ DATA = {  # side and channels of a map, mean and standard deviation of its value
     "radar_parrad": dict(size=64, channels=2, mean=0.15, std=0.15, rows=16, epochs=200.0, records=79),
 }
 VIT = {"radar_har": dict(patch=16, hidden=276), "radar_parrad": dict(patch=8, hidden=288)}  # 64 patches
-CNN = {"cnn": dict(), "cnn_small": dict(widths=(8, 24, 40, 80, 80)), "cnn_tiny": dict(widths=(8, 16, 24, 48, 48))}
+CNN = {
+    "cnn": dict(),
+    "cnn_small": dict(widths=(8, 24, 40, 80, 80)),
+    "cnn_tiny": dict(widths=(8, 16, 24, 48, 48)),
+    "cnn_light": dict(widths=(16, 24, 32, 32, 32), separable=True),
+}
+SLOW = {"cnn_light": 3}  # a model that fits slowly -> how many times the epochs of the data it trains for
 MODELS = ("lh_vit", "vit", *CNN)
 DIFFICULTIES = ("easy", "hard")
 FOLDS = 5
@@ -59,7 +65,7 @@ def get_config(arg=""):
     config.data.kind = "images"
     config.data.rows, config.data.eval_batch = data["rows"], 100
     sources(config, args)
-    config.epochs = args["epochs"] or data["epochs"]
+    config.epochs = args["epochs"] or data["epochs"] * SLOW.get(args["model"], 1)
     steps = config.epochs * data["records"] / data["rows"]
     config.optimizer.learning_rate = args["rate"] or 2e-3
     config.optimizer.schedule = dict(name="cosine", warmup=round(steps / 10))

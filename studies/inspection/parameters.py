@@ -98,7 +98,7 @@ ROWS = (
     ),
     *(
         Row("configs/lh_vit.py", f"model={model}", classes=8)
-        for model in ("lh_vit", "vit", "cnn", "cnn_small", "cnn_tiny")
+        for model in ("lh_vit", "vit", "cnn", "cnn_small", "cnn_tiny", "cnn_light")
     ),
     Row("configs/lightweight.py", "layers=2,width=96,hidden=384"),
     Row("configs/quickstart.py", "stage=base"),

@@ -109,7 +109,7 @@ def test_lh_vit(tmp_path, monkeypatch):
     assert len(found.labels) == 8 and found.labels[0] == "walk"
 
 
-@pytest.mark.parametrize("model", ["vit", "cnn", "cnn_small", "cnn_tiny"])
+@pytest.mark.parametrize("model", ["vit", "cnn", "cnn_small", "cnn_tiny", "cnn_light"])
 def test_other_models_of_maps(model, tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path))
     config = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")

@@ -11,24 +11,33 @@ from lwt.models import cnn
 SMALL = dict(image_size=8, outputs=3, widths=(8, 16))
 
 
-def test_the_exact_count():
-    model = cnn.CNN()
+@pytest.mark.parametrize(
+    "fields, count", [(dict(), 587_832), (dict(widths=(16, 24, 32, 32, 32), separable=True), 9_784)]
+)
+def test_the_exact_count(fields, count):
+    model = cnn.CNN(**fields)
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"]
-    assert trees.count(trees.flatten(shapes)) == 587_832
+    assert trees.count(trees.flatten(shapes)) == count
 
 
-def test_equals_pytorch(weights_of, run):
+@pytest.mark.parametrize("separable", [False, True])
+def test_equals_pytorch(separable, weights_of, run):
     torch = pytest.importorskip("torch")
     functional = torch.nn.functional
-    model = cnn.CNN(**SMALL)
+    model = cnn.CNN(**SMALL, separable=separable)
     variables = weights_of(model)
     w = {name: torch.tensor(np.array(leaf)) for name, leaf in trees.flatten(variables["params"]).items()}
     image = jax.random.normal(jax.random.key(0), (2, 8, 8, 1))
     x = torch.tensor(np.array(image)).permute(0, 3, 1, 2)
     for i, stride in enumerate((2, 1, 2)):
-        kernel = w[f"layer_{i}/conv/kernel"]  # [9·c d], the channels of a pixel side by side
-        kernel = kernel.reshape(3, 3, x.shape[1], -1).permute(3, 2, 0, 1)
-        x = functional.conv2d(x, kernel, stride=stride, padding=1)
+        if separable and i > 0:
+            kernel = w[f"layer_{i}/conv/depthwise"].permute(2, 0, 1)[:, None]  # [3 3 c] -> [c 1 3 3]
+            x = functional.conv2d(x, kernel, stride=stride, padding=1, groups=x.shape[1])
+            x = functional.conv2d(x, w[f"layer_{i}/conv/pointwise/kernel"].T[:, :, None, None])
+        else:
+            kernel = w[f"layer_{i}/conv/kernel"]  # [9·c d], the channels of a pixel side by side
+            kernel = kernel.reshape(3, 3, x.shape[1], -1).permute(3, 2, 0, 1)
+            x = functional.conv2d(x, kernel, stride=stride, padding=1)
         scale, bias = (w[f"layer_{i}/norm/{name}"] for name in ("scale", "bias"))
         x = functional.relu(functional.group_norm(x, x.shape[1] // cnn.GROUP, scale, bias, eps=1e-5))
     features = x.mean((2, 3))
