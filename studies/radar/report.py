@@ -33,7 +33,8 @@ HOW_TO_READ = """\
 Accuracy on test records, which no choice depended on: mean ± standard deviation over the seeds. For the recording, all
 folds of a seed make one figure: every event is tested once, by a network that was not trained on it. The linear
 classifier is `studies.radar.linear_classifier`. The light CNN, cnn_light, trains for three times the epochs of the
-others; its widths were chosen by the accuracy on validation records.
+others; its widths were chosen by the accuracy on validation records. "In int8" is the accuracy of a file of integers,
+and its bytes; records that lack it are older.
 """
 
 
@@ -114,7 +115,7 @@ def rows_of(seeds, *, command_line):
 def setting(own):
     """A sentence that says how the models of a set of data were trained."""
     runs = [record for seeds in own.values() for some in seeds.values() for record in some]
-    steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
+    steps = " or ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
     return (
         f"`configs/lh_vit.py`, {steps} steps; runs: {len(runs)}, {pages.hours(runs)} in all on {pages.machines(runs)}."
     )
@@ -126,12 +127,17 @@ def table(own, linear):
     for model, seeds in own.items():
         quality = results.Cell.of([accuracy(runs) for runs in seeds.values()], scale=100).text(2)
         first = next(iter(seeds.values()))
-        body.append([model, f"{first[0]['parameters']:,}", quality, f"{sum(len(r['answers']) for r in first):,}"])
+        rounded = [record["int8"] for runs in seeds.values() for record in runs if "int8" in record and len(runs) == 1]
+        int8 = results.Cell.of([own["accuracy"] for own in rounded], scale=100).text(2) if rounded else "–"
+        size = f"{max(own['bytes'] for own in rounded):,}" if rounded else "–"
+        tested = f"{sum(len(record['answers']) for record in first):,}"
+        body.append([model, f"{first[0]['parameters']:,}", quality, int8, size, tested])
     if linear:
         figures = linear["figures"]
         for name, key in (("linear classifier", "accuracy"), ("the most frequent class", "majority")):
-            body.append([name, "–", f"{100 * figures[key]:.2f}", f"{figures['test']:,}"])
-    return results.markdown(["model", "parameters", "accuracy (%)", "test records"], body)
+            body.append([name, "–", f"{100 * figures[key]:.2f}", "–", "–", f"{figures['test']:,}"])
+    header = ["model", "parameters", "accuracy (%)", "in int8 (%)", "int8, bytes", "test records"]
+    return results.markdown(header, body)
 
 
 def draw(seeds, path, *, model):

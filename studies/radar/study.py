@@ -19,6 +19,7 @@ import os
 
 from absl import flags
 
+from lwt.export import quantize
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import plots, study
@@ -27,6 +28,7 @@ from studies.radar import linear_classifier
 from studies.radar import report as radar_report
 
 CONFIG = "configs/lh_vit.py"
+ARTEFACT = os.path.join("export", "int8.safetensors")
 RECORD = os.path.join("eval", "radar_study.json")
 
 
@@ -66,11 +68,15 @@ def measure(entry, folder):
     """The record of a run: its answers on the test set, its size and its time."""
     del entry
     trained = experiment.load(folder)
+    path = os.path.join(folder, ARTEFACT)
+    size = quantize.export(trained, path)
+    int8 = {"bytes": size, "accuracy": trained.with_file(path).report()["accuracy"]}
     figures = trained.report()
     return {
         "epochs": trained.config.epochs,
         "checkpoint": trained.step,
         "figures": figures,
+        "int8": int8,
         "classes": list(trained.labels),
         "answers": answers_of(folder),
         "parameters": cost.parameters(trained.config, outputs=len(trained.labels))["total"],
@@ -82,7 +88,8 @@ def measure(entry, folder):
 
 def answers_of(folder):
     """``[[label, answer], ...]`` of the test set, from the file that the run's evaluation wrote."""
-    (path,) = glob.glob(os.path.join(folder, "eval", "*.tsv"))
+    found = glob.glob(os.path.join(folder, "eval", "*.tsv"))
+    (path,) = (path for path in found if "weights=" not in os.path.basename(path))
     with open(path, newline="") as file:
         return [row[:2] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
 

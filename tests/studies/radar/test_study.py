@@ -19,7 +19,7 @@ def from_the_root(monkeypatch):
 
 def test_entries():
     names = [entry.name for entry in study.entries(seeds=2)]
-    assert len(names) == len(set(names)) == 2 * 5 * (1 + 5) + 2  # models, five folds of the recording, classifiers
+    assert len(names) == len(set(names)) == 2 * 6 * (1 + 5) + 2  # models, five folds of the recording, classifiers
     assert "radar_har-lh_vit-seed0" in names and "radar_parrad-cnn-fold4-seed1" in names
 
 
@@ -31,6 +31,7 @@ def test_a_run(tmp_path, monkeypatch):
     right = sum(label == answer for label, answer in record["answers"])
     assert right / len(record["answers"]) == pytest.approx(record["figures"]["accuracy"])
     assert {label for label, _ in record["answers"]} <= {*record["classes"]}
+    assert 0 <= record["int8"]["accuracy"] <= 1 and record["int8"]["bytes"] > 0
 
 
 def record_of(data, model, answers, seed=0, **fold):
@@ -61,14 +62,15 @@ def test_the_page(tmp_path, monkeypatch):
         "d": record_of("radar_parrad", "lh_vit", [right, wrong], fold=1),
         "e": record_of("radar_parrad", "vit", [right], fold=0),  # its other fold is not there: no figure
     }
+    records["b"]["int8"] = {"accuracy": 0.25, "bytes": 1500}
     figures = {"accuracy": 0.625, "majority": 0.5, "test": 8}
     records["linear"] = {"arguments": {"model": "linear", "data": "radar_har"}, "figures": figures}
     files = report.write(tmp_path / "out", records, missing=["f"], command_line="python -m study")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(files)
     text = (tmp_path / "out" / "README.md").read_text()
-    assert "| lh_vit | 1,234 | 62.50 ± 17.68 (n=2) | 4 |" in text
-    assert "| lh_vit | 1,234 | 66.67 (n=1) | 3 |" in text
+    assert "| lh_vit | 1,234 | 62.50 ± 17.68 (n=2) | 25.00 (n=1) | 1,500 | 4 |" in text
+    assert "| lh_vit | 1,234 | 66.67 (n=1) | – | – | 3 |" in text
     assert "| vit |" not in text and "Not in the figures: f." in text
-    assert text.count("| linear classifier | – | 62.50 | 8 |") == 1
+    assert text.count("| linear classifier | – | 62.50 | – | – | 8 |") == 1
     rows = results.load(tmp_path / "out" / "results.json")
     assert [row["value"] for row in rows if row["metric"] == "accuracy"] == pytest.approx([0.75, 0.5, 2 / 3])
