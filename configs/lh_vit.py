@@ -33,7 +33,7 @@ CNN = {
     "cnn_tiny": dict(widths=(8, 16, 24, 48, 48)),
     "cnn_light": dict(widths=(16, 24, 32, 32, 32), separable=True),
 }
-SLOW = {"cnn_light": 3}  # a model that fits slowly -> how many times the epochs of the data it trains for
+SLOW = {"cnn_light": 3}  # model -> factor on the number of epochs
 MODELS = ("lh_vit", "vit", *CNN)
 DIFFICULTIES = ("easy", "hard")
 FOLDS = 5

@@ -35,9 +35,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     print(f"open {address} (Ctrl-C stops)", flush=True)
-    while not stop.wait(
-        timeout=1
-    ):  # awake now and then: a signal may reach another thread, which does not wake this one
+    while not stop.wait(timeout=1):  # a signal may reach another thread, which does not end this wait
         pass
     print("stopped\n", end="", flush=True)  # in one piece, since `interrupts` may print at once
     os._exit(0)  # threads that still answer a request would delay the end

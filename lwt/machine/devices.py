@@ -42,7 +42,7 @@ def by_rows(mesh):
 
 
 def over(mesh, function):
-    """`function`, traced in the context of a mesh, if it has several devices: see `losses.chunks`."""
+    """`function`, traced in the context of `mesh` if that has several devices; see `lwt/layers/losses/chunks.py`."""
     if mesh.size == 1:
         return function
 
@@ -92,9 +92,9 @@ def shardings(mesh, tree, *, rules):
 
 
 def gathered(mesh, tree, *, rules):
-    """The leaves inside a compiled function, whole along the axis ``data``; each device gathers what its step needs.
+    """The leaves without slices along the axis ``data``, for use in a compiled function.
 
-    Without this, XLA may compute with slices, and add up activations, which are larger than the weights.
+    Without this, XLA may multiply with slices and add up activations, which are larger than the weights.
     """
     if mesh.size == 1 or not any("data" in axes for _, axes in rules):
         return tree
