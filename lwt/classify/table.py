@@ -188,8 +188,9 @@ def _columns(where, there, *, text, label):
         rest = [name for name in there if name not in found.values()]
         if not found[flag] and len(there) == 2 and len(rest) == 1:
             found[flag] = rest[0]
-        if not found[flag]:
-            raise errors.DataError(f"--{flag} should name the column of the {flag}s; {where} has {', '.join(there)}")
+    if missing := [flag for flag, name in found.items() if not name]:
+        wanted = " and ".join(f"--{flag} should name the column of the {flag}s" for flag in missing)
+        raise errors.DataError(f"{wanted}; {where} has {', '.join(there)}")
     for flag, given in (("text", text), ("label", label)):
         if not given:
             notes.append(f"The column of the {flag}s is {found[flag]!r}, by its name; --{flag} names another one.")

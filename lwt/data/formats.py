@@ -9,6 +9,7 @@ encodings.
 
 import contextlib
 import csv
+import functools
 import gzip
 import io
 import itertools
@@ -29,6 +30,12 @@ SUSPICIOUS = 3, 100  # lines of one cell, from which it is suspicious if they lo
 
 class Malformed(ValueError):
     """Why a record cannot be used."""
+
+
+@functools.cache
+def tell(note, level=logging.WARNING):
+    """Logs a note once, however often its file is read."""
+    LOG.log(level, "%s", note)
 
 
 def of(path):
@@ -166,7 +173,7 @@ def _csv(path, limit):
     with _damage(path, lambda: "the beginning"), _open(path) as file:
         encoding, wrong = dialects.encoding_of(file.read(dialects.SNIFFED)), []
     if encoding == dialects.WINDOWS:
-        LOG.warning("%s is not in UTF-8; it is read as Windows-1252", path)
+        tell(f"{path} is not in UTF-8; it is read as Windows-1252")
 
     def decoded():
         for _, text in _texts(path, limit, encoding=encoding):
@@ -183,7 +190,7 @@ def _csv(path, limit):
     else:
         form = {"delimiter": dialects.separator_of(first), "strict": True}
         if form["delimiter"] != ",":
-            LOG.info("%s: the cells are separated by %s", path, dialects.SEPARATORS[form["delimiter"]])
+            tell(f"{path}: the cells are separated by {dialects.SEPARATORS[form['delimiter']]}", logging.INFO)
     rows, header, last, merged = csv.reader(itertools.chain([first] * bool(first), lines), **form), None, 0, []
     while True:
         try:
@@ -213,11 +220,8 @@ def _csv(path, limit):
             yield first, 1, dict(zip(header, cells, strict=True))
     if merged:
         (first, last), count = merged[0], sum(last - first + 1 for first, last in merged)
-        LOG.warning(
-            "%s: %d cells span %d lines that look like records of their own, the first of them lines %d to %d: "
-            "check the quotes there",
-            *(path, len(merged), count, first, last),
-        )
+        cells = "1 cell spans" if len(merged) == 1 else f"{len(merged)} cells span"
+        tell(f"{path}: {cells} {count} lines that look like records; check the quotes in lines {first}-{last}")
 
 
 def _looks_merged(cell, separators, *, separator):

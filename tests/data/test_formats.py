@@ -56,8 +56,8 @@ def test_quotes_that_merge_lines_are_warned_of(tmp_path, caplog):
     found = read(path)
     assert len(found) == 20
     assert (
-        "1 cells span 21 lines that look like records" in caplog.text
-        and "lines 12 to 32: check the quotes" in caplog.text
+        "1 cell spans 21 lines that look like records" in caplog.text
+        and "check the quotes in lines 12-32" in caplog.text
     )
 
 

@@ -79,14 +79,17 @@ def decoded(source, *, size=0, channels=0, label="label", max_malformed=0.01, ma
             ) from error
         cached = _read(path)
     images, about = cached
-    _check(source, len(images), bad=about["malformed"], messages=about["messages"], max_malformed=max_malformed)
+    bad, messages, notes = about["malformed"], about["messages"], about["notes"]
+    _check(source, len(images), bad=bad, messages=messages, max_malformed=max_malformed)
+    if bad:
+        notes = [*notes, f"{source.name}: {bad} images are malformed and left out: {'; '.join(messages[:SHOWN])}"]
     return dataclasses.replace(
         source,
         records=Arrays(images, about["columns"], np.arange(len(images))),
         fields=(IMAGE, *about["columns"]),
         fingerprint=fingerprint,
-        malformed=tuple(about["messages"]),
-        notes=(*source.notes, *about["notes"]),
+        malformed=tuple(messages),
+        notes=(*source.notes, *notes),
     )
 
 

@@ -18,10 +18,8 @@ and may define ``splits(name) -> [str]`` and ``describe(name, split) -> str``.
 import bisect
 import collections.abc
 import dataclasses
-import functools
 import hashlib
 import itertools
-import logging
 import re
 
 import numpy as np
@@ -29,7 +27,6 @@ import numpy as np
 from lwt import errors, registry
 from lwt.data import formats
 
-LOG = logging.getLogger(__name__)
 CHUNK = 8192  # records read at a time
 
 
@@ -217,7 +214,7 @@ def splits(name):
         found.append([] if own else module.splits(rest) if hasattr(module, "splits") else ["train"])
     common = [split for split in found[0] if all(split in others for others in found)]
     if all(found) and (rest := sorted({split for splits in found for split in splits} - {*common})):
-        _warn(f"{name}: not used: the splits {', '.join(rest)}, which not all parts have")
+        formats.tell(f"{name}: not used: the splits {', '.join(rest)}, which not all parts have")
     return common
 
 
@@ -269,12 +266,6 @@ def split_of(name):
     return "" if "/" in tail else tail
 
 
-@functools.cache
-def _warn(note):
-    """Logs a note once, though several splits share it."""
-    LOG.warning("%s", note)
-
-
 def need_fields(name, fields, *, there):
     """Raises DataError for the first of `fields` (which may be None) that is not `there`."""
     for field in fields or ():
@@ -290,8 +281,4 @@ def digest(*parts):
 def report(source):
     """Logs which files and records a source left out."""
     for note in source.notes:
-        _warn(note)
-    for message in source.malformed[:3]:
-        LOG.warning("left out: %s", message)
-    if len(source.malformed) > 3:
-        LOG.warning("%s: %d malformed records left out", source.name, len(source.malformed))
+        formats.tell(note)

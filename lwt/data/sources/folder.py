@@ -10,7 +10,6 @@ import array
 import bisect
 import collections.abc
 import dataclasses
-import logging
 import os
 import pathlib
 
@@ -19,7 +18,6 @@ from lwt.data import formats, labels, layout, sources
 from lwt.data.images import folders as image_folders
 from lwt.data.radar import parrad
 
-LOG = logging.getLogger(__name__)
 SHOWN = 3  # malformed records quoted in an error or a warning
 KEPT = 1000  # messages kept, since a file of another format is all malformed
 
@@ -84,7 +82,7 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
     if not columns or bad > max_malformed * total:
         raise errors.DataError(f"{message} ({bad / total:.1%}, allowed {max_malformed:.1%}): {quoted}")
     if bad:
-        LOG.warning("%s and left out: %s", message, quoted)
+        formats.tell(f"{message} and left out: {quoted}")
     return sources.Source(
         name=f"folder:{name}@{split}",
         records=Table(columns, lines, starts),
@@ -199,4 +197,7 @@ def _folder(name):
         raise errors.DataError(f"folder:{name}: LWT_DATA={root} is not a folder")
     there = [p.name for p in pathlib.Path(root).iterdir() if p.is_dir()] if root else []
     hint = f"in LWT_DATA={root}: {errors.suggest(name, there)}" if root else "LWT_DATA (a folder of data) is not set"
-    raise errors.DataError(f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}")
+    raise errors.DataError(
+        f"folder:{name}: no folder {' or '.join(map(str, places))}; {hint}; "
+        "docs/datasets.md says how to make the data sets of the configs"
+    )

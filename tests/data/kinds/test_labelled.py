@@ -56,6 +56,16 @@ def make(tmp_path, monkeypatch):
     return data
 
 
+def test_a_bad_row_is_told_of_once(make, tmp_path, caplog):
+    (tmp_path / "a").mkdir()
+    rows = "".join(f"sunny in {city};{i % 2}\n" for i, city in enumerate(CITIES * 5))
+    (tmp_path / "a" / "train.csv").write_text(f"text;label\n{rows}one;two;three\n")
+    next(make(max_malformed=0.1).training())
+    path = tmp_path / "a" / "train.csv"
+    assert caplog.text.count(f"{path}:42: ") == 1 and "1 of 41 records are malformed and left out" in caplog.text
+    assert caplog.text.count("are separated by") <= 1
+
+
 def test_from_folder_to_batch(make, tmp_path):
     write(tmp_path / "a", names=["sun", "rain"], train=records(60, [0, 1]), test=records(20, [1], seed=1))
     data = make()
