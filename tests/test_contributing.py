@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from lwt.inspect import cost
+from lwt.runs import config_file
 from tests.reparam import test_contract
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -109,3 +111,10 @@ def test_the_study_writes_its_page_and_makes_it_again(house, tmp_path):
     run(house, *command, "--seeds=1", "--more=smoke=true", "--report_only")
     again = (tmp_path / "page/README.md").read_text()
     assert page.split("\n\n", 2)[2] == again.split("\n\n", 2)[2]
+
+
+def test_the_config_of_the_page_of_concepts_puts_an_adapter_on_a_vit(tmp_path):
+    (code,) = re.findall(r"```python\n(from configs.*?)```", (ROOT / "docs/concepts.md").read_text(), re.DOTALL)
+    (tmp_path / "yours.py").write_text(code)
+    counted = cost.parameters(config_file.load(f"{tmp_path}/yours.py:size=ti16"), outputs=10)
+    assert counted["trainable"] == 12 * 3 * 192 * 8 + 192 * 10 + 10  # layers, q k v, width, rank; the head
