@@ -3,11 +3,13 @@
 import ast
 import html.parser
 import itertools
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -265,3 +267,32 @@ def test_make_writes_the_models_of_the_page():
             f"--workdir=pretrained/{pathlib.Path(folder).name} --activations=int8 --out=docs/_build/{folder}" in asked
         )
     assert len(folders) == 2
+
+
+def test_no_page_is_wider_than_its_window(site, browser):
+    tab = browser.new_page()
+    for page, width in itertools.product(("index", "tutorials/classify", "results/README"), (390, 1100, 1200, 1400)):
+        tab.set_viewport_size({"width": width, "height": 844})
+        tab.goto((site[0] / f"{page}.html").as_uri())
+        assert (page, tab.evaluate("document.documentElement.scrollWidth")) == (page, width)
+
+
+def test_the_endpoint_of_the_page_answers(tmp_path):
+    (code,) = re.findall(r"```python\n(import http.*?)```", (DOCS / "serve.md").read_text(), re.DOTALL)
+    (tmp_path / "predict.py").write_text(
+        "import numpy\nclass load:\n    def __init__(self, folder): pass\n"
+        "    def predict_proba(self, texts): return numpy.array([[len(text), 0.5] for text in texts])\n"
+        "    def choose(self, shares): return ['a' for _ in shares]\n"
+    )
+    code = code.replace("8000", "0").replace("server.serve_", "print(server.server_port, flush=True)\nserver.serve_")
+    (tmp_path / "endpoint.py").write_text(code)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "endpoint.py"], cwd=tmp_path, **options) as server:
+        try:
+            address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            answer = json.load(urllib.request.urlopen(address, b'["four", "no"]', timeout=20))
+            assert answer == {"labels": ["a", "a"], "probabilities": [[4, 0.5], [2, 0.5]]}
+            with pytest.raises(urllib.request.HTTPError, match="400: send a JSON list of texts"):
+                urllib.request.urlopen(address, b"four", timeout=20)
+        finally:
+            server.kill()
