@@ -45,8 +45,8 @@ class Splits:
     def __str__(self):
         parts = {"train": self.train, "validation": self.validation, **self.tests}
         taken = "; ".join(f"{part}: {source}, {len(source)} records" for part, source in parts.items())
-        shared = ", ".join(f"{name} {count}" for name, count in self.counts.items() if name not in parts)
-        return f"{taken} ({RULES[self.rule]}); {shared}"
+        shared = [f"{name} {count}" for name, count in self.counts.items() if name not in parts and count]
+        return f"{taken} ({RULES[self.rule]}); {', '.join(shared) or 'no record is repeated'}"
 
 
 def make(

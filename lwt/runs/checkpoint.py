@@ -210,12 +210,12 @@ class Checkpoints:
         try:
             with _as_checkpoint_error(f"{self._saved.path(step)}: not written"):
                 yield
-        except errors.CheckpointError:
+        except errors.CheckpointError as error:
             self._saving = None
             for path in self.folder.glob(f"{step}.*"):
                 if _is_temporary(path):  # it may be what fills the disk
                     shutil.rmtree(path, ignore_errors=True)
-            raise
+            raise errors.CheckpointError(f"{error}; the same command resumes the run") from error
 
     def _prune(self, step):
         """Removes leftovers of broken saves, and steps neither among the last few up to `step` nor the best."""

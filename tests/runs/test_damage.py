@@ -171,5 +171,6 @@ def test_a_full_disk_is_one_line_and_leaves_the_earlier_checkpoint(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(child), str(tmp_path)]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 2 and found.stdout == ""
-    assert found.stderr == f"error: {tmp_path}/2: not written: File too large\n"
+    wanted = f"error: {tmp_path}/2: not written: File too large; the same command resumes the run\n"
+    assert found.stderr == wanted
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
