@@ -6,10 +6,10 @@
     python train.py --config=configs/lightweight.py:base=runs/mt,method=prune,sparsity=0.8 --workdir=runs/sparse
 
 base     the run whose weights this one starts from, with its data, task and optimizer
-teacher  the run to learn from (distill); for text classification also several, A+B: the student learns the mean of
-         their outputs, and takes everything else from the first. Without a base, the student starts from scratch, with
-         the data, tokenizer, recipe and sizes of the teacher, except for given sizes; so does method=finetune with a
-         teacher, the baseline for distillation
+teacher  the run to learn from (distill, qat, qlora); for text classification also several, A+B: the student learns the
+         mean of their outputs, and takes everything else from the first. Without a base, the student starts from
+         scratch, with the data, tokenizer, recipe and sizes of the teacher, except for given sizes; so does
+         method=finetune with a teacher, the baseline for distillation
 method   finetune; distill; svd (factors of `rank` instead of the kernels); qat, qlora (as in
          configs/embbert_finetune.py; qat with `format`, such as int4, and `block`, the weights that share a scale, -1:
          64); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
@@ -149,6 +149,8 @@ def quantized(config, args):
     embbert_finetune.after_quantization(config, args["method"], args["base"])
     if args["method"] == "qat":
         config.reparam = config.reparam.to_dict() | _integers(args)
+    if args["teacher"]:
+        distill(config, args)
     if config.data.kind == "pairs" and args["method"] == "qlora":
         config.optimizer.trainable = ("adapter/.*",)
 

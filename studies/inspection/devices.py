@@ -73,7 +73,7 @@ KINDS = {
 OF_REPORT = ("total", "tokens", "instructions", "instructions_a_token", "instructions_a_step", "self_test_failures")
 
 
-def measure(source, *, activations, emulated, many=None):
+def measure(source, *, activations, emulated, records=0, many=None):
     """``{task: {metric: number}}`` of a program; the task is "" for what all tasks share.
 
     Arguments are those of `export.export` and `check.check`.
@@ -81,9 +81,9 @@ def measure(source, *, activations, emulated, many=None):
     with tempfile.TemporaryDirectory() as place:
         made, page = pathlib.Path(place, "firmware"), pathlib.Path(place, "browser")
         report = export.export(source, made, activations=activations, many=many)
-        answers = check.check(source, made, emulated=emulated, many=many)
+        answers = check.check(source, made, records=records, emulated=emulated, many=many)
         sizes = folder.export(source, page, activations=activations, many=many)
-        again = wasm_check.check(source, page, many=many)
+        again = wasm_check.check(source, page, records=records, many=many)
         parts = {f"flash_{part}": size for part, size in report["flash"].items()}
         shared = {key: parts[key] for key in LINES if parts.get(key)}
         shared |= {"flash": report["flash_total"], "ram": report["ram_total"], "ram_arena": report["ram"]["arena"]}
@@ -162,9 +162,13 @@ def main():
     if not values.report_only:
         begin, source = time.perf_counter(), experiment.load(values.workdir)
         source = source.with_file(values.weights) if values.weights else source
-        options = {"activations": values.activations, "emulated": values.emulated, "many": tasks.of_flags(source)}
+        options = {"activations": values.activations, "records": values.records, "emulated": values.emulated}
         of_file = {"runtime": values.runtime, "format": values.format}
-        found = measure_file(source, **of_file) if values.runtime else measure(source, **options)
+        found = (
+            measure_file(source, **of_file)
+            if values.runtime
+            else measure(source, many=tasks.of_flags(source), **options)
+        )
         fixed = {"config": values.workdir, "seed": None, "split": source.config.data.test, "paper": None}
         fixed |= {"hardware": hardware.describe(), "seconds": round(time.perf_counter() - begin, 2), "command": line}
         about = {"weights": pathlib.Path(values.weights).name, "states": "" if values.runtime else values.activations}
@@ -183,6 +187,7 @@ if __name__ == "__main__":
     command_line.define_run(out="Folder of the page.")
     flags.DEFINE_enum("activations", "int8", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
     flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
+    flags.DEFINE_integer("records", 0, "Number of texts to draw from every test set; 0: all.", lower_bound=0)
     flags.DEFINE_integer("emulated", 10, "Number of texts to run on the emulated device.", lower_bound=0)
     flags.DEFINE_enum("runtime", None, [*classify.RUNTIMES], "Measure a file for this runtime instead.")
     flags.DEFINE_enum("format", "float32", classify.RUNTIMES["litert"].FORMATS, "Format of the file.")

@@ -219,6 +219,8 @@ def test_training_in_integers_takes_their_format(tmp_path):
     spec = f"configs/lightweight.py:base={tmp_path}"
     found = compose.build(config_file.load(f"{spec},method=qat,format=int4,block=32").reparam)
     assert (found.format, found.block, found.aware) == ("int4", 32, True)
+    taught = config_file.load(f"{spec},method=qat,teacher={tmp_path}").task
+    assert (taught.name, taught.teacher, taught.task.name) == ("distill", str(tmp_path), "translate")
     with pytest.raises(errors.ConfigError, match="block is an argument of method=qat"):
         config_file.load(f"{spec},method=svd,block=32")
 

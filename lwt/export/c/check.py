@@ -24,13 +24,14 @@ from lwt.models import seq2seq
 from lwt.runs import experiment
 
 
-def check(source, folder, *, data="", emulated=0, many=None):
+def check(source, folder, *, data="", records=0, emulated=0, many=None):
     """Compares the answers of a classifier of single texts, or of a translator; returns the figures.
 
     Args:
         source: an `experiment.Experiment`.
         folder: the exported folder.
         data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
+        records: the number of texts to draw from the set; 0: all.
         emulated: number of texts to run on the emulated device too.
         many: the `tasks.Tasks` on `source` that were exported; the figures are then ``{task: figures}``.
 
@@ -44,11 +45,11 @@ def check(source, folder, *, data="", emulated=0, many=None):
     if activations not in export.ACTIVATIONS or "prefix" not in report:
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     if isinstance(source.model, seq2seq.Seq2Seq):
-        return compare.compare(source, folder, report=report, data=data, emulated=emulated)
+        return compare.compare(source, folder, report=report, data=data, records=records, emulated=emulated)
     names, there = [task.name for task in many.tasks] if many else [], [*report.get("tasks", ())]
     if names != there:
         raise errors.ConfigError(f"{folder} has the tasks {there}, and --adapter gives {names}")
-    options = {"activations": activations, "data": data}
+    options = {"activations": activations, "data": data, "records": records}
     if not many:
         return _figures(source, weights.of(source)[0], folder, board=_board(folder, report, emulated), **options)
     found = {}
@@ -70,14 +71,14 @@ def _board(folder, report, count, offset=None):
     return board, count
 
 
-def _figures(source, integers, folder, *, activations, data, board, task=""):
+def _figures(source, integers, folder, *, activations, data, records, board, task=""):
     if not source.labels:
         raise errors.ConfigError("the run predicts a number; it must predict classes")
     stored = source.with_weights(integers, name="int8", step=source.step)
-    _, raw, scores, references = stored.evaluate(data)
+    _, raw, scores, references = stored.evaluate(data, limit=records)
     texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
-    records = [(text,) for text in texts]
-    wanted = reference.logits(source, integers, records=records, activations=activations).argmax(1)
+    sides = [(text,) for text in texts]
+    wanted = reference.logits(source, integers, records=sides, activations=activations).argmax(1)
     found = answers(folder, texts, labels=[*map(literals.printed, source.labels)], task=task)
     figures = {
         "texts": len(texts),
@@ -123,8 +124,8 @@ def main():
     values = flags.FLAGS
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = source.with_file(values.weights) if values.weights else source
-    options = {"data": values.data, "emulated": values.emulated, "many": tasks.of_flags(source)}
-    command_line.report(check(source, values.folder, **options))
+    options = {"data": values.data, "records": values.records, "emulated": values.emulated}
+    command_line.report(check(source, values.folder, many=tasks.of_flags(source), **options))
 
 
 if __name__ == "__main__":  # flags belong to the program
@@ -133,5 +134,6 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
     tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
+    flags.DEFINE_integer("records", 0, "Number of texts to draw from it; 0: all.", lower_bound=0)
     flags.DEFINE_integer("emulated", 0, "Number of texts to run on the emulated device too.", lower_bound=0)
     command_line.run(main, required=["workdir", "folder"])

@@ -65,13 +65,14 @@ def node(folder, expression, *, given=()):
     return json.loads(done.stdout)
 
 
-def check(source, folder, *, data="", many=None):
+def check(source, folder, *, data="", records=0, many=None):
     """Compares an exported folder with the program in C, which is built anew; returns the figures.
 
     Args:
         source: an `experiment.Experiment` of single texts.
         folder: a `pathlib.Path`.
         data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
+        records: the number of texts to draw from the set; 0: all.
         many: the `tasks.Tasks` on `source` that were exported; the figures are then ``{task: figures}``.
 
     Raises:
@@ -92,14 +93,14 @@ def check(source, folder, *, data="", many=None):
         command = toolchain.program(pathlib.Path(place), program.name)
         if f"0x{fingerprint}u" not in (pathlib.Path(place) / "src/lwt.c").read_text():
             raise errors.ConfigError(f"{folder} has other weights or another vocabulary than the run; export it again")
-        options = {"command": command, "call": program.name, "data": data}
+        options = {"command": command, "call": program.name, "data": data, "records": records}
         if many:
             return {name: _figures(member, folder, task=name, **options) for name, member in members.items()}
         return _figures(source, folder, **options)
 
 
-def _figures(source, folder, *, command, call, data, task=""):
-    sources = source.data.evaluation(data or source.data.test).sources
+def _figures(source, folder, *, command, call, data, records, task=""):
+    sources = source.data.evaluation(data or source.data.test, limit=records).sources
     texts = [" ".join(text.replace("\0", " ").split()) for text in sources]
     given = "".join(f"{text}\n" for text in texts)
     arguments = [command, *filter(None, [task])]
@@ -130,7 +131,7 @@ def main():
     source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
     source = source.with_file(values.weights) if values.weights else source
     many = tasks.of_flags(source)
-    command_line.report(check(source, pathlib.Path(values.folder), data=values.data, many=many))
+    command_line.report(check(source, pathlib.Path(values.folder), data=values.data, records=values.records, many=many))
 
 
 if __name__ == "__main__":  # flags belong to the program
@@ -139,4 +140,5 @@ if __name__ == "__main__":  # flags belong to the program
     flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
     tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
+    flags.DEFINE_integer("records", 0, "Number of texts to draw from it; 0: all.", lower_bound=0)
     command_line.run(main, required=["workdir", "folder"])

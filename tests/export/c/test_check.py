@@ -14,6 +14,8 @@ def test_all_texts_agree(run, tmp_path):
     figures = check.check(run, tmp_path / "out", emulated=4)
     assert figures["agree"] == figures["texts"] > 4 == figures["emulated_agree"]
     assert figures["model_accuracy"] == figures["program_accuracy"]
+    few = check.check(run, tmp_path / "out", records=3)
+    assert few["agree"] == few["texts"] == 3
     with pytest.raises(errors.ConfigError, match="out answers '.*', which is no label of the run"):
         check.answers(tmp_path / "out", ["cold"], labels=("a", "b"))
     with pytest.raises(errors.ConfigError, match="out/classify answers 2 of 1 texts"):

@@ -21,6 +21,8 @@ def test_all_texts_are_equal(run, tmp_path):
     folder.export(run, tmp_path / "browser", activations="int8")
     found = check.check(run, tmp_path / "browser")
     assert found["equal"] == found["texts"] > 4 and 0 < found["milliseconds"] <= found["slowest"]
+    few = check.check(run, tmp_path / "browser", records=3)
+    assert few["equal"] == few["texts"] == 3
     other = copy.copy(run)
     other.weights = {name: weight + jnp.float32(1) for name, weight in run.weights.items()}
     with pytest.raises(errors.ConfigError, match="browser has other weights or another vocabulary than the run"):

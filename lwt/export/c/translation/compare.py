@@ -9,7 +9,7 @@ from lwt.export.c import emulator, toolchain
 from lwt.export.c.translation import program
 
 
-def compare(source, folder, *, report, data="", emulated=0):
+def compare(source, folder, *, report, data="", records=0, emulated=0):
     """Translates a data set with the program for this machine, in NumPy and in JAX; returns the figures.
 
     Args:
@@ -17,6 +17,7 @@ def compare(source, folder, *, report, data="", emulated=0):
         folder: a `pathlib.Path`, the exported folder.
         report: the folder's report.
         data: a data set ``KIND:NAME@SPLIT``; "": the run's test set.
+        records: the number of sentences to draw from the set; 0: all.
         emulated: number of sentences to translate on the emulated device too.
 
     Returns:
@@ -30,7 +31,7 @@ def compare(source, folder, *, report, data="", emulated=0):
     source = copy.copy(source)
     source.task = dataclasses.replace(source.task, beams=report["beams"])
     made = program.Translator(source, report["activations"])
-    figures, texts, answers, references = source.evaluate(data)
+    figures, texts, answers, references = source.evaluate(data, limit=records)
     lines = [" ".join(text.replace("\0", " ").split()) for text in texts]
     found = [[[int(i) for i in part.split()] for part in row.split("\t")] for row in _run(folder, lines, "--ids")]
     sources = made.sources(lines)
