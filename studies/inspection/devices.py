@@ -117,19 +117,20 @@ def _known(figures):
 
 
 def name(row):
-    """The program of a row, as it heads a column."""
+    """The program of a row."""
     chosen = row["overrides"]
-    parts = [pathlib.Path(row["config"]).name, pathlib.Path(chosen["weights"]).stem, chosen["task"]]
+    parts = [pathlib.Path(row["config"]).name, pathlib.Path(chosen["weights"]).stem]
     kind = f"{chosen['states']} states" if chosen["states"] else f"{chosen['runtime']} {chosen['format']}"
     return f"{' '.join(filter(None, parts))}, {kind}"
 
 
 def cells(rows):
-    """``{program: {line of the table: text}}``."""
+    """``{program: {task: {line of the table: text}}}``; the task is "" for what all tasks share."""
     found = {}
     for row in rows:
         line, form = LINES[row["metric"]]
-        found.setdefault(name(row), {})[line] = form.format(row["value"])
+        columns = found.setdefault(name(row), {})
+        columns.setdefault(row["overrides"]["task"], {})[line] = form.format(row["value"])
     return found
 
 
@@ -144,14 +145,26 @@ def write(out, rows):
     page = pages.Page(out, "Programs for devices", command_line=commands[0])
     found = cells(page.rows(rows))
     page.add(HOW_TO_READ, "\n".join(f"    {command}" for command in commands))
-    kinds = {program: _kind(column) for program, column in found.items()}
+    shared = {program: columns[""] for program, columns in found.items()}
+    kinds = {program: _kind(column) for program, column in shared.items()}
     for kind in ("Classifiers", *KINDS.values()):
-        chosen = {program: column for program, column in found.items() if kinds[program] == kind}
-        lines = [line for line, _ in LINES.values() if any(line in column for column in chosen.values())]
+        chosen = {program: column for program, column in shared.items() if kinds[program] == kind}
+        lines = _lines(chosen)
         body = [[line, *(column.get(line, "") for column in chosen.values())] for line in lines]
         if chosen:
             page.add(f"## {kind}", results.markdown(["", *chosen], body))
+    for program, columns in found.items():
+        own = {task: column for task, column in columns.items() if task}
+        lines = _lines(own)
+        body = [[task, *(column.get(line, "") for line in lines)] for task, column in own.items()]
+        if own:
+            page.add(f"## Tasks of {program}", results.markdown(["task", *lines], body))
     return page.write()
+
+
+def _lines(columns):
+    """The lines that at least one of ``{name: {line: text}}`` has, in order."""
+    return [line for line, _ in LINES.values() if any(line in column for column in columns.values())]
 
 
 def main():
