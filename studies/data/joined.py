@@ -45,10 +45,11 @@ def repeats_of(texts, tasks):
 
 def records(task, data, *, split):
     """Yields the records of a task's split, ``{"text", "label"}``."""
-    source = sources.load(data, split=split)
-    fields = text_fields.choose(data, source.fields)
-    if len(fields) > 1 or "label" not in source.fields:
+    there = sources.load(data, split=split, fields=()).fields
+    fields = text_fields.choose(data, there)
+    if len(fields) > 1 or "label" not in there:
         raise errors.DataError(f"{data}: a joined set takes single texts with a field 'label'")
+    source = sources.load(data, split=split, fields=(*text_fields.required(fields), "label"))
     for record in source.each():
         (text,), label = text_fields.texts_of(record, fields), record["label"]
         name = source.classes[label] if source.classes and isinstance(label, int) else label

@@ -101,7 +101,7 @@ def tables(text):
 def test_the_documents_say_what_was_measured():
     kept, count = devices.cells(results.load(KEPT)), 0
     known = {line for line, _ in devices.LINES.values()}
-    for name in ("browser.md", "microcontroller_figures.md", "microcontroller_translator.md"):
+    for name in ("browser.md", "many_tasks.md", "microcontroller_figures.md", "microcontroller_translator.md"):
         for (corner, *heads), _, *body in tables((ROOT / "docs" / name).read_text()):
             if corner in kept:  # the tasks of a program, one in a line
                 assert known.issuperset(heads), (name, corner)
