@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.layers import linear
+from lwt.layers import blocks, linear
 
 
 @jax.custom_vjp
@@ -106,4 +106,4 @@ class DepthwiseConv(nn.Module):
         y = causal(x.astype(jnp.float32), kernel)
         if self.use_bias:
             y = y + self.param("bias", nn.initializers.zeros_init(), (width,))[None, None]
-        return y
+        return blocks.once(y)  # an activation would compute the k taps again, forward and backward
