@@ -44,7 +44,7 @@ SHARED = {  # what the neighbours of `layers` on its floor may use of it
     "lwt.layers.linear",
     "lwt.layers.quantized_weight",
     "lwt.layers.dropout",
-    "lwt.layers.weight_gradient",
+    "lwt.layers.products",
     "lwt.layers.conv",
     "lwt.layers.listen",
 }

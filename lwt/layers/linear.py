@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from lwt import errors
-from lwt.layers import blocks, dropout, weight_gradient
+from lwt.layers import blocks, dropout, products
 
 
 def matmul(x, w, *, dtype):
@@ -27,13 +27,13 @@ def matmul(x, w, *, dtype):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _matmul(x, w, dtype):
-    return jnp.dot(x.astype(dtype), w.astype(dtype), preferred_element_type=jnp.float32)
+    return jnp.dot(products.rounded(x, dtype), products.rounded(w, dtype), preferred_element_type=jnp.float32)
 
 
 def _matmul_fwd(x, w, dtype):
     """Saves only what the requested gradients need: a frozen weight costs neither its own gradient nor a saved `x`."""
-    saved_x = x.value.astype(dtype) if w.perturbed else None
-    saved_w = w.value.astype(dtype) if x.perturbed else None
+    saved_x = products.rounded(x.value, dtype) if w.perturbed else None
+    saved_w = products.rounded(w.value, dtype) if x.perturbed else None
     like_x, like_w = (jnp.zeros((0,), operand.value.dtype) for operand in (x, w))
     return _matmul(x.value, w.value, dtype), (saved_x, saved_w, like_x, like_w)
 
@@ -42,13 +42,13 @@ def _matmul_bwd(dtype, saved, dy):
     x, w, like_x, like_w = saved
     if isinstance(dy, jax.custom_derivatives.SymbolicZero):
         return None, None
-    dy = dy.astype(dtype)
+    dy = products.rounded(dy, dtype)
     dx = dw = None
     if w is not None:
         dx = jax.lax.dot_general(dy, w, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
         dx = dx.astype(like_x.dtype)
     if x is not None:
-        dw = weight_gradient.product_over_rows(x, dy).astype(like_w.dtype)
+        dw = products.product_over_rows(x, dy).astype(like_w.dtype)
     return dx, dw
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lwt.layers import dropout, weight_gradient
+from lwt.layers import dropout, products
 
 BLOCKED = -1e9  # finite, so that a query that sees nothing gives an average and not NaN; its output is never used
 
@@ -67,21 +67,22 @@ def forward_with_total(q, k, *, v, mask, keep, rate, dtype):
     largest = scores.max(-1, keepdims=True)
     weights = jnp.exp(scores - largest)
     norm = weights.sum(-1, keepdims=True)
-    output = _product(_drop(weights, keep, rate).astype(dtype), v.astype(dtype), 2) / norm
+    output = _product(products.rounded(_drop(weights, keep, rate), dtype), products.rounded(v, dtype), 2) / norm
     return output, largest + jnp.log(norm)
 
 
 def backward(q, k, *, v, mask, keep, output, total, d_output, d_total=None, rate, dtype):
     """``(d_q, d_k, d_v)`` from the output, the total and their gradients."""
     weights = jnp.exp(_scores(q, k, mask, dtype) - total)
-    q, k, v, d_operand = (x.astype(dtype) for x in (q, k, v, d_output))
+    q, k, v, d_operand = (products.rounded(x, dtype) for x in (q, k, v, d_output))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
     common = (output * d_output).sum(-1, keepdims=True)
     d_scores = weights * (d_weights - (common if d_total is None else common - d_total))
-    d_scores, weights = d_scores.astype(dtype), _drop(weights, keep, rate).astype(dtype)
+    weights = products.rounded(_drop(weights, keep, rate), dtype)
+    d_scores = d_scores.astype(dtype)  # XLA rounds it as it computes the product
     d_q = _product(d_scores, k, 2)
-    d_k = _by_heads(weight_gradient.product_over_rows, d_scores, q)
-    d_v = _by_heads(weight_gradient.product_over_rows, weights, d_operand)
+    d_k = _by_heads(products.product_over_rows, d_scores, q)
+    d_v = _by_heads(products.product_over_rows, weights, d_operand)
     return d_q, d_k, d_v
 
 
@@ -104,7 +105,7 @@ _attend_with_total.defvjp(_saving_forward_with_total, _backward_with_total)
 
 
 def _scores(q, k, mask, dtype):
-    scores = _product(q.astype(dtype), k.astype(dtype), 3)
+    scores = _product(products.rounded(q, dtype), products.rounded(k, dtype), 3)
     return scores if mask is None else jnp.where(mask, scores, BLOCKED)
 
 

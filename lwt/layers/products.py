@@ -1,4 +1,6 @@
-"""Weight gradients as products, laid out in memory such that XLA's CPU backend is fast."""
+"""Operands and forms of products with which XLA's CPU backend is fast (measured: docs/design/speed.md)."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +8,30 @@ import jax.numpy as jnp
 from lwt.layers import blocks
 
 
+def rounded(x, dtype, *, once=False):
+    """``x.astype(dtype)``, without a gradient; bfloat16 on a CPU by integer operations, in half of XLA's time.
+
+    Args:
+        once: whether XLA's CPU backend writes the result, also where it could fuse it into everything that reads it.
+    """
+    if x.dtype != jnp.float32 or jnp.dtype(dtype) != jnp.bfloat16:
+        return x.astype(dtype)
+    on_cpu = functools.partial(blocks.unfused, _rounded_bits) if once else _rounded_bits
+    return jax.lax.platform_dependent(x, cpu=on_cpu, default=lambda x: x.astype(jnp.bfloat16))
+
+
+def _rounded_bits(x):
+    """The upper half of the bits, rounded to nearest, ties to even; NaN stays NaN."""
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    upper = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return jax.lax.bitcast_convert_type(jnp.where(jnp.isnan(x), 0x7FC0, upper).astype(jnp.uint16), jnp.bfloat16)
+
+
 def product_over_rows(x, y):
     """``xᵀ y``, `[... n i]` and `[... n o] -> [... i o]`, with float32 sums: the gradient of a weight.
 
     XLA's CPU backend is slow at sums over the rows of both factors. So bfloat16 transposes x first; float32 transposes
-    y, if it is much narrower than x: otherwise that gains nothing (measured: docs/design/speed.md).
+    y, if it is much narrower than x: otherwise that gains nothing.
     """
     if x.dtype == jnp.bfloat16:
         product = _product(jax.lax.platform_dependent(x, cpu=_written_out, default=_transpose), y)
