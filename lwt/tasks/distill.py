@@ -145,7 +145,7 @@ class Distill:
             weights, hidden = batch["target_segments"] > 0, (student.output, teacher.output)
             heads = [(x(method="output_table"), x(method="output_bias")) for x in (student, teacher)]
         sides = ((x, *head) for x, head in zip(hidden, heads))
-        options = dict(temperature=self.temperature, dtype=self.task.dtype, chunk=self.task.chunk)
+        options = dict(temperature=self.temperature, dtype=self.task.dtype)
         return soft_loss.soft_loss(*sides, weights=weights, **options), weights.sum()
 
     def _differences(self, student, teacher, projections):

@@ -25,7 +25,7 @@ class MaskedLm:
     """
 
     dtype: str = "float32"
-    chunk: int = 128
+    chunk: int = 256
 
     def __post_init__(self):
         values.require("task", self, chunk=values.whole(1))

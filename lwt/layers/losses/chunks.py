@@ -1,7 +1,7 @@
-"""The walk over chunks of positions that the losses over a vocabulary share.
+"""What the losses over a vocabulary share: chunks of positions, gradients in the forward pass, several devices.
 
-Logits of one chunk, `[v n]`, exist at a time. The gradients are computed in the same pass: three products, where
-rematerialisation needs four. Padding comes last, and a chunk of nothing else is skipped.
+`walk` has the logits of one chunk, `[v n]`, at a time. The gradients are computed in the same pass: three products,
+where rematerialisation needs four. Padding comes last, and a chunk of nothing else is skipped.
 
 Logits are `[v n]` so that each product sums along the last axis of its left factor and the first axis of its right
 factor: the layout that every backend has fast code for.
@@ -15,6 +15,8 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
+
+from lwt.layers import products
 
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
@@ -50,7 +52,7 @@ def operand_of(table, dtype):
 
     Without the barrier XLA's CPU backend folds a transposition of the table into the product and then rejects it.
     """
-    return jax.lax.optimization_barrier(table.astype(dtype))
+    return jax.lax.optimization_barrier(products.rounded(table, dtype))
 
 
 def logits(operand, hidden, *, bias):
@@ -81,13 +83,13 @@ def walk(of_chunk, zeros, *, hidden, table, bias, others, want, dtype):
 
     def one(carry, chunk):
         sums, d_table, d_bias = carry
-        h = chunk[0].astype(dtype)
+        h = products.rounded(chunk[0], dtype)
         terms, d_logits = of_chunk(logits(operand, h, bias=bias), *chunk)
         sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
         d_hidden = None
         if want_bias:
             d_bias += d_logits.sum(1)
-        d_logits = d_logits.astype(dtype)
+        d_logits = products.rounded(d_logits, dtype)
         if want_hidden:
             d_hidden = _hidden_gradient(columns, d_logits)
         if want_table:

@@ -4,6 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from lwt.layers import products
 from lwt.layers.losses import chunks
 
 
@@ -56,7 +57,7 @@ def _loss(hidden, table, bias, rows, constants, settings, want):
 
     def of_chunk(logits, h, h_other, w):
         del h
-        teacher = chunks.logits(other_operand, h_other.astype(dtype), bias=other_bias)
+        teacher = chunks.logits(other_operand, products.rounded(h_other, dtype), bias=other_bias)
         log_q = jax.nn.log_softmax(logits / temperature, axis=0)
         log_p = jax.nn.log_softmax(teacher / temperature, axis=0)
         p = jnp.exp(log_p)

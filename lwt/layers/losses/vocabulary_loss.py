@@ -1,12 +1,13 @@
 """Cross-entropy over a large vocabulary, without the array `[b t v]` of all logits."""
 
 import chex
+import jax
 import jax.numpy as jnp
 
-from lwt.layers.losses import chunks
+from lwt.layers.losses import chunks, tiles
 
 
-def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=128):
+def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=384):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T + bias)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``, computed chunk by chunk (see `chunks`). A frozen table
@@ -39,24 +40,37 @@ def _loss(hidden, table, bias, rows, constants, settings, want):
     """``((loss, nll, correct), gradients)``; the `rows` are targets and weights."""
     del constants
     (smoothing, dtype, chunk), v = settings, table.shape[0]
+    want_hidden, want_table, want_bias = want
     (hidden, targets, weights), join = chunks.split([hidden, *rows], at_most=chunk)
     mean_row, mean_bias = table.mean(0), 0.0 if bias is None else bias.mean()
+    tiled = tiles.cut(table, bias, positions=hidden.shape[1], dtype=dtype, columns=want_hidden)
+    keep = "float32" if want_bias else dtype if want_table else None
 
-    def of_chunk(logits, h, y, w):
-        top = logits.max(0)
-        total = jnp.exp(logits - top).sum(0)
-        log_total = jnp.log(total) + top
-        at_target = jnp.take_along_axis(logits, y[None], 0)[0]
-        nats = log_total - at_target
+    def one(carry, h, y, w):
+        sums, gradients = carry
+        found = tiles.walk(tiled, h, targets=y, dtype=dtype, keep=keep)
+        log_total, share = jnp.log(found.total) + found.top, w / found.total
+        nats = log_total - found.at_target
         smooth = log_total - h @ mean_row - mean_bias
         loss = (w * ((1 - smoothing) * nats + smoothing * smooth)).sum()
-        d_logits = jnp.exp(logits - top) * (w / total)  # the softmax's part; the targets' part is sparse, see below
-        return (loss, (w * nats).sum(), (w * (at_target >= top)).sum()), d_logits
+        terms = loss, (w * nats).sum(), (w * (found.at_target >= found.top)).sum()
+        sums = tuple(total + term for total, term in zip(sums, terms, strict=True))
+        # the softmax's part of the gradients; the targets' part is sparse, see below
+        if keep:
+            gradients = tiles.add_gradients(gradients, found, hidden=h, weights=share, dtype=dtype)
+        return (sums, gradients), (found.mean_row * share).T if want_hidden else None
 
-    zeros = (jnp.zeros((), jnp.float32),) * 3
-    sums, (d_hidden, d_table, d_bias) = chunks.walk(
-        of_chunk, zeros, hidden=hidden, table=table, bias=bias, others=(targets, weights), want=want, dtype=dtype
-    )
+    def skip(carry, h, y, w):
+        return carry, jnp.zeros(h.shape) if want_hidden else None
+
+    def step(carry, chunk):
+        return jax.lax.cond((chunk[-1] != 0).any(), one, skip, carry, *chunk)
+
+    sizes = tiled.rows.shape
+    gradients = jnp.zeros(sizes) if want_table else None, jnp.zeros(sizes[:2]) if want_bias else None
+    start = (jnp.zeros((), jnp.float32),) * 3, gradients
+    (sums, gradients), d_hidden = jax.lax.scan(step, start, (hidden, targets, weights))
+    d_table, d_bias = (None if g is None else g.reshape(-1, *g.shape[2:])[:v] for g in gradients)
     if d_hidden is not None:
         target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
         d_hidden = d_hidden - weights[..., None] * target_row
