@@ -41,6 +41,7 @@ FLOORS = {  # room of lwt -> its floor: a file imports from lower floors, and fr
     for room in rooms.split()
 }
 SHARED = {  # what the neighbours of `layers` on its floor may use of it
+    "lwt.layers.blocks",
     "lwt.layers.linear",
     "lwt.layers.quantized_weight",
     "lwt.layers.dropout",

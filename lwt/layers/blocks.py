@@ -5,6 +5,9 @@
 Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 """
 
+import contextlib
+import contextvars
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ from jax import ad_checkpoint
 
 from lwt import errors
 
+_EXPORTING = contextvars.ContextVar("exporting", default=False)
 OUTPUT = "linear"  # the name of a linear layer's output
 REMAT = {  # what a block keeps for the backward pass, beside its input
     "none": None,  # every intermediate array
@@ -51,10 +55,22 @@ def _written(x):
     return jax.lax.platform_dependent(x, cpu=lambda x: unfused(lambda x: x, x), default=lambda x: x)
 
 
-def unfused(operation, x):
-    """``operation(x)`` behind a condition that XLA cannot evaluate and does not fuse through; for CPUs alone."""
+def unfused(operation, *arrays):
+    """``operation(*arrays)`` behind a condition that XLA cannot evaluate and does not fuse through; for CPUs alone."""
+    if _EXPORTING.get():
+        return operation(*arrays)
     always = jax.lax.optimization_barrier(jnp.array(True))
-    return jax.lax.cond(always, operation, lambda x: jnp.zeros_like(operation(x)), x)
+    return jax.lax.cond(always, operation, lambda *arrays: jnp.zeros_like(operation(*arrays)), *arrays)
+
+
+@contextlib.contextmanager
+def exporting():
+    """While it lasts, `unfused` is the plain operation: a program for other machines needs no condition."""
+    token = _EXPORTING.set(True)
+    try:
+        yield
+    finally:
+        _EXPORTING.reset(token)
 
 
 def run(blocks, x, *arrays, model, train, **static):

@@ -131,6 +131,22 @@ def test_greedy_decoding_gives_the_logits_of_the_whole(name):
     np.testing.assert_array_equal(likely.argmax(-1), tokens)
 
 
+def test_a_search_does_not_copy_the_cache_of_keys_and_values():
+    model, params, _ = case("seq2seq", "softmax")
+
+    @jax.jit
+    def decode(params, memory, segments):
+        apply = functools.partial(model.apply, {"params": params})
+        cache = apply(memory, segments, length=11, method="start")
+        return decoding.greedy(functools.partial(apply, method="step"), cache, batch=3, length=11)[0]
+
+    program = decode.lower(params, jnp.ones((3, 7, 16)), jnp.ones((3, 7), jnp.int32)).compile().as_text()
+    body = re.search(r"body=(%[\w.-]+)", program)[1]
+    lines = re.search(rf"^{re.escape(body)} .*?^}}", program, re.DOTALL | re.MULTILINE)[0]
+    assert "f32[3,2,11,8]" in lines, "the cache is not in this loop"
+    assert not re.findall(r"f32\[(?:3,2|6),11,8\]\S* copy\(", lines)
+
+
 @pytest.mark.parametrize("section", [{"name": "linformer", "rank": 8}, "linformer:rank=8,shared=true"])
 def test_a_section_sets_fields(section):
     model = made("seq2seq", attention=section, decoder_attention="softmax")

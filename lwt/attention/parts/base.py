@@ -1,6 +1,7 @@
 """The base class of the attentions: projections, heads, cache, and the checks of what a variant can do."""
 
 import dataclasses
+import functools
 import math
 
 import chex
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float
 
 from lwt import errors
 from lwt.attention.parts import blockwise, core, masks
-from lwt.layers import linear
+from lwt.layers import blocks, linear
 
 WHOLE = 2**27  # most weights, of all rows and heads, formed at once; larger arrays cost memory, and time to allocate it
 PART = 2**24  # beyond that, weights in a block of queries
@@ -107,8 +108,17 @@ class Base(nn.Module):
         return {"key": zeros, "value": zeros}
 
     def extend(self, cache, new, *, index):
-        """The cache with the keys and values `new` of position `index`."""
-        return {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, axis=2) for name in new}
+        """The cache with the keys and values `new` of position `index`.
+
+        XLA's CPU backend would fuse the update into its reader, and copy each array of the cache four times.
+        """
+
+        def write(past, now):
+            return jax.lax.dynamic_update_slice_in_dim(past, now, index, axis=2)
+
+        if jax.default_backend() == "cpu":
+            write = functools.partial(blocks.unfused, write)
+        return {name: write(cache[name], new[name]) for name in new}
 
     def recall(self, q, cache, *, index):
         """Attends from a query `[b h 1 k]` at position `index` to a cache that already holds its key: `[b h 1 k]`."""
