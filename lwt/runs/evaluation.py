@@ -1,5 +1,6 @@
 """Evaluation: the same code during training and in ``eval.py``."""
 
+import collections
 import functools
 
 import jax
@@ -8,6 +9,8 @@ import numpy as np
 from lwt import trees
 from lwt.data.batches import sharding
 from lwt.machine import devices
+
+OFTEN = 64  # batches of one shape, after which a program that drops rows that have ended pays for its compilation
 
 
 def share_of_process():
@@ -24,21 +27,24 @@ class Evaluator:
         mesh: the devices over which the rows of a batch are sharded.
     """
 
+    alike = True  # whether all rows have the same weights, so that `apply` takes any number of them
+
     def __init__(self, task, model, mesh):
         self._task, self._model, self._mesh, self._given, self._spread = task, model, mesh, None, None
+        self._decoded = collections.Counter()  # batches, by shape
 
         def sums(weights, batch):
             return task.evaluate(self.apply(weights, batch), batch)
 
-        def generate(weights, batch, *, length, vocabulary):
-            return task.generate(self.apply(weights, batch), batch, length=length, vocabulary=vocabulary)
+        def generate(weights, batch, **settings):
+            return task.generate(self.apply(weights, batch), batch, **settings)
 
         def predict(weights, batch):
             return task.predict(self.apply(weights, batch), batch), batch["example"]
 
         compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
         self._sums, self._predict = compile_(devices.over(mesh, sums)), compile_(predict)
-        self._generate = compile_(generate, static_argnames=("length", "vocabulary"))
+        self._generate = compile_(generate, static_argnames=("length", "vocabulary", "shrink"))
         self._gather = compile_(lambda x: x)
 
     def apply(self, weights, batch):
@@ -76,9 +82,12 @@ class Evaluator:
         ids, weights = [[] for _ in range(count)], self._on_devices(weights)
         for batch in batches:
             length = min(max_length, batch["source"].shape[1] * 3 // 2 + 16)
+            self._decoded[batch["source"].shape] += 1
+            often = self._decoded[batch["source"].shape] > OFTEN
+            settings = dict(vocabulary=tokenizer.pieces, shrink=often and self.alike and self._mesh.size == 1)
             placed = self._placed(batch)
             examples = self._gather(placed["example"])
-            rows = jax.device_get(self._generate(weights, placed, length=length, vocabulary=tokenizer.pieces))
+            rows = jax.device_get(self._generate(weights, placed, length=length, **settings))
             for example, row in zip(jax.device_get(examples).tolist(), np.asarray(rows).tolist(), strict=True):
                 if example >= 0:
                     ids[example] = row

@@ -12,6 +12,8 @@ a table) are never chosen. Common arguments:
     vocabulary: number of real ids, or None for all of v.
     done: `[b]` bool, True for filler rows, which come out as pad and do not keep the loop running; or None.
     eos: the id that ends an answer.
+    fewer: below b; when no more rows than these still run, the others leave the batch. 0: they stay. This saves the
+        products of rows that have ended, and is a second loop to compile. Answers are the same.
     force_end: whether `eos` is the only choice for the last of `length` tokens, as transformers' forced_eos_token_id.
 """
 
@@ -32,7 +34,17 @@ PENALTIES = {  # of an answer's length, by which its log-probability is divided
 
 
 def greedy(
-    step, cache, *, batch, length, vocabulary=None, done=None, with_scores=False, eos=tokenizer.EOS, force_end=False
+    step,
+    cache,
+    *,
+    batch,
+    length,
+    vocabulary=None,
+    done=None,
+    with_scores=False,
+    eos=tokenizer.EOS,
+    force_end=False,
+    fewer=0,
 ):
     """Chooses the likeliest token at every step.
 
@@ -44,7 +56,9 @@ def greedy(
         best = largest.top_k(logits, 1, allowed=_allowed(logits, vocabulary))[1][:, 0]
         return jnp.where(force_end & (i == length - 1), eos, best)
 
-    return _run(step, cache, choose, batch=batch, length=length, done=done, with_scores=with_scores, eos=eos)
+    return _run(
+        step, cache, choose, batch=batch, length=length, done=done, with_scores=with_scores, eos=eos, fewer=fewer
+    )
 
 
 def sample(step, cache, *, key, batch, length, temperature=1.0, top_k=0, top_p=1.0, vocabulary=None, done=None):
@@ -80,7 +94,9 @@ def sample(step, cache, *, key, batch, length, temperature=1.0, top_k=0, top_p=1
     return _run(step, cache, choose, batch=batch, length=length, done=done)
 
 
-def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, penalty="wu", force_end=False):
+def beam(
+    step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=None, penalty="wu", force_end=False, fewer=0
+):
     """Beam search for the largest ``log p(y) / penalty(|y|)``, with finished answers kept apart.
 
     Of the best ``2 · beams`` continuations, those that end and are among the first `beams` become finished answers, of
@@ -103,11 +119,13 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
     if beams < 1 or alpha < 0:
         raise errors.ConfigError(f"beams={beams}, alpha={alpha}: beams must be at least 1, alpha at least 0")
     filler = _rows_done(done, batch)
-    cross = jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["cross"])
+    past, cross = (
+        jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache[part]) for part in ("self", "cross")
+    )
     start = {
         "i": jnp.zeros((), jnp.int32),
         "done": filler,
-        "past": jax.tree.map(lambda x: jnp.repeat(x, beams, axis=0) if x.ndim else x, cache["self"]),
+        "past": past,
         "running": jnp.full((batch, beams), -jnp.inf).at[:, 0].set(0.0),  # the beams start equal, so only one counts
         "tokens": jnp.full((batch, beams, length), tokenizer.PAD, jnp.int32),
         "last": jnp.full((batch, beams), tokenizer.BOS, jnp.int32),
@@ -117,7 +135,7 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
 
     divide = functools.partial(PENALTIES[penalty], alpha=alpha)
 
-    def body(s):
+    def body(s, cross):
         logits, new = step(s["last"].reshape(-1), {"self": s["past"], "cross": cross})
         if force_end:  # the end mark, whose probability is then 1
             only = jnp.where(jnp.arange(logits.shape[-1]) == tokenizer.EOS, 0.0, -jnp.inf)
@@ -133,7 +151,7 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
         answers = _rows(jnp.concatenate([s["answers"], tokens], axis=1), order)
 
         running, order = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), beams)
-        parents = _rows(parents, order) + beams * jnp.arange(batch)[:, None]
+        parents = _rows(parents, order) + beams * jnp.arange(len(order))[:, None]
         past = jax.tree.map(lambda x: x[parents.reshape(-1)] if x.ndim else x, new["self"])
         longest = s["i"] + 1 if penalty == "power" else length  # scores only fall, and no penalty is milder
         hopeless = running[:, 0] / divide(longest) <= finished[:, -1]
@@ -150,37 +168,69 @@ def beam(step, cache, *, batch, length, beams, alpha=0.6, vocabulary=None, done=
             "answers": answers,
         }
 
-    s = jax.lax.while_loop(lambda s: (s["i"] < length) & ~s["done"].all(), body, start)
+    s = _search(body, start, cross, length=length, fewer=fewer, want=("tokens", "running", "answers", "finished"))
     any_finished = s["finished"][:, 0] > -jnp.inf
     tokens = jnp.where(any_finished[:, None], s["answers"][:, 0], s["tokens"][:, 0])
     scores = jnp.where(any_finished, s["finished"][:, 0], s["running"][:, 0] / divide(length))
     return jnp.where(filler[:, None], tokenizer.PAD, tokens), jnp.where(filler, 0.0, scores)
 
 
-def _run(step, cache, choose, *, batch, length, done, with_scores=False, eos=tokenizer.EOS):
+def _run(step, cache, choose, *, batch, length, done, with_scores=False, eos=tokenizer.EOS, fewer=0):
     """The loop of greedy search and sampling, with ``choose(logits [b v], i) -> [b]``."""
-    cross = cache["cross"]
 
-    def body(state):
-        i, tokens, last, done, scores, past = state
-        logits, new = step(last, {"self": past, "cross": cross})
-        last = jnp.where(done, tokenizer.PAD, choose(logits, i)).astype(jnp.int32)
+    def body(s, cross):
+        logits, new = step(s["last"], {"self": s["past"], "cross": cross})
+        last = jnp.where(s["done"], tokenizer.PAD, choose(logits, s["i"])).astype(jnp.int32)
+        scores = s["scores"]
         if with_scores:
             at_last = jnp.take_along_axis(logits, last[:, None], axis=1)[:, 0]
-            scores = scores + jnp.where(done, 0.0, at_last - jax.nn.logsumexp(logits, axis=-1))
-        tokens = jax.lax.dynamic_update_slice_in_dim(tokens, last[:, None], i, axis=1)
-        return i + 1, tokens, last, done | (last == eos), scores, new["self"]
+            scores = scores + jnp.where(s["done"], 0.0, at_last - jax.nn.logsumexp(logits, axis=-1))
+        return {
+            "i": s["i"] + 1,
+            "done": s["done"] | (last == eos),
+            "past": new["self"],
+            "tokens": jax.lax.dynamic_update_slice_in_dim(s["tokens"], last[:, None], s["i"], axis=1),
+            "last": last,
+            "scores": scores,
+        }
 
-    start = (
-        jnp.zeros((), jnp.int32),
-        jnp.full((batch, length), tokenizer.PAD, jnp.int32),
-        jnp.full((batch,), tokenizer.BOS, jnp.int32),
-        _rows_done(done, batch),
-        jnp.zeros((batch,)) if with_scores else None,
-        cache["self"],
-    )
-    state = jax.lax.while_loop(lambda state: (state[0] < length) & ~state[3].all(), body, start)
-    return state[1], state[4]
+    start = {
+        "i": jnp.zeros((), jnp.int32),
+        "done": _rows_done(done, batch),
+        "past": cache["self"],
+        "tokens": jnp.full((batch, length), tokenizer.PAD, jnp.int32),
+        "last": jnp.full((batch,), tokenizer.BOS, jnp.int32),
+        "scores": jnp.zeros((batch,)) if with_scores else None,
+    }
+    found = _search(body, start, cache["cross"], length=length, fewer=fewer, want=("tokens", "scores"))
+    return found["tokens"], found["scores"]
+
+
+def _search(body, state, cross, *, length, fewer, want):
+    """``state = body(state, cross)`` until all rows are done or `length` steps are made; a dict of what is in `want`.
+
+    As soon as at most `fewer` rows run, a second loop goes on with these alone.
+
+    Args:
+        state: "i", the steps made; "done" `[b]`; and arrays with the rows, or all beams of all rows, as first axis.
+    """
+    batch = len(state["done"])
+
+    def loop(state, cross, *, until):
+        return jax.lax.while_loop(
+            lambda s: (s["i"] < length) & ((~s["done"]).sum() > until), lambda s: body(s, cross), state
+        )
+
+    def running(x):
+        return x.reshape(batch, -1, *x.shape[1:])[kept].reshape(-1, *x.shape[1:]) if x.ndim else x
+
+    state = loop(state, cross, until=fewer)
+    found = {name: state[name] for name in want}
+    if not fewer:
+        return found
+    kept = jnp.argsort(state["done"], stable=True)[:fewer]
+    state = loop(*jax.tree.map(running, (state, cross)), until=0)
+    return jax.tree.map(lambda all_, some: all_.at[kept].set(some), found, {name: state[name] for name in want})
 
 
 def _rows_done(done, batch):

@@ -104,11 +104,13 @@ class Translate:
             "tokens": int(tokens),
         }
 
-    def generate(self, apply, batch, *, length, vocabulary=None):
+    def generate(self, apply, batch, *, length, vocabulary=None, shrink=False):
         """Decodes the sources of an evaluation batch to ids `[rows length]`, ended by eos and filled with pad.
 
         Args:
             vocabulary: number of real ids; higher ones only pad the table and are never produced.
+            shrink: whether the last quarter of the rows goes on without the others; see `decoding`. It needs an `apply`
+                that takes any number of rows. Sampling does not shrink.
         """
         segments = batch["source_segments"]
         memory = apply(batch["source"], segments, positions=batch["source_positions"], method="encode")
@@ -119,7 +121,7 @@ class Translate:
             key = jax.random.fold_in(jax.random.key(0), batch["example"][0])
             draw = dict(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
             return decoding.sample(step, cache, key=key, **draw, **common)[0]
-        common["force_end"] = self.force_end
+        common |= {"force_end": self.force_end, "fewer": segments.shape[0] // 4 if shrink else 0}
         if self.beams > 1:
             options = dict(beams=self.beams, alpha=self.length_penalty, penalty=self.penalty)
             return decoding.beam(step, cache, **options, **common)[0]

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -74,6 +75,28 @@ def test_a_batch_is_padded_to_a_multiple_of_the_devices(evaluator, monkeypatch, 
     for name, array in batch.items():
         np.testing.assert_array_equal(placed[name][:rows], array)
     assert (placed["example"][rows:] == -1).all() and not placed["x"][rows:].any()
+
+
+class Copies:
+    """A task that answers with its source, and records whether ended rows would leave the batch."""
+
+    def __init__(self):
+        self.shrunk = []
+
+    def generate(self, apply, batch, *, length, vocabulary, shrink):
+        self.shrunk.append(shrink)
+        return batch["source"]
+
+
+def test_rows_that_have_ended_leave_the_batches_of_a_frequent_shape(monkeypatch):
+    monkeypatch.setattr(evaluation, "OFTEN", 2)
+    task, tokenizer = Copies(), types.SimpleNamespace(pieces=9, decode=lambda ids: ids)
+    often = evaluation.Evaluator(task, Scale(), devices.make_mesh({"data": -1}))
+    sizes = [4, 4, 2, 4, 4, 2]  # the fourth batch is the third of its shape
+    given = [{"example": np.array([i]), "source": np.full((1, size), i)} for i, size in enumerate(sizes)]
+    found = often.texts({"scale": jnp.float32(1)}, given, tokenizer=tokenizer, count=len(given), max_length=9)
+    assert found == [batch["source"][0].tolist() for batch in given]
+    assert task.shrunk == [False, False, True], "one program for each shape, and one more for the frequent shape"
 
 
 THREE = """

@@ -191,6 +191,33 @@ def test_an_answer_does_not_depend_on_its_neighbours():
         np.testing.assert_array_equal(tokens[0], together[row])
 
 
+@pytest.mark.parametrize("rows, fewer", [(40, 10), (13, 3)])
+@pytest.mark.parametrize("search", [{}, {"beams": 4}, {"beams": 3, "penalty": "power", "force_end": True}])
+def test_rows_that_have_ended_leave_the_batch_and_change_nothing(search, rows, fewer):
+    step, cache, _ = toy(7, rows, eos=1.0)
+    cache["cross"]["bias"] = cache["cross"]["bias"].at[5, EOS].add(-60.0)  # row 5 never ends
+    sizes = []
+
+    def watched(tokens, cache):
+        jax.debug.callback(lambda: sizes.append(len(tokens)))
+        return step(tokens, cache)
+
+    settings = {"batch": rows, "length": 14, "vocabulary": VOCABULARY, **search}
+    settings |= {} if search else {"with_scores": True}
+    done = jnp.arange(rows) == 1
+    run = decoding.beam if search else decoding.greedy
+    whole = jax.jit(lambda: run(step, cache, done=done, **settings))()
+    shrunk = jax.jit(lambda: run(watched, cache, done=done, fewer=fewer, **settings))()
+    jax.effects_barrier()
+    beams = search.get("beams", 1)
+    assert len(sizes) == 14 and set(sizes) == {rows * beams, fewer * beams}
+    for one, other in zip(whole, shrunk, strict=True):
+        np.testing.assert_array_equal(one, other)
+    forever = {"bias": cache["cross"]["bias"].at[:, EOS].add(-60.0)}  # no row ever ends
+    endless = [run(step, cache | {"cross": forever}, fewer=n, **settings)[0] for n in (0, fewer)]
+    np.testing.assert_array_equal(*endless)
+
+
 def draws(logits, **settings):
     """20,000 first tokens under fixed logits, as counts."""
     rows = 20_000

@@ -221,6 +221,8 @@ class _Member:
 class _Evaluator(evaluation.Evaluator):
     """For a model with the weights ``(stack, base)``, and batches with the place ``adapter`` `[b]` of each row."""
 
+    alike = False
+
     def __init__(self, task, model, mesh, *, form):
         super().__init__(task, model, mesh)
         self._form = form
