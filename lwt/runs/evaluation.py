@@ -10,7 +10,7 @@ from lwt import trees
 from lwt.data.batches import sharding
 from lwt.machine import devices
 
-OFTEN = 64  # batches of one shape, after which a program that drops rows that have ended pays for its compilation
+OFTEN = 128  # batches of one shape, after which a program that drops rows that have ended pays for its compilation
 
 
 def share_of_process():
