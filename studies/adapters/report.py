@@ -31,7 +31,7 @@ TRANSLATOR = {"arithmetic": "arithmetic"}
 PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
 BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
 CLOSE = 0.005  # of accuracy: as good as the best
-LEARNS = 0.05  # below this accuracy, an adapter has not learned its task
+LEARNS = 0.05  # the least accuracy of an adapter that the advice may recommend
 HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \

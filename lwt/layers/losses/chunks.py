@@ -47,6 +47,22 @@ def split(arrays, *, at_most):
     return [cut(x) for x in arrays], join
 
 
+def scan(one, start, *, chunks):
+    """`jax.lax.scan` of ``one(carry, *chunk) -> (carry, output)`` that skips padding.
+
+    Args:
+        chunks: arrays `[m n ...]`; the last holds the weights. A chunk without any has an output of zeros.
+    """
+
+    def skip(carry, *chunk):
+        return carry, jax.tree.map(jnp.zeros_like, jax.eval_shape(one, carry, *chunk)[1])
+
+    def step(carry, chunk):
+        return jax.lax.cond((chunk[-1] != 0).any(), one, skip, carry, *chunk)
+
+    return jax.lax.scan(step, start, chunks)
+
+
 def operand_of(table, dtype):
     """The table in `dtype`, as a left factor of `logits`.
 
@@ -81,7 +97,7 @@ def walk(of_chunk, zeros, *, hidden, table, bias, others, want, dtype):
     operand = operand_of(table, dtype)
     columns = _columns(operand) if want_hidden else None
 
-    def one(carry, chunk):
+    def one(carry, *chunk):
         sums, d_table, d_bias = carry
         h = products.rounded(chunk[0], dtype)
         terms, d_logits = of_chunk(logits(operand, h, bias=bias), *chunk)
@@ -96,15 +112,9 @@ def walk(of_chunk, zeros, *, hidden, table, bias, others, want, dtype):
             d_table += jnp.dot(d_logits, h, preferred_element_type=jnp.float32)
         return (sums, d_table, d_bias), d_hidden
 
-    def skip(carry, chunk):
-        return carry, jnp.zeros(chunk[0].shape[::-1], jnp.float32) if want_hidden else None
-
-    def step(carry, chunk):
-        return jax.lax.cond((chunk[-1] != 0).any(), one, skip, carry, chunk)
-
     d_table = jnp.zeros(table.shape, jnp.float32) if want_table else None
     d_bias = jnp.zeros(table.shape[0], jnp.float32) if want_bias else None
-    (sums, d_table, d_bias), d_hidden = jax.lax.scan(step, (zeros, d_table, d_bias), (hidden, *others))
+    (sums, d_table, d_bias), d_hidden = scan(one, (zeros, d_table, d_bias), chunks=(hidden, *others))
     return sums, (jnp.swapaxes(d_hidden, 1, 2) if want_hidden else None, d_table, d_bias)
 
 

@@ -1,7 +1,6 @@
 """Cross-entropy over a large vocabulary, without the array `[b t v]` of all logits."""
 
 import chex
-import jax
 import jax.numpy as jnp
 
 from lwt.layers.losses import chunks, tiles
@@ -60,16 +59,10 @@ def _loss(hidden, table, bias, rows, constants, settings, want):
             gradients = tiles.add_gradients(gradients, found, hidden=h, weights=share, dtype=dtype)
         return (sums, gradients), (found.mean_row * share).T if want_hidden else None
 
-    def skip(carry, h, y, w):
-        return carry, jnp.zeros(h.shape) if want_hidden else None
-
-    def step(carry, chunk):
-        return jax.lax.cond((chunk[-1] != 0).any(), one, skip, carry, *chunk)
-
     sizes = tiled.rows.shape
     gradients = jnp.zeros(sizes) if want_table else None, jnp.zeros(sizes[:2]) if want_bias else None
     start = (jnp.zeros((), jnp.float32),) * 3, gradients
-    (sums, gradients), d_hidden = jax.lax.scan(step, start, (hidden, targets, weights))
+    (sums, gradients), d_hidden = chunks.scan(one, start, chunks=(hidden, targets, weights))
     d_table, d_bias = (None if g is None else g.reshape(-1, *g.shape[2:])[:v] for g in gradients)
     if d_hidden is not None:
         target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
