@@ -33,26 +33,31 @@ def write(out, records, *, workdir, missing, command_line):
     tuned = {name: record for name, record in records.items() if name not in bases}
     tables, scores = paper.TABLES, embbert_scores.collect(rows)
     lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
-    memory, data = memory_table(rows), data_table(tuned)
+    measured = [number for number in tables if any(map(_has_figures, lines[number].values()))]
     report.csv("scores.csv", score_list(lines))
-    report.add("\n".join(settings(bases, tuned)))
-    report.add(pages.bullets([*findings(lines, rows), *pages.notes(records, missing=missing)]), HOW_TO_READ)
+    report.add(trained(tuned), pages.bullets(pages.notes(records, missing=missing)))
+    if any(line["average"] for number in SUITES.values() for line in lines[number].values()):
+        memory = memory_table(rows)
+        report.add("## The means", results.markdown(*means_table(lines, rows)), MEANS)
+        report.add("## Table 2: memory", results.markdown(*_shown(*memory)), MEMORY, "## Figure 2")
+        draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
+    if measured:
+        report.add("## The paper's tables", HOW_TO_READ)
     if any(record["arguments"]["start"] == "ngrams" for record in tuned.values()):
         report.add(NGRAMS)
-    empty = [number for number in tables if not any(any(line.values()) for line in lines[number].values())]
-    for number, table in tables.items():
-        if number not in empty:
-            report.add(f"## Table {number}: {table.title}", score_table(table, lines[number]))
-            report.add(*(f"- {sentence}" for sentence in incomplete(table, lines[number])))
-    report.add(f"Nothing is measured yet of Tables {', '.join(map(str, empty))}." if empty else "")
-    report.add("## Table 2: memory", results.markdown(*_shown(*memory)), MEMORY, "## Figure 2")
-    draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
+    for number in measured:
+        report.add(f"### Table {number}: {tables[number].title}", score_table(tables[number], lines[number]))
+        report.add(absent(lines[number]))
+    if missed := [str(number) for number in tables if number not in measured]:
+        report.add(f"Not measured: Tables {', '.join(missed)}.")
+    if bases:
+        report.add("## Pre-training", results.markdown(*pre_trainings(bases)))
     if drawn := curves(records):
-        report.add("## Pre-training")
         titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
         label = "masked words and next sentence (nats)"
         report.curves(CURVES, "loss of the pre-training", runs=titles, label=label, title="Loss of the pre-training")
-    report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data)), DATA)
+    if tuned:
+        report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data_table(tuned))), DATA)
     return report.write()
 
 
@@ -69,6 +74,10 @@ the mean is that of ten columns, as the paper prints it; GLUE's rule averages ni
 positive class, and both correlations. The paper's WNLI is partly one minus the accuracy, and its Table 8 repeats
 accuracies where the MCC of Embedder and Embedder + conv should stand (Table 10 has it).
 """
+MEANS = """\
+The mean of all columns of a suite in per cent: mean ± standard deviation over the seeds, and the paper's. "8 bits" is
+the change in points when the model is stored as integers.
+"""
 NGRAMS = """\
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
@@ -84,57 +93,69 @@ training data holds too, case and white space aside.
 """
 
 
-def settings(bases, tuned):
-    """Sentences that say how the models were trained."""
-    found = []
+def pre_trainings(bases):
+    """Header and lines of the table of pre-trainings."""
+    body = []
     for record in bases.values():
-        figures, name = record["figures"], paper.title(record["arguments"]["model"])
-        shown = ", ".join(f"{metric} {value:.4g}" for metric, value in figures.items() if isinstance(value, float))
-        hours = f"{pages.hours([record])} on {record['hardware']}"
-        source = f"`{record['data']}`"
-        if record.get("init_from"):  # older records lack the key
-            source += f", from `{record['init_from']}` on"
-        found.append(f"{name} was pre-trained on {source}: {record['steps']:,} steps, {hours} ({shown}).")
-    if tuned:
-        records = tuned.values()
-        rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
-        lengths = {f"{r['epochs']:g} epochs" if r["epochs"] else f"{r['steps']:,} steps" for r in records}
-        found.append(
-            f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {pages.hours(records)} in all, "
-            f"on {pages.machines(records)}."
-        )
-    return found
+        first, *others = [part.removeprefix("folder:") for part in record["data"].split("+")]
+        body.append([
+            paper.title(record["arguments"]["model"]),
+            first if not others else f"{first} and {len(others)} more",
+            record.get("init_from") or "–",  # older records lack the key
+            f"{record['steps']:,}",
+            f"{record['figures']['mlm_loss']:.2f}",
+            pages.hours([record]),
+            record["hardware"],
+        ])  # fmt: skip
+    return ["model", "data", "from", "steps", "masked words (nats)", "time", "machine"], body
 
 
-def findings(lines, rows):
-    """Sentences that say what the averages say."""
-    found, sizes = [], embbert_scores.file_sizes(rows)
-    for suite, number in SUITES.items():
-        table, parts = paper.TABLES[number], []
-        for (model, form), line in lines[number].items():
-            if line["average"]:
-                printed = embbert_scores.paper_line(table, model, form=form).get("average")
-                beside = f" (paper {100 * printed:.2f})" if printed is not None else ""
-                parts.append(f"{paper.title(model, form)} {results.percent(line['average'], digits=2)}{beside}")
-        if parts:
-            found.append(f"{suite}, mean of the columns: {', '.join(parts)}.")
-        for model in dict.fromkeys(key[0] for key in lines[number]):
-            forms = [lines[number].get((model, form), {}).get("average") for form in paper.FORMS]
-            if all(forms):
-                change = 100 * (statistics.fmean(forms[1]) - statistics.fmean(forms[0]))
-                found.append(
-                    f"{suite}, {paper.title(model)}: eight bits change the mean by {change:+.2f} points "
-                    f"(files of {sizes[model]:,} bytes)."
-                )
-    return found
+def trained(tuned):
+    """A sentence that says how the models were fine-tuned; "" if none was."""
+    if not tuned:
+        return ""
+    records = tuned.values()
+    rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
+    lengths = {f"{r['epochs']:g} epochs" if r["epochs"] else f"{r['steps']:,} steps" for r in records}
+    return (
+        f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {pages.hours(records)} in all, "
+        f"on {pages.machines(records)}."
+    )
+
+
+def means_table(lines, rows):
+    """Header and lines of the models' means on both suites, what eight bits change, and the bytes of the files."""
+    sizes, body = embbert_scores.file_sizes(rows), []
+    models = dict.fromkeys(model for number in SUITES.values() for model, _ in lines[number])
+    for model in models:
+        cells = []
+        for number in SUITES.values():
+            whole, rounded = (lines[number].get((model, form), {}).get("average") for form in paper.FORMS)
+            printed = paper_means(paper.TABLES[number], model)
+            change = f"{100 * (statistics.fmean(rounded) - statistics.fmean(whole)):+.2f}" if whole and rounded else "–"
+            cells += [results.percent(whole, digits=2), change, printed]
+        if cells[0] != "–" or cells[3] != "–":
+            body.append([paper.title(model), *cells, f"{sizes[model]:,}" if model in sizes else "–"])
+    return ["model", *(name for suite in SUITES for name in (suite, "8 bits", "paper")), "bytes in 8 bits"], body
+
+
+def paper_means(table, model):
+    """The paper's mean of a model in a table, and that in 8 bits if it has one: ``"87.19; 88.17 in 8 bits"``."""
+    found = []
+    for form, after in zip(paper.FORMS, ("", " in 8 bits"), strict=True):
+        printed = embbert_scores.paper_line(table, model, form=form).get("average")
+        found += [f"{100 * printed:.2f}{after}"] if printed else []
+    return "; ".join(found) or "–"
 
 
 def score_table(table, lines):
-    """The Markdown table of the lines of a table of the paper: ours, and below it the paper's."""
+    """The Markdown table of the measured lines of a table of the paper: ours, and below it the paper's."""
     means = {name: embbert_scores.MEANS[name] for name in embbert_scores.means_of(table)}
     columns = {**table.columns, **means}
     body = []
     for (model, form), line in lines.items():
+        if not _has_figures(line):
+            continue
         title, printed = paper.title(model, form), embbert_scores.paper_line(table, model, form=form)
         counts = sorted({len(line[column]) for column in table.columns if line[column]})
         seeds = "–" if not counts else "–".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
@@ -145,15 +166,14 @@ def score_table(table, lines):
     return results.markdown(["model", *columns.values(), "seeds"], body)
 
 
-def incomplete(table, lines):
-    """Sentences on the lines that have figures, but no average."""
-    found = []
-    for (model, form), line in lines.items():
-        lacking = [table.columns[column] for column in embbert_scores.lacking(table, line)]
-        if any(line[column] for column in table.columns) and not line["average"]:
-            why = f"without {', '.join(lacking)}" if lacking else "for no seed has all columns"
-            found.append(f"{paper.title(model, form)}: no mean {why}.")
-    return found
+def absent(lines):
+    """A sentence that names the lines of a table without a figure; "" if all have one."""
+    names = [paper.title(*key) for key, line in lines.items() if not _has_figures(line)]
+    return f"Not measured: {', '.join(names)}." if names else ""
+
+
+def _has_figures(line):
+    return any(line.values())
 
 
 def score_list(lines):
@@ -196,17 +216,16 @@ def weights_of(model):
 
 
 def data_table(tuned):
-    """Header and lines of Tables 3 and 4: what every task's parts hold, from the first run that has them."""
+    """Header and lines of Tables 3 and 4: the parts of every measured task, from the first run that has it."""
     body, seen = [], {}
     for record in tuned.values():
         seen.setdefault(record["arguments"]["task"], record)
     for task, (size, classes) in paper.SIZES.items():
-        line = [task, size, classes]
         if task in seen:
             counts, parts = seen[task]["records"], seen[task]["figures"][paper.FLOAT]
             tests, leaks = ([counts[key.format(part)] for part in parts] for key in ("{}", "{} in train"))
-            line += [counts["train"], counts["validation"], " + ".join(map(str, tests)), sum(leaks), seen[task]["rule"]]
-        body.append(line + [None] * (8 - len(line)))
+            ours = [counts["train"], counts["validation"], " + ".join(map(str, tests)), sum(leaks)]
+            body.append([task, size, classes, *ours, seen[task]["rule"]])
     return ["task", "records: paper", "classes", "train", "validation", "test", "in train", "rule"], body
 
 

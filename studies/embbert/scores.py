@@ -163,9 +163,3 @@ def paper_line(table, model, *, form):
     if printed and table.metric == "glue":
         printed["without_wnli"] = statistics.fmean(printed[c] for c in table.columns if c != "wnli")
     return printed
-
-
-def lacking(table, found):
-    """The columns of a line without a figure; of a line without any, none."""
-    empty = [column for column in table.columns if not found[column]]
-    return empty if len(empty) < len(table.columns) else []

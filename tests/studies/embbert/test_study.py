@@ -81,10 +81,10 @@ def test_the_command(finished, data, monkeypatch):
         first = record["figures"]["float32"][parts[0]]["accuracy"]
         assert f" {100 * first:.2f} |" in page
     assert record["records"]["train"] == 48 and record["records"]["test_mismatched"] == 13
-    assert "BERT(2MB) was pre-trained on `folder:english_novels_lm`: 2 steps" in page
+    assert "| BERT(2MB) | english_novels_lm | – | 2 |" in page
     assert "Not in the figures: rte-embedder-scratch-seed0." in page
     written = {path.name for path in (finished / "runs" / "report").iterdir()}
-    files = "README.md results.json scores.csv figure2.png".split()
+    files = "README.md results.json scores.csv".split()
     assert written == {*files, report.CURVES}
 
 
