@@ -11,6 +11,7 @@ from lwt import errors
 from lwt.data import labels, sources, splits, text_fields, tokenizer_files
 from lwt.data.batches import examples, padded, sharding
 
+FEW = (1, 16)  # rows of the only batch of so few records, in place of `data.eval_batch` with filler rows
 FILES = (*tokenizer_files.NAMES, labels.FILE, splits.FILE)  # what a run's data keep in its workdir, beside their caches
 
 
@@ -101,6 +102,8 @@ class Data(abc.ABC):
     def batches(self, evaluation, *, share=sharding.WHOLE):
         """The `padded.PaddedBatches` of an `Evaluation`: the same at every call."""
         rows, lengths = self._section.eval_batch, self._evaluation_lengths()
+        if share.processes == 1:
+            rows = next((few for few in FEW if len(evaluation.examples) <= few < rows), rows)
         return padded.PaddedBatches(evaluation.examples, rows=rows, lengths=lengths, share=share)
 
     @abc.abstractmethod

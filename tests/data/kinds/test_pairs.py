@@ -102,3 +102,16 @@ def test_texts_to_predict_have_no_target_unless_it_is_given(make):
     assert "targets" not in batch
     (batch,) = data.batches(data.from_texts(["rome"], ["oslo"]))
     assert data.tokenizer.decode(batch["targets"][:1]) == ["oslo"]
+
+
+def test_few_texts_are_a_small_batch(make):
+    data = make(eval_batch=64)
+    data.training()  # makes the tokenizer
+    for count, expected in ((1, 1), (2, 16), (16, 16), (17, 64), (65, 64)):
+        records = data.from_texts(["rome oslo"] * count)
+        batches = [*data.batches(records)]
+        assert {len(batch["example"]) for batch in batches} == {expected}
+        assert sorted(n for batch in batches for n in batch["example"] if n >= 0) == [*range(count)]
+        (half, *_) = data.batches(records, share=sharding.Share(0, 2))
+        assert len(half["example"]) == 32
+    assert len(next(iter(make("run2", eval_batch=8).batches(data.from_texts(["rome"] * 9))))["example"]) == 8
