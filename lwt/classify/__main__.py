@@ -39,6 +39,8 @@ def table_first(arguments):
 
 if __name__ == "__main__":
     sys.argv[1:] = table_first(sys.argv[1:])
+    if not sys.argv[1:]:
+        command_line.fail(command_line.as_called("name the table first: python -m lwt.classify TABLE; --help explains"))
     flags.DEFINE_string(
         "table", None, "The table, a file or a folder of files train, validation and test; comes first."
     )

@@ -56,7 +56,6 @@ def look(found, *, merge=False, rename=None, min_rows=1):
 
     Raises:
         lwt.errors.ConfigError: `rename` names a label that is not there.
-        lwt.errors.DataError: the labels are numbers with a fraction, or fewer than two labels are left.
     """
     left_out, rows = list(found.left_out), []
     spaced = collections.Counter(row.label for row in found.rows if row.raw_label != row.raw_label.strip())
@@ -76,14 +75,6 @@ def look(found, *, merge=False, rename=None, min_rows=1):
             left_out.append(table.LeftOut(row, "rare label", reason))
     rows = [row for row in rows if row.label not in rare]
     counts = dict(collections.Counter(row.label for row in rows).most_common())
-    numbers = [labels.number_of(label) for label in counts]
-    if None not in numbers and any(number != int(number) for number in numbers if math.isfinite(number)):
-        raise errors.DataError(
-            f"the labels of column {found.label!r} are numbers with a fraction; to predict numbers: "
-            "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
-        )
-    if len(counts) < 2:
-        raise errors.DataError(f"column {found.label!r} has {len(counts)} labels with rows to use; it needs 2")
     kinds = collections.Counter(wrong.kind for wrong in repeated)
     return Looked(
         rows=rows,
@@ -97,6 +88,25 @@ def look(found, *, merge=False, rename=None, min_rows=1):
         normalized=kinds["nearly repeated"],
         scripts=scripts(row.text for row in rows),
     )
+
+
+def check(looked, *, column):
+    """Checks the labels of a `Looked`, which are those of `column`.
+
+    Raises:
+        lwt.errors.DataError: they are numbers with a fraction, or fewer than two.
+    """
+    numbers = [labels.number_of(label) for label in looked.counts]
+    if numbers and None not in numbers and any(number != int(number) for number in filter(math.isfinite, numbers)):
+        raise errors.DataError(
+            f"the labels of column {column!r} are numbers with a fraction; to predict numbers: "
+            "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
+        )
+    if not looked.counts:
+        raise errors.DataError("no row is left to use")
+    if len(looked.counts) < 2:
+        (only,) = looked.counts
+        raise errors.DataError(f"all rows to use have the label {only!r} in column {column!r}; a classifier needs two")
 
 
 def misspelled(counts):

@@ -66,10 +66,6 @@ class Prepared:
         known = {name: number for number, name in enumerate(self.names)}
         return np.array([known.get(row.label, -1) for row in self.parts[part]])
 
-    def told(self):
-        """Sentences on the table."""
-        return [*tell.of_rows(self.found, self.looked), *tell.of_labels(self.looked), *tell.of_parts(self.parts)]
-
     def counts(self):
         """``{"rows", "left_out", "classes", "train", "validation", "test"}``."""
         kinds = [wrong.kind for wrong in self.looked.left_out]
@@ -100,15 +96,9 @@ def classify(path, workdir="", *, options=None, say=print):
     seconds_of(options.time)
     started = fit.start(options.model, base=options.base)
     say(f"1/4  {path}")
-    prepared = prepare(path, options)
-    keep(folder, prepared.found, options=options)
+    prepared, said = prepare(path, options, folder=folder, say=say)
     if not (folder / "data" / "train.jsonl").exists():
         split.write(prepared.parts, folder / "data", label=prepared.found.label)
-    tell.write_left_out(folder / "left_out.csv", prepared.looked)
-    said = prepared.told()
-    tell.all_of(said, say)
-    if prepared.looked.left_out:
-        tell.all_of([f"{folder / 'left_out.csv'} lists the rows that are left out."], say)
 
     say(f"\n2/4  {baseline.NAME}")
     models = [fitted_baseline(prepared)] if baseline.available() else []
@@ -134,15 +124,27 @@ def classify(path, workdir="", *, options=None, say=print):
     return {"workdir": str(workdir), "report": str(report), **prepared.counts(), "models": found}
 
 
-def prepare(path, options):
-    """Reads the table, looks at it, and divides it; returns `Prepared`."""
+def prepare(path, options, *, folder, say):
+    """Reads the table, looks at it, and divides it; returns `Prepared`, and the sentences on the table.
+
+    What was found is said, and the rows that are left out are listed in `folder`, before an error that follows from it.
+    """
     found = table.find(path, validation=options.validation, test=options.test)
     found = table.read(found, text=options.text, label=options.label, max_malformed=options.max_malformed)
+    keep(folder, found, options=options)
     asked = {"merge": options.merge_labels, "rename": renames(options.rename_labels), "min_rows": options.min_rows}
     looked = look.look(found, **asked)
+    said = [*tell.of_rows(found, looked), *tell.of_labels(looked)]
+    tell.all_of(said, say)
+    tell.write_left_out(folder / "left_out.csv", looked)
+    if looked.left_out:
+        tell.all_of([f"{folder / 'left_out.csv'} lists the rows that are left out."], say)
+    look.check(looked, column=found.label)
     parts = split.split(looked.rows, seed=options.seed)
     names = data_labels.Labels.of([row.label for row in parts["train"]], where=str(path), warn=False).names
-    return Prepared(found, looked, parts, names)
+    sizes = [*tell.of_parts(parts)]
+    tell.all_of(sizes, say)
+    return Prepared(found, looked, parts, names), said + sizes
 
 
 def default_workdir(path):

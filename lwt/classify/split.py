@@ -37,7 +37,7 @@ def split(rows, *, seed=0):
     if not missing:
         return parts
     if len(parts["train"]) < LEAST:
-        raise errors.DataError(f"{len(parts['train'])} rows can be used; to divide a table takes at least {LEAST}")
+        raise errors.DataError(f"{len(parts['train'])} rows can be used; a table to divide needs at least {LEAST}")
     classes = collections.defaultdict(list)
     for number, row in enumerate(parts["train"]):
         classes[row.label].append(number)
@@ -54,7 +54,9 @@ def split(rows, *, seed=0):
     parts["train"] = [row for number, row in enumerate(train) if number not in taken]
     for part in missing:
         if not parts[part]:
-            raise errors.DataError(f"no class has the {len(missing) + 1} rows that a part {part} takes")
+            raise errors.DataError(
+                f"every label has fewer than {len(missing) + 1} rows, too few to divide; --label names another column"
+            )
     return parts
 
 

@@ -190,7 +190,7 @@ def _columns(where, there, *, text, label):
             found[flag] = rest[0]
     if missing := [flag for flag, name in found.items() if not name]:
         wanted = " and ".join(f"--{flag} should name the column of the {flag}s" for flag in missing)
-        raise errors.DataError(f"{wanted}; {where} has {', '.join(there)}")
+        raise errors.DataError(f"{wanted}; the first row of {where} names {', '.join(map(repr, there))}")
     for flag, given in (("text", text), ("label", label)):
         if not given:
             notes.append(f"The column of the {flag}s is {found[flag]!r}, by its name; --{flag} names another one.")

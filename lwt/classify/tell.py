@@ -40,14 +40,16 @@ def of_rows(found, looked):
         if kinds[kind]:
             yield f"Left out: {_rows(kinds[kind])} {why}."
     scripts = ", ".join(f"{script} {100 * count / len(looked.rows):.3g} %" for script, count in looked.scripts.items())
-    yield f"Script of the texts: {scripts}."
+    if scripts:
+        yield f"Script of the texts: {scripts}."
 
 
 def of_labels(looked):
     """Sentences on the labels."""
     shown = ", ".join(f"{label} {count:,}" for label, count in [*looked.counts.items()][:SHOWN])
     more = f" and {len(looked.counts) - SHOWN} more" if len(looked.counts) > SHOWN else ""
-    yield f"{len(looked.counts)} labels: {shown}{more}."
+    if shown:
+        yield f"{len(looked.counts)} label{'s' * (len(looked.counts) != 1)}: {shown}{more}."
     if looked.spaced:
         yield f"White space around a label does not count; {_rows(sum(looked.spaced.values()))} have it."
     if looked.merged:

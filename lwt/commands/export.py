@@ -42,7 +42,8 @@ def main():
         print(f"{command_line.as_called(__doc__.strip())}\n\nflags:\n  --target: {', '.join(TARGETS)}")
         return
     if own.target not in TARGETS:
-        command_line.fail(f"--target={own.target}: {errors.suggest(own.target, TARGETS)}")
+        wrong = f"--target={own.target}: " if own.target else "give --target; "
+        command_line.fail(wrong + errors.suggest(own.target, TARGETS))
     module, *given = TARGETS[own.target]
     sys.argv[1:] = given + rest
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -198,7 +198,7 @@ def _csv(path, limit):
         except StopIteration:
             break
         except csv.Error as error:
-            cells = Malformed(_too_long(limit) if "field limit" in str(error) else str(error))
+            cells = Malformed(_too_long(limit) if "field limit" in str(error) else f"a quote is unbalanced: {error}")
         first, last = last + 1, rows.line_num
         if wrong:
             cells = wrong[0]

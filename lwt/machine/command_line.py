@@ -20,7 +20,12 @@ from lwt.machine import interrupts, memory, peers
 HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
 CONFIGS = {}  # flag of a config file -> what loads and what describes it, given FILE.py:key=value,...
 CALLED = {}  # how a help text calls a program -> how the user calls it: filled by lwt/__main__.py
-
+PLAIN = {  # what absl says of a wrong flag -> what is printed
+    r"^flag (--.+): invalid literal for int\(\) .*": r"\1 should be a whole number",
+    r"^flag (--.+): could not convert string to float: .*": r"\1 should be a number",
+    r"^Unknown command line flag '(.+?)'": r"--\1: there is no such flag; --help lists all",
+    r"; --help lists all\. Did you mean: (.+) \?": r"; did you mean --\1?",
+}
 GRACE = 5  # seconds to learn which process is gone
 
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
@@ -126,9 +131,8 @@ def _explained():
             raise
         fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
     except MemoryError as error:
-        fail(
-            f"not enough memory: {error or 'for this size'}; lower the size of the batches (data.rows, data.row_length)"
-        )
+        reason = error or "for this size"
+        fail(f"not enough memory: {reason}; lower the size of the batches (data.rows, data.row_length)")
 
 
 def _run(main, required):
@@ -188,7 +192,8 @@ def help_text():
     for module, defined in flags.FLAGS.flags_by_module_dict().items():
         for flag in defined if module == sys.argv[0] or module.startswith(("lwt", "studies")) else ():
             default = "" if flag.default in (None, "", []) else f"={_shown(flag.default)}"
-            lines.append(f"  --{flag.name}{default}: {' '.join(flag.help.split())}")
+            said = flag.help.removesuffix(";\n    repeat this option to specify a list of values")
+            lines.append(f"  --{flag.name}{default}: {' '.join(said.split())}")
     for argument in sys.argv[1:]:
         name, _, spec = argument.lstrip("-").partition("=")
         if name in CONFIGS and spec:
@@ -240,9 +245,8 @@ def distribute():
         try:
             jax.distributed.initialize(coordinator, processes, process)
         except (ValueError, RuntimeError) as error:
-            raise errors.ConfigError(
-                f"--coordinator={coordinator}: {_first_line(error)}; it should be HOST:PORT"
-            ) from error
+            reason = errors.first_line(error)
+            raise errors.ConfigError(f"--coordinator={coordinator}: {reason}; it should be HOST:PORT") from error
     return peers.watch(coordinator, index=process, count=processes) if processes > 1 else None
 
 
@@ -268,8 +272,9 @@ def _explain(error):
         kind, _, reason = rest.strip().splitlines()[-1].partition(": ")
         file, line = re.findall(r'File "(.+)", line (\d+)', rest)[-1]
         return f"{begin} {reason}" if kind == "ValueError" else f"{begin} {file}:{line}: {kind}: {reason}"
-    known = isinstance(error, (flags.Error, errors.LwtError))
-    if known:
+    if isinstance(error, (flags.Error, errors.LwtError)):
+        for said, plain in PLAIN.items():
+            text = re.sub(said, plain, text)
         return text
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"the config file fails at {place.filename}:{place.lineno}: {type(error).__name__}: {text}"
@@ -293,8 +298,3 @@ def _wrong_config():
                     return f"{argument}: the config has no such key; {errors.suggest(part, keys)}"
                 place = place[part.partition("[")[0]]
     return ""
-
-
-def _first_line(error):
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]

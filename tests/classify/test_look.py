@@ -81,14 +81,18 @@ def test_a_text_of_two_parts_stays_in_the_test():
 def test_rare_labels_are_left_out_when_asked():
     given = rows(("one", "a"), ("two", "a"), ("three", "b"), ("four", "b"), ("five", "c"))
     assert kinds(look.look(given)) == {} and kinds(look.look(given, min_rows=2)) == {"rare label": 1}
-    with pytest.raises(errors.DataError, match="has 0 labels with rows to use; it needs 2"):
-        look.look(given, min_rows=3)
+    with pytest.raises(errors.DataError, match="no row is left to use"):
+        look.check(look.look(given, min_rows=3), column="label")
+    with pytest.raises(errors.DataError, match="all rows to use have the label 'a' in column 'label'; .* needs two"):
+        look.check(look.look(rows(("one", "a"), ("two", "a"))), column="label")
 
 
 def test_numbers_to_predict_are_refused_and_whole_numbers_are_classes():
     with pytest.raises(errors.DataError, match="numbers with a fraction; to predict numbers: python train.py"):
-        look.look(rows(("one", "0.5"), ("two", "1"), ("three", "2")))
-    assert look.look(rows(("one", "1"), ("two", "2"), ("three", "2"))).counts == {"2": 2, "1": 1}
+        look.check(look.look(rows(("one", "0.5"), ("two", "1"), ("three", "2"))), column="label")
+    found = look.look(rows(("one", "1"), ("two", "2"), ("three", "2")))
+    look.check(found, column="label")
+    assert found.counts == {"2": 2, "1": 1}
 
 
 def test_misspelled_labels_are_rare_and_differ_in_a_letter_or_two():

@@ -138,6 +138,19 @@ def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
         again(merge_labels=True, rename_labels=(), min_rows=1)
 
 
+def test_what_was_left_out_is_said_before_an_error_that_follows_from_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("tickets.csv").write_text("text,label\n" + "".join(f"ticket {i},\n" for i in range(30)))
+    lines = []
+    with pytest.raises(errors.DataError, match="no row is left to use"):
+        run.classify("tickets.csv", say=lines.append)
+    assert "  Left out: 30 rows without a label." in lines
+    assert (
+        pathlib.Path("runs/tickets/classify/left_out.csv").read_text(encoding="utf-8-sig").count(",there is no label,")
+        == 30
+    )
+
+
 def test_without_scikit_learn_the_rest_goes_on(inside, monkeypatch):
     monkeypatch.setattr(baseline, "available", lambda: False)
     found, lines = again()

@@ -48,9 +48,9 @@ def test_given_parts_stay_and_missing_ones_are_drawn():
 
 
 def test_too_few_rows_are_refused():
-    with pytest.raises(errors.DataError, match="19 rows can be used; to divide a table takes at least 20"):
+    with pytest.raises(errors.DataError, match="19 rows can be used; a table to divide needs at least 20"):
         split.split(rows(10, "a") + rows(9, "b"))
-    with pytest.raises(errors.DataError, match="no class has the 3 rows that a part test takes"):
+    with pytest.raises(errors.DataError, match="every label has fewer than 3 rows, too few to divide"):
         split.split([row for i in range(20) for row in rows(1, f"label {i}")])
     with pytest.raises(errors.DataError, match="no row of the training part can be used"):
         split.split(rows(30, "a", part="test"))

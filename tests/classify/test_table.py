@@ -99,7 +99,7 @@ def test_columns_are_joined_and_guessed_only_where_one_fits(tmp_path):
     for records, wanted in (
         (
             [{"a": "a", "b": "b", "c": "c"}],
-            "--text should .* of the texts and --label should .* labels; .* has a, b, c",
+            "--text should .* of the texts and --label should .* labels; the first row of .*c.csv names 'a', 'b', 'c'",
         ),
         ([{"text": "a", "message": "b", "label": "c"}], "--text should name the column of the texts"),
         ([{"text": "a", "topic": "b", "label": "c"}], "--label should name the column of the labels"),

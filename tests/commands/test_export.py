@@ -40,8 +40,8 @@ def test_other_flags_go_to_the_target(started):
         (["--target=litrt"], "--target=litrt: did you mean 'litert'?"),
         (
             ["--workdir=runs/x"],
-            "--target=: choose from bundle, c, litert, litert-translate, onnx, onnx-translate, safetensors, service, "
-            "wasm",
+            "give --target; choose from bundle, c, litert, litert-translate, onnx, onnx-translate, safetensors, "
+            "service, wasm",
         ),
     ],
 )

@@ -40,6 +40,8 @@ def test_a_program_prints_one_json_line():
     [
         ([], "give --workdir and --out"),
         (["--workdir=runs/mt"], "give --out"),
+        (["--process=1.5"], "--process=1.5 should be a whole number"),
+        (["--workdr=x"], "--workdr: there is no such flag; did you mean --workdir?"),
         (["--workdir=none", "--out=x"], "the data are missing"),
         (["--workdir=runs/mt", "--out=x", "rest"], "unexpected argument 'rest'; every argument is a --flag=value"),
         (["--workdir=runs/mt", "--out=x", "--process=1"], "--process=1 --processes=1 --coordinator='': processes are"),
