@@ -1,7 +1,16 @@
 """Trains the run of a config: the door that ``train.py`` and the studies use."""
 
+import contextlib
+import os
+
+import filelock
+import jax
+
+from lwt import errors
 from lwt.runs import assembly, bases, experiment
-from lwt.training import build, lock, loop, together
+from lwt.training import build, loop, together
+
+LOCK = ".lock"
 
 
 def run(config, workdir, *, stretch=False):
@@ -13,7 +22,7 @@ def run(config, workdir, *, stretch=False):
     Raises:
         lwt.errors.ConfigError: another process is training in `workdir`; or see `build.build`.
     """
-    with lock.held(workdir):
+    with locked(workdir):
         folder = bases.find(config.init_from, workdir) if config.init_from else None
         base = experiment.arrays_of(folder, config.init_checkpoint) if folder else None
         if config.tasks:
@@ -27,3 +36,27 @@ def teachers_of(config):
         return []
     objective = build.make_objective(config, assembly.make_task(config))
     return [experiment.load(teacher, checkpoint=objective.checkpoint) for teacher in objective.teachers]
+
+
+@contextlib.contextmanager
+def locked(workdir):
+    """Keeps other processes from training in a workdir: two would overwrite each other's checkpoints and figures.
+
+    The processes of one run share the lock, which ends with the block or the process; the first of them holds it. A
+    workdir that cannot be written is not locked: training fails there with its own message.
+
+    Raises:
+        lwt.errors.ConfigError: another process holds the lock.
+    """
+    with contextlib.ExitStack() as stack:
+        if jax.process_index() == 0:
+            try:
+                os.makedirs(workdir, exist_ok=True)
+                stack.enter_context(filelock.FileLock(os.path.join(workdir, LOCK), blocking=False))
+            except filelock.Timeout:
+                raise errors.ConfigError(
+                    f"--workdir={workdir}: another process is training there; wait for it, or give another folder"
+                ) from None
+            except (OSError, NotImplementedError):  # not writable, or a file system without locks
+                pass
+        yield
