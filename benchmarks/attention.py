@@ -15,7 +15,6 @@ import time
 
 from benchmarks import attention_page, common, parsing
 from benchmarks.lwt import attention
-from benchmarks.torch import attention as torch_attention
 from benchmarks.work import attention_samples
 from lwt.machine import command_line, hardware
 from lwt.report import pages
@@ -28,7 +27,7 @@ EXAMPLES = (
 LENGTHS = tuple(2**i for i in range(7, 15))
 SHORT = (16, 32, 64)  # to find the length at which K/V projection pays
 SHORT_VARIANTS = r"/(softmax|kv_projection_\w+)$"
-MODULES = {"lwt_attention": attention.VARIANTS, "torch_attention": torch_attention.VARIANTS}
+MODULES = {"lwt_attention": attention.VARIANTS, "torch_attention": attention_samples.TORCH_VARIANTS}
 
 
 def variants(pattern, *, length, causal):

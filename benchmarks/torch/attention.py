@@ -12,7 +12,7 @@ from benchmarks.torch import train, vit
 from benchmarks.work import attention_samples
 from lwt.machine import command_line
 
-VARIANTS = ("sdpa", "sdpa+compiled")
+VARIANTS = attention_samples.TORCH_VARIANTS
 
 
 def prepare(variant, flags):

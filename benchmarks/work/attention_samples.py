@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import parsing
 
 PASSES = ("forward", "forward_backward")  # the second gives the gradients of the input and of all weights
+TORCH_VARIANTS = ("sdpa", "sdpa+compiled")  # of `benchmarks/torch/attention.py`
 
 
 def arrays(flags):
