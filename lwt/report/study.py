@@ -253,7 +253,9 @@ def main(chosen, run, *, write, record, known=None, config=None, expected=None, 
     Args:
         chosen: entries.
         run: ``entry -> None``.
-        write: ``(out, {name: record}, missing=names, command_line=this call) -> names`` of the files of the page.
+        write: ``(out, records, *, missing, command_line) -> names`` of the files that it writes into the folder of the
+            page. `records` is ``{name: record}``, `missing` names the runs that were asked for and have no record, and
+            `command_line` is what makes the page.
         record: path of the record in a run's folder.
         known: all entries of the study, whose records the page compares with their configs; None for `chosen`.
         config: ``entry -> config``, or None for what is used whatever its config; default: that of its spec.

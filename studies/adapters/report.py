@@ -41,13 +41,9 @@ step as compiled; "step" is its time, and "merge" the time to write the adapter 
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json, table.csv and the pictures into the folder `out`; returns their names.
+    """Writes README.md, results.json, table.csv and the pictures into the folder `out`; see `study.main`.
 
-    Args:
-        out: folder of the page.
-        records: ``{name: record}`` of searches and runs, in the order of the page.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
+    `records` are those of searches and runs.
     """
     searches = [record for record in records.values() if "tried" in record]
     costs = {tuple(record["arguments"].values())[:3]: record for record in records.values() if "memory" in record}

@@ -39,13 +39,9 @@ def values_of(rows, metric):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json and accuracy.png into the folder `out`; returns their names.
+    """Writes README.md, results.json and accuracy.png into the folder `out`; see `study.main`.
 
-    Args:
-        out: folder of the page.
-        records: ``{name: record of the run}``; that of the base has no "method" among its arguments.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
+    The record of the base has no "method" among its arguments.
     """
     report = pages.Page(out, "LoRA with approximate gradients", command_line=command_line)
     rows = report.rows(rows_of(records, command_line=command_line))

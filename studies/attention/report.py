@@ -28,12 +28,7 @@ across to the encoder.
 
 
 def rows_of(records, *, command_line):
-    """Rows for ``results.json``: quality and costs of every run.
-
-    Args:
-        records: ``{name: record of the run}``.
-        command_line: what makes the page.
-    """
+    """Rows for ``results.json``: quality and costs of every run."""
     rows = []
     for record in records.values():
         metric = METRICS[record["arguments"]["task"]][0]
@@ -44,14 +39,7 @@ def rows_of(records, *, command_line):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json, table.csv and quality.png into the folder `out`; returns their names.
-
-    Args:
-        out: folder of the page.
-        records: ``{name: record of the run}``.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
-    """
+    """Writes README.md, results.json, table.csv and quality.png into the folder `out`; see `study.main`."""
     report = pages.Page(out, "Attention: quality against cost", command_line=command_line)
     rows = report.rows(rows_of(records, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}

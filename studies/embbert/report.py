@@ -18,14 +18,11 @@ CURVES = "pretraining.png"
 
 
 def write(out, records, *, workdir, missing, command_line):
-    """Writes the page, its rows, tables and pictures into the folder `out`; returns the names of the files.
+    """Writes the page, its rows, tables and pictures into the folder `out`; see `study.main`.
 
     Args:
-        out: folder of the page.
-        records: ``{name: record of the run}``; that of a pre-training has no "task" among its arguments.
+        records: that of a pre-training has no "task" among its arguments.
         workdir: of the runs; it has the learning curves of the pre-trainings.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
     """
     report = pages.Page(out, "EmbBERT-Q on TinyNLP and GLUE", command_line=command_line)
     rows = report.rows(embbert_scores.rows_of(records, command_line=command_line))

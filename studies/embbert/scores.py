@@ -24,12 +24,7 @@ GLUE_MEANS = {
 
 
 def rows_of(records, *, command_line):
-    """Rows for ``results.json``: every figure of every run, shares with the paper's beside them; bytes of the files.
-
-    Args:
-        records: ``{name: record of the run}``.
-        command_line: what makes the page.
-    """
+    """Rows for ``results.json``: every figure of every run, shares with the paper's beside them; bytes of the files."""
     rows = []
     for record in records.values():
         arguments = dict(record["arguments"])

@@ -24,7 +24,6 @@ from lwt.export.wasm import check as wasm_check
 from lwt.export.wasm import folder
 from lwt.machine import command_line, hardware
 from lwt.report import pages, results
-from lwt.runs import experiment
 
 HOW_TO_READ = """\
 Every column has a command. Sizes are in bytes. "The model" is the run in JAX, with the exported integers. "With rounded
@@ -173,8 +172,7 @@ def main():
     path = pathlib.Path(values.out, "results.json")
     rows = results.load(path) if path.exists() else []
     if not values.report_only:
-        begin, source = time.perf_counter(), experiment.load(values.workdir)
-        source = source.with_file(values.weights) if values.weights else source
+        begin, source = time.perf_counter(), tasks.open_run()
         options = {"activations": values.activations, "records": values.records, "emulated": values.emulated}
         of_file = {"runtime": values.runtime, "format": values.format}
         found = (
@@ -199,7 +197,6 @@ def main():
 if __name__ == "__main__":
     command_line.define_run(out="Folder of the page.")
     flags.DEFINE_enum("activations", "int8", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
-    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_integer("records", 0, "Number of texts to draw from every test set; 0: all.", lower_bound=0)
     flags.DEFINE_integer("emulated", 10, "Number of texts to run on the emulated device.", lower_bound=0)
     flags.DEFINE_enum("runtime", None, [*classify.RUNTIMES], "Measure a file for this runtime instead.")

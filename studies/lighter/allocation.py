@@ -132,12 +132,7 @@ def rows_of(records, *, command_line):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json and ranks.png into the folder `out`; returns their names.
-
-    Args:
-        records: ``{name: record}``, from `measure`.
-        missing: names of chosen runs without a record.
-    """
+    """Writes README.md, results.json and ranks.png into the folder `out`; see `study.main`."""
     page = pages.Page(out, "Ranks allocated by importance", command_line=command_line)
     first, machines = next(iter(records.values())), pages.machines(records.values())
     page.rows(rows_of(records, command_line=command_line))

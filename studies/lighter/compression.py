@@ -224,11 +224,7 @@ def draw(path, records, *, factor, label):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json and compression.png into the folder `out`; returns their names.
-
-    Args:
-        records: ``{name: record}`` from `run`.
-        missing: names of chosen points without a record.
+    """Writes README.md, results.json and compression.png into the folder `out`; see `study.main`.
 
     Raises:
         lwt.errors.ConfigError: the records have several bases.

@@ -14,13 +14,9 @@ LoRA has α/r = 1 at every rank; "LoRA, α = 1" scales by 1/r, and rsLoRA by 16/
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json, table.csv and three pictures into the folder `out`; returns their names.
+    """Writes README.md, results.json, table.csv and three pictures into the folder `out`; see `study.main`.
 
-    Args:
-        out: folder of the page.
-        records: ``{name: record}`` of searches and runs, in the order of the page.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
+    `records` are those of searches and runs.
     """
     searches = {name: record for name, record in records.items() if "tried" in record}
     trained = {name: record for name, record in records.items() if name not in searches}

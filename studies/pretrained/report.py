@@ -12,14 +12,10 @@ evaluations): mean ± standard deviation over the seeds. "Validation" is the acc
 
 
 def write(out, records, *, base, missing, command_line):
-    """Writes README.md, results.json and table.csv into the folder `out`; returns their names.
+    """Writes README.md, results.json and table.csv into the folder `out`; see `study.main`.
 
     Args:
-        out: folder of the page.
-        records: ``{name: record}``, in the order of the page.
         base: the encoder.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
     """
     page = pages.Page(out, "LoRA of a pretrained encoder, beside PEFT", command_line=command_line)
     rows = page.rows(rows_of(records, command_line=command_line))

@@ -54,14 +54,7 @@ def accuracy(runs):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json, confusion matrices and maps into the folder `out`; returns their names.
-
-    Args:
-        out: folder of the page.
-        records: ``{name: record of the run}``.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
-    """
+    """Writes README.md, results.json, confusion matrices and maps into the folder `out`; see `study.main`."""
     linear = {own["arguments"]["data"]: own for own in records.values() if own["arguments"]["model"] == LINEAR}
     found = complete(runs_of({name: own for name, own in records.items() if own["arguments"]["model"] != LINEAR}))
     report = pages.Page(out, "Radar maps: LH-ViT compared with other networks", command_line=command_line)

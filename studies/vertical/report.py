@@ -38,12 +38,7 @@ float32 with Adam's moments. The time of a step is the median over a run's log l
 
 
 def rows_of(records, *, command_line):
-    """Rows for ``results.json``: quality, sizes and times of every run.
-
-    Args:
-        records: ``{name: record of the run}``.
-        command_line: what makes the page.
-    """
+    """Rows for ``results.json``: quality, sizes and times of every run."""
     rows = []
     for record in records.values():
         metric = METRICS[record["arguments"]["task"]].name
@@ -57,14 +52,7 @@ def rows_of(records, *, command_line):
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json and the plots of every task into the folder `out`; returns their names.
-
-    Args:
-        out: folder of the page.
-        records: ``{name: record of the run}``.
-        missing: names of runs that were asked for and have no record.
-        command_line: what makes the page.
-    """
+    """Writes README.md, results.json and the plots of every task into the folder `out`; see `study.main`."""
     records = dict(sorted(records.items(), key=_order))
     report = pages.Page(out, "Vertical LoRA compared with the whole model", command_line=command_line)
     rows = report.rows(rows_of(records, command_line=command_line))
