@@ -14,15 +14,13 @@ from absl import flags
 
 from lwt.export.c import costs, export, tasks
 from lwt.machine import command_line
-from lwt.runs import experiment
 
 
 def main():
     """The program: writes the folder, and prints the report."""
     values = flags.FLAGS
     decoding = {"beams": values.beams} if values.beams else None
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
-    source = source.with_file(values.weights) if values.weights else source
+    source = tasks.open_run(decoding=decoding)
     many = tasks.of_flags(source)
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
     options |= {"sentences": values.sentence or (), "clock": values.clock, "many": many}
@@ -33,7 +31,6 @@ def main():
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
-    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_string("prefix", "lwt", "First part of all names in C; another one for each model of a program.")
     flags.DEFINE_multi_string("sentence", None, "Text to measure; twice for a record of two texts.")
     tasks.define_flags()

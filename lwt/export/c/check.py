@@ -11,7 +11,6 @@ With many tasks, there are such figures for each. For a translator, see `lwt/exp
 """
 
 import pathlib
-import subprocess
 
 import numpy as np
 from absl import flags
@@ -21,7 +20,6 @@ from lwt.export.c import emulator, export, literals, reference, tasks, toolchain
 from lwt.export.c.translation import compare
 from lwt.machine import command_line
 from lwt.models import seq2seq
-from lwt.runs import experiment
 
 
 def check(source, folder, *, data="", records=0, emulated=0, many=None):
@@ -76,10 +74,10 @@ def _figures(source, integers, folder, *, activations, data, records, board, tas
         raise errors.ConfigError("the run predicts a number; it must predict classes")
     stored = source.with_weights(integers, name="int8", step=source.step)
     _, raw, scores, references = stored.evaluate(data, limit=records)
-    texts = [" ".join(text.replace("\0", " ").split()) for text in raw]
+    texts = [literals.one_line(text) for text in raw]
     sides = [(text,) for text in texts]
     wanted = reference.logits(source, integers, records=sides, activations=activations).argmax(1)
-    found = answers(folder, texts, labels=[*map(literals.printed, source.labels)], task=task)
+    found = answers(folder, texts, labels=[*map(literals.one_line, source.labels)], task=task)
     figures = {
         "texts": len(texts),
         "eval_accuracy": _percent(np.asarray(scores).argmax(1) == references),
@@ -101,14 +99,8 @@ def answers(folder, texts, *, labels, task=""):
     Raises:
         lwt.errors.ConfigError: the program fails, or answers with other labels.
     """
-    done = subprocess.run(
-        [toolchain.program(folder), *filter(None, [task])], input="\n".join([*texts, ""]).encode(), capture_output=True
-    )
-    found = [line.split("\t")[0] for line in done.stdout.decode().splitlines()]
-    if done.returncode or len(found) != len(texts):
-        raise errors.ConfigError(
-            f"{folder}/classify answers {len(found)} of {len(texts)} texts: {done.stderr.decode()}"
-        )
+    printed = toolchain.answers(toolchain.program(folder), texts, *filter(None, [task]))
+    found = [line.split("\t")[0] for line in printed]
     other = next((label for label in found if label not in labels), None)
     if other is not None:
         raise errors.ConfigError(f"{folder} answers {other!r}, which is no label of the run; export the run again")
@@ -122,8 +114,7 @@ def _percent(right):
 def main():
     """The program: prints the figures."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
-    source = source.with_file(values.weights) if values.weights else source
+    source = tasks.open_run()
     options = {"data": values.data, "records": values.records, "emulated": values.emulated}
     command_line.report(check(source, values.folder, many=tasks.of_flags(source), **options))
 
@@ -131,7 +122,6 @@ def main():
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
-    flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
     tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("records", 0, "Number of texts to draw from it; 0: all.", lower_bound=0)

@@ -171,7 +171,7 @@ def _head(experiment, source):
     classifier, ngrams = source.linear(tasks.HEAD), ""
     if experiment.model.ngram_weights:
         ngrams = f"const lwt_table lwt_ngrams = {source.table('head/ngrams/embedding')};\n"
-    labels = ", ".join(literals.string(literals.printed(label)) for label in experiment.labels or [""])
+    labels = ", ".join(literals.string(literals.one_line(label)) for label in experiment.labels or [""])
     names = f"const char *const lwt_labels[LWT_OUTPUTS] = {{{labels}}};\n"
     return f"const lwt_linear lwt_classifier = {classifier};\n{ngrams}{names}"
 

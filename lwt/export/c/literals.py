@@ -35,9 +35,9 @@ def string(text):
     return '"' + "".join(_character(byte) for byte in text.encode()) + '"'
 
 
-def printed(label):
-    """A label as programs print it: in one line, without tabs."""
-    return " ".join(label.split())
+def one_line(text):
+    """A text or label as programs read and print it: in one line, without tabs."""
+    return " ".join(text.replace("\0", " ").split())
 
 
 def number(value):

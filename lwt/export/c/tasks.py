@@ -65,7 +65,7 @@ class Task:
             rows = np.concatenate([weights.packed(block) for block in blocks], axis=1)
         arrays = (self.weights[f"{HEAD}/bias"], np.asarray(kernel.scales).T)
         head = b"".join(np.asarray(array, np.float16).tobytes() for array in arrays) + rows.astype(np.int8).tobytes()
-        names = b"".join(text.encode() + b"\0" for text in map(literals.printed, (self.name, *labels)))
+        names = b"".join(text.encode() + b"\0" for text in map(literals.one_line, (self.name, *labels)))
         size = 16 + len(adapter) + len(head) + len(names)
         about = struct.pack("<HHIBBH", size, len(labels), fingerprint, len(self.changes), bits, kernel.block)
         body = about + adapter + head + names
@@ -122,10 +122,18 @@ def source(slots):
 
 
 def define_flags():
-    """Defines the flags that `of_flags` reads."""
+    """Defines the flags that `open_run` and `of_flags` read."""
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_multi_string("adapter", [], "NAME=FOLDER of a task's adapter on this run; once for each task.")
     flags.DEFINE_enum("heads", None, HEADS, "Type of the weights in the tasks' heads; default: int8.")
     flags.DEFINE_integer("slot", None, f"Bytes of a task; default: {SLOT}.", lower_bound=64, upper_bound=1 << 15)
+
+
+def open_run(**options):
+    """The run that the flags name, with the weights of the file ``--weights``; `options` as in `experiment.load`."""
+    given = flags.FLAGS
+    opened = experiment.load(given.workdir, checkpoint=given.checkpoint, base=given.base, **options)
+    return opened.with_file(given.weights) if given.weights else opened
 
 
 def of_flags(base):

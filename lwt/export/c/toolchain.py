@@ -68,6 +68,20 @@ def program(folder, name="classify"):
     return folder / name
 
 
+def answers(program, texts, *arguments):
+    """The lines that a built program prints for texts without line breaks, one for each.
+
+    Raises:
+        lwt.errors.ConfigError: the program fails, or prints another number of lines.
+    """
+    given = "".join(f"{text}\n" for text in texts).encode()
+    done = subprocess.run([program, *arguments], input=given, capture_output=True)
+    printed = done.stdout.decode().split("\n")[:-1]
+    if done.returncode or len(printed) != len(texts):
+        raise errors.ConfigError(f"{program} answers {len(printed)} of {len(texts)} texts: {done.stderr.decode()}")
+    return printed
+
+
 def firmware(folder, *, core=CORE, compiler="", **limits):
     """Builds the firmware in a `pathlib.Path`; returns its path, and the compiler that built it.
 

@@ -13,15 +13,13 @@ from absl import flags
 from lwt.export.c import export, tasks
 from lwt.export.wasm import folder
 from lwt.machine import command_line
-from lwt.runs import experiment
 
 
 def main():
     """The program: writes the folder, and prints the sizes."""
     values = flags.FLAGS
     decoding = {"beams": values.beams} if values.beams else None
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base, decoding=decoding)
-    source = source.with_file(values.weights) if values.weights else source
+    source = tasks.open_run(decoding=decoding)
     options = {"activations": values.activations, "sentences": values.sentence or ()}
     options["many"] = tasks.of_flags(source)
     command_line.report({"folder": values.out, **folder.export(source, values.out, **options)})
@@ -30,7 +28,6 @@ def main():
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run(out="Folder to write.")
     flags.DEFINE_enum("activations", "fp16", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
-    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_multi_string("sentence", None, "Text that the page starts with; twice for a record of two texts.")
     tasks.define_flags()
     flags.DEFINE_integer("beams", None, "Beams of a translator; default: the run's.", lower_bound=1, upper_bound=8)

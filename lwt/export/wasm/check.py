@@ -24,9 +24,8 @@ from absl import flags
 
 from lwt import errors
 from lwt.export.c import export as engine
-from lwt.export.c import tasks, toolchain
+from lwt.export.c import literals, tasks, toolchain
 from lwt.machine import command_line
-from lwt.runs import experiment
 
 SCRIPT = """
 import {{ readFileSync }} from "node:fs";
@@ -101,15 +100,13 @@ def check(source, folder, *, data="", records=0, many=None):
 
 def _figures(source, folder, *, command, call, data, records, task=""):
     sources = source.data.evaluation(data or source.data.test, limit=records).sources
-    texts = [" ".join(text.replace("\0", " ").split()) for text in sources]
-    given = "".join(f"{text}\n" for text in texts)
-    arguments = [command, *filter(None, [task])]
-    printed = subprocess.run(arguments, input=given, capture_output=True, text=True, check=True).stdout
+    texts = [literals.one_line(text) for text in sources]
+    printed = toolchain.answers(command, texts, *filter(None, [task]))
     found = node(folder, ANSWERS.format(call=call, task=json.dumps(task)), given=texts)
     times = [answer["milliseconds"] for answer in found]
     return {
         "texts": len(texts),
-        "equal": sum(map(equal, found, printed.split("\n"))),
+        "equal": sum(map(equal, found, printed)),
         "milliseconds": round(statistics.median(times), 2),
         "slowest": round(max(times), 2),
     }
@@ -128,8 +125,7 @@ def equal(answer, line):
 def main():
     """The program: prints the figures."""
     values = flags.FLAGS
-    source = experiment.load(values.workdir, checkpoint=values.checkpoint, base=values.base)
-    source = source.with_file(values.weights) if values.weights else source
+    source = tasks.open_run()
     many = tasks.of_flags(source)
     command_line.report(check(source, pathlib.Path(values.folder), data=values.data, records=values.records, many=many))
 
@@ -137,7 +133,6 @@ def main():
 if __name__ == "__main__":  # flags belong to the program
     command_line.define_run()
     flags.DEFINE_string("folder", None, "Exported folder.")
-    flags.DEFINE_string("weights", "", "The file of lwt.export.quantize that was exported, if one was.")
     tasks.define_flags()
     flags.DEFINE_string("data", "", "Data set KIND:NAME@SPLIT; default: the run's test set.")
     flags.DEFINE_integer("records", 0, "Number of texts to draw from it; 0: all.", lower_bound=0)

@@ -2,10 +2,8 @@
 
 import copy
 import dataclasses
-import subprocess
 
-from lwt import errors
-from lwt.export.c import emulator, toolchain
+from lwt.export.c import emulator, literals, toolchain
 from lwt.export.c.translation import program
 
 
@@ -32,11 +30,12 @@ def compare(source, folder, *, report, data="", records=0, emulated=0):
     source.task = dataclasses.replace(source.task, beams=report["beams"])
     made = program.Translator(source, report["activations"])
     figures, texts, answers, references = source.evaluate(data, limit=records)
-    lines = [" ".join(text.replace("\0", " ").split()) for text in texts]
-    found = [[[int(i) for i in part.split()] for part in row.split("\t")] for row in _run(folder, lines, "--ids")]
+    lines, command = [literals.one_line(text) for text in texts], toolchain.program(folder, "translate")
+    rows = toolchain.answers(command, lines, "--ids")
+    found = [[[int(i) for i in part.split()] for part in row.split("\t")] for row in rows]
     sources = made.sources(lines)
     wanted = [[ids, answer] for ids, answer in zip(sources, made.answers(sources), strict=True)]
-    translations = _run(folder, lines)
+    translations = toolchain.answers(command, lines)
     scores = source.task.score(translations, references)
     result = {
         "sentences": len(lines),
@@ -51,15 +50,3 @@ def compare(source, folder, *, report, data="", records=0, emulated=0):
         device = [board.translate(line)[0] for line in lines[:emulated]]
         result |= {"emulated": len(device), "emulated_agree": sum(map(str.__eq__, device, translations))}
     return result
-
-
-def _run(folder, lines, *flags):
-    """The lines that the program for this machine prints."""
-    given = "".join(f"{line}\n" for line in lines).encode()
-    done = subprocess.run([toolchain.program(folder, "translate"), *flags], input=given, capture_output=True)
-    printed = done.stdout.decode().split("\n")[:-1]
-    if done.returncode or len(printed) != len(lines):
-        raise errors.ConfigError(
-            f"{folder}/translate answers {len(printed)} of {len(lines)} sentences: {done.stderr.decode()}"
-        )
-    return printed

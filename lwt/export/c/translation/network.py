@@ -10,6 +10,7 @@ from lwt.export.c import literals, parts
 from lwt.layers import listen
 
 PART = 64  # logits at a time, if rows of the table have scales of their own
+EPSILON = 1e-5  # of all norms, as in lwt/models/seq2seq.py
 NO_ATTENTION = "{.heads = 0}"
 ATTENTIONS = ("attention", "decoder_attention", "cross_attention")
 
@@ -58,7 +59,7 @@ def network(model, source):
         "taps": 0,
         "inner": max(widest, model.width, part),
         "part": part,
-        "epsilon": 1e-5,
+        "epsilon": EPSILON,
         "pre_norm": model.pre_norm,
         "activation": parts.ACTIVATIONS.index(model.activation),
         "embedding_factor": float(model.width**0.5 if model.scale_embedding else 1),

@@ -8,11 +8,10 @@ import dataclasses
 import numpy as np
 
 from lwt.data import tokenizer
-from lwt.export.c.translation import arithmetic
+from lwt.export.c.translation import arithmetic, network
 
 F = np.float32
 LEAST = F(-3e38)
-EPSILON = 1e-5  # of all norms, as in lwt/models/seq2seq.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +71,7 @@ class Network:
         self.target = self._table("embed")
         self.source = self._table("source_embed") if model.source_vocabulary else self.target
         self.output = self._table("embed" if model.tied_output else "output", bias=bias)
-        half = np.arange(0, model.width, 2)
-        self.frequencies = np.exp(-np.log(10000.0) * half / model.width).astype(F)
+        self.frequencies = network.frequencies(model.width)
         self.factor = F(model.width**0.5 if model.scale_embedding else 1)
         encoder, decoder = (
             [f"{stack}/layer_{i}" for i in range(count)]
@@ -102,7 +100,7 @@ class Network:
     def norm(self, name, rows):
         """Normalises rows `[... d]`."""
         scale, bias = (np.asarray(self._weights[f"{name}/{part}"], F) for part in ("scale", "bias"))
-        flat = arithmetic.normalise(rows.reshape(-1, rows.shape[-1]), scale=scale, bias=bias, epsilon=EPSILON)
+        flat = arithmetic.normalise(rows.reshape(-1, rows.shape[-1]), scale=scale, bias=bias, epsilon=network.EPSILON)
         return flat.reshape(rows.shape)
 
     def add(self, rows, sublayer, *, name):
@@ -225,7 +223,7 @@ class Network:
     @property
     def part(self):
         """Logits that the program has at a time."""
-        return self.output.block or 64
+        return self.output.block or network.PART
 
     def _select(self, caches, parents):
         """Lets the running answers be continuations of these."""

@@ -56,7 +56,7 @@ def test_the_program_gives_the_logits_of_the_model(name, variant, program):
         answer = program(experiment, activations)
         labels, found = answers(answer([text + "\n" for text in TEXTS]))
         assert relative(found, wanted) <= tolerance, (activations, found, wanted)
-        assert labels == [literals.printed(experiment.labels[i]) for i in found.argmax(1)]
+        assert labels == [literals.one_line(experiment.labels[i]) for i in found.argmax(1)]
         assert answer([], "--self-test")[0].startswith("self-test: 0 of 5 failed")
 
 
