@@ -16,6 +16,14 @@ from tests.configs import smoke
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    """One for all tests, so that images are decoded, and maps simulated, once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LWT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """A folder of images in two classes, light and dark."""
@@ -29,33 +37,29 @@ def pictures(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_vit(hybrid, pictures, tmp_path, monkeypatch):
-    """From scratch, and from that run with a new head."""
-    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+@pytest.mark.parametrize("hybrid, method", [(False, "qlora"), (True, "qat")])
+def test_vit(hybrid, method, pictures, tmp_path):
+    """From scratch, from that run with a new head (which a hybrid takes as a plain one does), and as integers."""
     spec = f"vit.py:data=folder:{pictures},hybrid={hybrid},smoke=true"
     smoke.cycle(config_file.load(f"{smoke.ROOT}/configs/{spec}"), tmp_path / "base")
     base = experiment.load(str(tmp_path / "base"), checkpoint="last")
     figures, *_ = base.evaluate()
     assert figures["loss"] > 0 and 0 <= figures["accuracy"] <= 1
-    config = config_file.load(f"{smoke.ROOT}/configs/vit.py:data=folder:{pictures},base={tmp_path}/base,smoke=true")
-    run = build.build(config, str(tmp_path / "tuned"), base=base.weights)
-    start = run.init().trainable
-    assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)
-    assert loop.train(run)["loss"] > 0
-    for method in ("qlora", "qat"):
-        config = config_file.load(
-            f"{smoke.ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true"
-        )
-        assert train.run(config, str(tmp_path / method))["loss"] > 0
-        kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
-        assert isinstance(kernel, quantized_weight.Quantized)
+    if not hybrid:
+        config = config_file.load(f"{smoke.ROOT}/configs/vit.py:data=folder:{pictures},base={tmp_path}/base,smoke=true")
+        run = build.build(config, str(tmp_path / "tuned"), base=base.weights)
+        start = run.init().trainable
+        assert all((start[f"base/{name}"] == w).all() for name, w in base.weights.items() if "head" not in name)
+        assert loop.train(run)["loss"] > 0
+    config = config_file.load(f"{smoke.ROOT}/configs/lightweight.py:base={tmp_path}/base,method={method},smoke=true")
+    assert train.run(config, str(tmp_path / method))["loss"] > 0
+    kernel = experiment.load(str(tmp_path / method), checkpoint="last").weights["embed/patch/kernel"]
+    assert isinstance(kernel, quantized_weight.Quantized)
 
 
 @pytest.fixture
-def vlora(pictures, tmp_path, monkeypatch):
+def vlora(pictures):
     """``vlora(arguments)``: the config, small, on these images."""
-    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
 
     def make(arguments):
         config = config_file.load(
@@ -100,8 +104,7 @@ def test_images_for_a_task_of_texts(task, vlora, tmp_path):
         build.build(config, str(tmp_path))
 
 
-def test_lh_vit(tmp_path, monkeypatch):
-    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+def test_lh_vit(tmp_path):
     smoke.cycle(config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:smoke=true"), tmp_path / "run")
     found = experiment.load(str(tmp_path / "run"), checkpoint="last")
     figures = found.report()
@@ -110,8 +113,7 @@ def test_lh_vit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("model", ["vit", "cnn", "cnn_small", "cnn_tiny", "cnn_light"])
-def test_other_models_of_maps(model, tmp_path, monkeypatch):
-    monkeypatch.setenv("LWT_CACHE", str(tmp_path))
+def test_other_models_of_maps(model, tmp_path):
     config = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")
     assert loop.train(build.build(config, str(tmp_path / "run")))["loss"] > 0
 
