@@ -15,5 +15,4 @@ class Compared(labelled.Labelled):
     def _rows(self, sides, references):
         if len(sides) != 2:
             raise errors.ConfigError(f"data.fields={self.fields} must name two texts to compare: data.kind='compared'")
-        options = {"max_length": self.max_length, "frame": self.tokenizer.frame, "cut": self._section.cut}
-        return compared_examples.ComparedExamples(sides, references, **options)
+        return self._labelled(sides, references, kind=compared_examples.ComparedExamples)

@@ -8,7 +8,6 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import inputs, sources, text_fields
-from lwt.data.batches import labelled_examples, tokenized
 from lwt.data.kinds import common, supervised, text_data
 
 
@@ -44,9 +43,8 @@ class Labelled(supervised.Supervised, text_data.TextData):
             except errors.DataError as error:
                 raise errors.DataError(f"text {number} of {len(texts)}: {error}") from error
         parts = [text.split("\t", 1) if count == 2 else [text] for text in texts]
-        sides = [self.tokenizer.encode([self._cleaner.clean(side[i]) for side in parts]) for i in range(count)]
-        examples = self._rows(tuple(map(tokenized.RaggedArray.of, sides)), None)
-        return common.Evaluation("texts", examples, texts)
+        sides = tuple(self._encode([part[i] for part in parts]) for i in range(count))
+        return common.Evaluation("texts", self._rows(sides, None), texts)
 
     @property
     def input_fields(self):
@@ -95,8 +93,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         return self._rows(self._tokenize(sides, sides.fields), references)
 
     def _rows(self, sides, references):
-        options = {"max_length": self.max_length, "frame": self.tokenizer.frame, "cut": self._section.cut}
-        return labelled_examples.LabelledExamples(sides, references, **options)
+        return self._labelled(sides, references)
 
     def _source_text(self, number, record):
         del number

@@ -7,7 +7,7 @@ import numpy as np
 
 from lwt import errors
 from lwt.data import inputs, tokenizer
-from lwt.data.batches import packed, pair_examples, sharding, tokenized
+from lwt.data.batches import packed, pair_examples, sharding
 from lwt.data.kinds import common, text_data
 
 LOG = logging.getLogger(__name__)
@@ -99,9 +99,6 @@ class Pairs(text_data.TextData):
 
     def _tokenize_pairs(self, source):
         return self._tokenize(source, self._section.fields, sides=self.tokenizer.sides)
-
-    def _encode(self, texts, encoder):
-        return tokenized.RaggedArray.of(encoder.encode([self._cleaner.clean(text) for text in texts]))
 
     def _texts(self):
         return (record[field] for record in self._train_source.each() for field in self._section.fields)

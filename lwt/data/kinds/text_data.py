@@ -78,10 +78,16 @@ class TextData(common.Data):
     def alone(self, texts):
         """The `common.Evaluation` of single texts as rows of a text encoder, whatever texts a record has."""
         texts = inputs.checked(texts)
-        ids = self.tokenizer.encode([self._cleaner.clean(text) for text in texts])
-        options = {"max_length": self.max_length, "frame": self.frame, "cut": self._section.cut}
-        rows = labelled_examples.LabelledExamples((tokenized.RaggedArray.of(ids),), None, **options)
-        return common.Evaluation("texts", rows, texts)
+        return common.Evaluation("texts", self._labelled((self._encode(texts),), None), texts)
+
+    def _encode(self, texts, encoder=None):
+        """Texts as ids, a `tokenized.RaggedArray`; `encoder` is that of a side, None for the tokenizer."""
+        encoder = encoder or self.tokenizer
+        return tokenized.RaggedArray.of(encoder.encode([self._cleaner.clean(text) for text in texts]))
+
+    def _labelled(self, sides, references, *, kind=labelled_examples.LabelledExamples):
+        """The rows of a text encoder, with their references or None."""
+        return kind(sides, references, max_length=self.max_length, frame=self.frame, cut=self._section.cut)
 
     def _evaluation_lengths(self):
         return bucketed.bucket_lengths(self._section.row_length)
