@@ -42,14 +42,15 @@ HEADS = r"base/(\w+_)?(head|classifier)/.*"  # the task's weights on top of the 
 TITLES = {"embed": "embedding"}
 
 
-def parameters(config, *, vocabulary=0, outputs=0):
+def parameters(config, *, vocabulary=0, outputs=0, made=None):
     """Exact counts: ``{"total", "trainable", "model", "groups": {"embedding", "encoder", "decoder", "adapter", ...}}``.
 
     Args:
         vocabulary: rows of the table; 0: `vocabulary_of` the config.
         outputs: classes; 0: the model's default.
+        made: what `shapes` gave for the config; None: it is called.
     """
-    trainable, frozen = shapes(config, vocabulary=vocabulary, outputs=outputs)
+    trainable, frozen = made or shapes(config, vocabulary=vocabulary, outputs=outputs)
     groups = collections.Counter()
     heads = 0
     for name, leaf in {**trainable, **frozen}.items():
@@ -70,7 +71,7 @@ def measure(config, *, rows=0, row_length=0):
     if rows < 1 or row_length < 1 or rows * row_length >= 1 << 31:
         size = f"{rows:,} rows of {row_length:,} positions"
         raise errors.ConfigError(f"a batch of {size}: both must be at least 1, and their product below 2^31")
-    trainable, frozen = shapes(config)
+    made = trainable, frozen = shapes(config)
     batch = batch_of(config, rows=rows, row_length=row_length)
     seed = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0)))
     loss = functools.partial(_loss, config)
@@ -82,9 +83,9 @@ def measure(config, *, rows=0, row_length=0):
     both = traced(jax.value_and_grad(loss(train=True, chunk=rows * row_length)))
     as_trained = traced(jax.value_and_grad(loss(train=True))).lower().compile()
     return {
-        "parameters": parameters(config),
+        "parameters": parameters(config, made=made),
         "parameter_bytes": trees.nbytes({**trainable, **frozen}),
-        "optimizer_bytes": optimizer_bytes(config),
+        "optimizer_bytes": optimizer_bytes(config, made=made),
         "activation_bytes": int(as_trained.memory_analysis().temp_size_in_bytes),
         "flops_per_example": {
             "forward": round(flops.count(forward) / rows),
@@ -97,9 +98,9 @@ def measure(config, *, rows=0, row_length=0):
     }
 
 
-def optimizer_bytes(config, *, vocabulary=0, outputs=0):
-    """Bytes of the optimizer's state: the moments of the trainable leaves, and a few counters."""
-    trainable, frozen = shapes(config, vocabulary=vocabulary, outputs=outputs)
+def optimizer_bytes(config, *, vocabulary=0, outputs=0, made=None):
+    """Bytes of the optimizer's state: the moments of the trainable leaves, and a few counters; see `parameters`."""
+    trainable, frozen = made or shapes(config, vocabulary=vocabulary, outputs=outputs)
     reparam = compose.build(config.reparam)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
     return trees.nbytes(jax.eval_shape(optimizer.init, trainable))

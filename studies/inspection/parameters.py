@@ -109,9 +109,10 @@ ROWS = (
 def count(row):
     """``{"total", "trainable", "model", "optimizer_bytes"}`` of a line of the table."""
     config = config_file.load(row.spec)
-    counts = cost.parameters(config, outputs=row.classes)
+    made = cost.shapes(config, outputs=row.classes)
+    counts = cost.parameters(config, made=made)
     figures = {name: counts[name] for name in ("total", "trainable", "model")}
-    return figures | {"optimizer_bytes": cost.optimizer_bytes(config, outputs=row.classes)}
+    return figures | {"optimizer_bytes": cost.optimizer_bytes(config, made=made)}
 
 
 def measure(row, *, command_line):

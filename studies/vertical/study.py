@@ -122,9 +122,9 @@ def measure(entry, folder):
     trained = experiment.load(folder)
     config = trained.config
     vocabulary = trained.tokenizer.vocabulary if trained.tokenizer else 0
-    size = dict(vocabulary=vocabulary, outputs=len(trained.labels))
+    made = cost.shapes(config, vocabulary=vocabulary, outputs=len(trained.labels))
     rates = plots.read(folder, "train/steps_per_second")[1]
-    counted = cost.parameters(config, **size)["total"]
+    counted = cost.parameters(config, made=made)["total"]
     names = ("loss", vertical_report.METRICS[entry.arguments["task"]].name)
     return {
         "checkpoint": trained.step,
@@ -132,7 +132,7 @@ def measure(entry, folder):
         "costs": {
             "parameters": counted,
             "parameter_bytes": 4 * counted,
-            "optimizer_bytes": cost.optimizer_bytes(config, **size),
+            "optimizer_bytes": cost.optimizer_bytes(config, made=made),
             "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
         },
         "curves": {
