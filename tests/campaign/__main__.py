@@ -28,7 +28,7 @@ def campaign(options, folder):
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
     programs.preload()
     begin = time.monotonic()
-    made, counts = artefacts.make(folder / "made"), {}
+    made, counts = artefacts.Artefacts(folder / "made"), {}
     for kind, cases in KINDS.items():
         number, faults = 0, 0
         for case, fault in cases.run(getattr(options, kind), seed=options.seed, made=made, folder=folder / kind):

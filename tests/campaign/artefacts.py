@@ -6,6 +6,7 @@ import hashlib
 import json
 import pathlib
 import random
+import re
 import tarfile
 
 from PIL import Image
@@ -17,32 +18,42 @@ SMALL = "--config=tests/campaign/small.py"
 NOT_COMPARED = ("data", "time", "workdir", "folder", "file", "out")  # figures that name a path or a time
 
 
-def make(folder):
-    """Makes all artefacts in `folder`: ``{name: path}``.
+COMMANDS = {  # artefact -> the program that makes it, and its arguments before --workdir or --out
+    "run": ("train.py", SMALL),
+    "adapter": ("train.py", f"{SMALL}:base={{made}}/run"),
+    "student": ("train.py", f"{SMALL}:teacher={{made}}/run"),
+    "classifier": ("train.py", f"{SMALL}:kind=labelled,data=folder:{{made}}/texts"),
+    "vit": ("train.py", f"{SMALL}:kind=images,data=folder:{{made}}/images"),
+    "floats": ("lwt.export.bundle", "--workdir={made}/run"),
+    "integers": ("lwt.export.bundle", "--workdir={made}/run", "--precision=int8"),
+    "pruned": ("lwt.compress.structured", "--workdir={made}/run", "--units=0.5", "--scores=magnitude"),
+}
 
-    Raises:
-        RuntimeError: a program that makes one of them fails.
-    """
-    made = {name: pathlib.Path(folder, name) for name in ("texts", "images")}
-    write_texts(made["texts"])
-    write_images(made["images"])
-    commands = {  # name -> program, arguments before --workdir or --out
-        "run": ("train.py", SMALL),
-        "adapter": ("train.py", f"{SMALL}:base={folder}/run"),
-        "student": ("train.py", f"{SMALL}:teacher={folder}/run"),
-        "classifier": ("train.py", f"{SMALL}:kind=labelled,data=folder:{folder}/texts"),
-        "vit": ("train.py", f"{SMALL}:kind=images,data=folder:{folder}/images"),
-        "floats": ("lwt.export.bundle", f"--workdir={folder}/run"),
-        "integers": ("lwt.export.bundle", f"--workdir={folder}/run", "--precision=int8"),
-        "pruned": ("lwt.compress.structured", f"--workdir={folder}/run", "--units=0.5", "--scores=magnitude"),
-    }
-    for name, (program, *arguments) in commands.items():
-        made[name] = pathlib.Path(folder, name)
-        where = "workdir" if program == "train.py" else "out"
-        outcome = programs.run(program, *arguments, f"--{where}={made[name]}")
-        if outcome.code:
-            raise RuntimeError(f"{program} {' '.join(arguments)}: {outcome.last_line}")
-    return made
+
+class Artefacts:
+    """The artefacts in a `folder`; each is made when it is first asked for."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        write_texts(self.folder / "texts")
+        write_images(self.folder / "images")
+
+    def __getitem__(self, name):
+        """The path of an artefact; raises RuntimeError if the program that makes it fails."""
+        path = self.folder / name
+        if not path.exists():
+            program, *arguments = COMMANDS[name]
+            where = "workdir" if program == "train.py" else "out"
+            outcome = programs.run(program, *map(self.filled, arguments), f"--{where}={path}")
+            if outcome.code:
+                raise RuntimeError(f"{program} {' '.join(arguments)}: {outcome.last_line}")
+        return path
+
+    def filled(self, argument):
+        """An argument with the folder in place of ``{made}``; what it names there is made."""
+        for name in COMMANDS.keys() & re.findall(r"\{made\}/(\w+)", argument):
+            self[name]
+        return argument.replace("{made}", str(self.folder))
 
 
 def write_texts(folder):

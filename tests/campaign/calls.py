@@ -160,17 +160,16 @@ def run(count, *, seed, made, folder):
     """Yields ``(case, fault)`` for each of `count` bad calls; the fault is empty if the promise held.
 
     Args:
-        made: the artefacts of `artefacts.make`.
+        made: the `artefacts.Artefacts`.
         folder: an empty folder for the cases.
     """
-    base = pathlib.Path(made["run"]).parent
-    artefacts.prompts(base)
+    artefacts.prompts(made.folder)
     cases = everything()
     random.Random(seed).shuffle(cases)
     for number, case in enumerate(cases[:count]):
         own = pathlib.Path(folder, f"call-{number}")
         own.mkdir(parents=True)
-        arguments = [argument.replace("{made}", str(base)).replace("{own}", str(own)) for argument in case]
+        arguments = [made.filled(argument).replace("{own}", str(own)) for argument in case]
         outcome = programs.run(*arguments)
         accepted = "silent: accepted" if outcome.code == 0 else ""
         yield " ".join(case), outcome.fault or accepted

@@ -50,7 +50,7 @@ def run(count, *, seed, made, folder):
     """Yields ``(case, fault)`` for each of `count` damages; the fault is empty if the promise held.
 
     Args:
-        made: the artefacts of `artefacts.make`.
+        made: the `artefacts.Artefacts`.
         folder: an empty folder for the cases.
     """
     draw, wanted = random.Random(seed), {}

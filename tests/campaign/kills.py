@@ -30,7 +30,7 @@ def run(count, *, seed, made, folder):
     """Yields ``(case, fault)`` for each of `count` kills; the fault is empty if the promise held.
 
     Args:
-        made: the artefacts of `artefacts.make`.
+        made: the `artefacts.Artefacts`.
         folder: an empty folder for the cases.
     """
     draw, wanted = random.Random(seed), {}
@@ -69,8 +69,7 @@ def _fault(name, stops, *, expected, made, own):
 
 def command(name, *, made, own):
     """Program and arguments of a case."""
-    base = pathlib.Path(made["run"]).parent
-    return [argument.format(made=base, own=own) for argument in COMMANDS[name]]
+    return [made.filled(argument).replace("{own}", str(own)) for argument in COMMANDS[name]]
 
 
 def result(name, out):
