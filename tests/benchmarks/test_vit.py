@@ -1,6 +1,7 @@
 """Both sides of the image benchmark do the same work: the same loss and gradients from the same weights."""
 
 import functools
+import sys
 
 import jax
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import common, run
+from benchmarks import common
 from benchmarks.lwt import vit as lwt_vit
 from benchmarks.torch import vit as torch_vit
 from benchmarks.work import image_samples
@@ -53,9 +54,14 @@ def test_loss_and_gradients_are_lwts(form):
         torch.testing.assert_close(weight.grad, gradients[name], rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_workers_of_both_sides_train():
-    extra = ("--batches=1", "--size=small")
-    chosen = run.commands("vit", pattern="torch.*plain$|lwt.*vlora:float32$", extra=extra)
-    lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
-    full, light = (line["parameters"] for line in lines)
-    assert full == 1_205_898 > 2 * light and all(1 < line["loss"] < 5 for line in lines)
+def test_workers_of_both_sides_train(monkeypatch):
+    """In this process, which has imported both libraries; `test_pretrain.py` starts processes."""
+    served = []
+    monkeypatch.setattr(common.memory, "tune_allocator", lambda: None)
+    monkeypatch.setattr(common, "serve", lambda run, **facts: served.append(facts | run(1)))
+    for module, variant in ((torch_vit, "vit:plain"), (lwt_vit, "vlora:float32")):
+        monkeypatch.setattr(sys, "argv", ["vit.py", f"--variant={variant}", "--batches=1", "--size=small"])
+        module.main()
+    full, light = (line["parameters"] for line in served)
+    assert full == 1_205_898 > 2 * light
+    assert all(1 < line["loss"] < 5 and line["examples"] == 64 and line["warmup"] > 0 for line in served)
