@@ -104,8 +104,15 @@ def test_images_for_a_task_of_texts(task, vlora, tmp_path):
         build.build(config, str(tmp_path))
 
 
+def of_maps(arguments):
+    """A config of maps with a sixteenth of their pixels."""
+    config = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:{arguments}smoke=true")
+    config.data.image_size = config.model.image_size = 32
+    return config
+
+
 def test_lh_vit(tmp_path):
-    smoke.cycle(config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:smoke=true"), tmp_path / "run")
+    smoke.cycle(of_maps(""), tmp_path / "run")
     found = experiment.load(str(tmp_path / "run"), checkpoint="last")
     figures = found.report()
     assert figures["records"] == 16 and 0 <= figures["accuracy"] <= 1
@@ -114,8 +121,8 @@ def test_lh_vit(tmp_path):
 
 @pytest.mark.parametrize("model", ["vit", "cnn", "cnn_small", "cnn_tiny", "cnn_light"])
 def test_other_models_of_maps(model, tmp_path):
-    config = config_file.load(f"{smoke.ROOT}/configs/lh_vit.py:model={model},difficulty=easy,smoke=true")
-    assert loop.train(build.build(config, str(tmp_path / "run")))["loss"] > 0
+    run = build.build(of_maps(f"model={model},difficulty=easy,"), str(tmp_path / "run"))
+    assert loop.train(run)["loss"] > 0
 
 
 @pytest.mark.parametrize("data, classes", [("radar_har", 8), ("radar_parrad", 6)])
