@@ -5,6 +5,7 @@ the only reader. In the sections ``model``, ``reparam`` and ``task``, ``name`` i
 its arguments.
 """
 
+import difflib
 import json
 import math
 import pathlib
@@ -141,7 +142,9 @@ def parse(arg, defaults):
     for item in filter(None, (arg or "").split(",")):
         key, separator, text = item.partition("=")
         if key not in defaults or not separator:
-            raise ValueError(f"config argument {item!r}: expected KEY=VALUE with KEY one of {sorted(defaults)}")
+            near = difflib.get_close_matches(key, defaults, n=1)
+            hint = f"did you mean {near[0]!r}?" if separator and near else f"choose from {', '.join(sorted(defaults))}"
+            raise ValueError(f"config argument {item!r} should be KEY=VALUE of a KEY that this config has; {hint}")
         if key in given:
             raise ValueError(f"config argument {item!r}: {key} is given twice")
         kind = type(defaults[key])
@@ -199,7 +202,9 @@ def kept_by(workdir, argument="base"):
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{argument}={workdir}: {path} cannot be read ({error}); give the workdir of a run") from error
+        wrong = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error}"
+        here = "" if path.is_absolute() else f", a path from the current folder {pathlib.Path.cwd()}"
+        raise ValueError(f"{argument}={workdir}: {wrong}; give the folder of a run or bundle{here}") from error
 
 
 def tokenizer_of(workdir):

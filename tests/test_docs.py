@@ -292,7 +292,8 @@ def test_the_endpoint_of_the_page_answers(tmp_path):
             address = f"http://127.0.0.1:{int(server.stdout.readline())}"
             answer = json.load(urllib.request.urlopen(address, b'["four", "no"]', timeout=20))
             assert answer == {"labels": ["a", "a"], "probabilities": [[4, 0.5], [2, 0.5]]}
-            with pytest.raises(urllib.request.HTTPError, match="400: send a JSON list of texts"):
-                urllib.request.urlopen(address, b"four", timeout=20)
+            for wrong in (b"four", b'"four"', b"[4]"):
+                with pytest.raises(urllib.request.HTTPError, match="400: send a JSON list of texts"):
+                    urllib.request.urlopen(address, wrong, timeout=20)
         finally:
             server.kill()

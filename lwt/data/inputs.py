@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from lwt import errors
-from lwt.data import formats, sources, text_fields
+from lwt.data import formats, text_fields
 
 STDIN = "-"
 LONGEST = formats.MAX_MEGABYTES << 20  # bytes of a line
@@ -80,7 +80,10 @@ def records(path, data):
         try:
             if isinstance(record, formats.Malformed):
                 raise errors.DataError(str(record))
-            sources.need_fields("the record", fields, there=record)
+            for field in fields:
+                if field not in record:
+                    there = ", ".join(map(str, record))
+                    raise errors.DataError(f"the run reads the field {field!r}, and the record has only {there}")
             text = data.input_of(record)
         except errors.DataError as error:
             raise errors.DataError(f"{path}:{line}: {error}") from error

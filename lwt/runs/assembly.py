@@ -10,7 +10,7 @@ import jax
 
 from lwt import errors, registry, trees
 from lwt.reparam import compose
-from lwt.runs import adapter_folder, bases
+from lwt.runs import adapter_folder, bases, hub, run_config
 
 ATTENTIONS = {"attention", "decoder_attention", "cross_attention"}  # keys of a model's section
 ATTENTION_GIVEN = {"width", "heads", "dropout", "dtype"}  # arguments that every model gives to its attentions
@@ -101,7 +101,10 @@ def initial_params(config, model, *, reparam, base=None):
         base = {name: leaf for name, leaf in base.items() if name not in skipped} | made
         difference = trees.differences(shapes, base)
         if difference:
-            raise errors.CheckpointError(f"init_from={config.init_from} holds another model: {difference}")
+            raise errors.CheckpointError(
+                f"init_from={config.init_from} holds another model: {_other_values(config)}take the values of that "
+                f"run, or name in init_skip the weights to start anew; {difference}"
+            )
     adapter = reparam.init(jax.random.fold_in(key, 2), base)
     params = {**trees.with_prefix(compose.stored(reparam, base), "base"), **trees.with_prefix(adapter, "adapter")}
     constant = {f"adapter/{name}" for name, label in reparam.labels(adapter).items() if label == "constant"}
@@ -126,6 +129,14 @@ def expand(reparam, params, *, step, key=None):
         key: randomness for training; None in evaluation.
     """
     return reparam.expand(trees.subtree(params, "base"), trees.subtree(params, "adapter"), step, key=key)
+
+
+def _other_values(config):
+    """How the model of a run's base differs from its own, by their configs: words of an error, which end in "; "."""
+    kept = run_config.kept(hub.folder(config.init_from))
+    own, others = run_config.as_json(config)["model"], run_config.as_json(kept)["model"] if kept else {}
+    keys = [key for key in own if others.get(key, own[key]) != own[key] and not isinstance(own[key], float)]
+    return "".join(f"model.{key}={others[key]!r} there and {own[key]!r} here; " for key in keys)
 
 
 def _skipped(patterns, leaves):

@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import os
+import pathlib
 import re
 
 import jax
@@ -216,9 +217,11 @@ def _parse(path):
     try:
         config = ml_collections.ConfigDict(files.read_json(path))
     except OSError as error:
+        folder = pathlib.Path(path).parent
+        beside = [found.parent for found in folder.parent.glob(f"*/{NAME}")]
+        hint = errors.suggest(folder, beside) if beside else "give the folder of a training, or a bundle"
         raise errors.CheckpointError(
-            f"{os.path.dirname(path)} is not the workdir of a run: {path} cannot be read ({error.strerror}); give the "
-            "--workdir of a train.py call"
+            f"{folder} is not the workdir of a run: {path} cannot be read ({error.strerror}); {hint}"
         ) from error
     except (ValueError, TypeError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}; it must be the JSON that train.py wrote") from error

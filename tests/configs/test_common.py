@@ -33,8 +33,8 @@ def test_values_take_the_type_of_the_default():
         ("rate=inf", "finite"),
         ("dropout=-2", "finite number, positive or 0"),
         ("rank=4,data=pool,rank=8", "'rank=8': rank is given twice"),
-        ("rank", "expected KEY=VALUE"),
-        ("rnk=3", "expected KEY=VALUE with KEY one of .*'rank'"),
+        ("rank", "'rank' should be KEY=VALUE of a KEY .*; choose from .*, rank"),
+        ("rnk=3", "'rnk=3' should be KEY=VALUE of a KEY that this config has; did you mean 'rank'"),
     ],
 )
 def test_wrong_values_are_refused(arg, words):

@@ -89,7 +89,9 @@ def test_a_table_of_tabs_holds_records_if_it_names_the_fields_and_else_lines(tmp
 
 def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "x.csv").write_text("question\nwhy\n")
-    with pytest.raises(errors.DataError, match="x.csv:2: the record has no field 'text'; choose from question"):
+    with pytest.raises(
+        errors.DataError, match="x.csv:2: the run reads the field 'text', and the record has only question"
+    ):
         read(tmp_path / "x.csv")
     with pytest.raises(errors.DataError, match="x.csv: this run reads no records; give a .txt file with one path a"):
         read(tmp_path / "x.csv", fields=())

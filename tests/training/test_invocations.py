@@ -130,7 +130,8 @@ def test_a_workdir_that_is_a_file_or_anothers(tiny, tmp_path, base):
 
 def test_a_base_of_another_model(tiny, tmp_path, runs):
     text = complaint(train.run, tiny({"init_from": f"{runs}/wide"}), f"{tmp_path}/run")
-    assert f"{runs}/wide holds another model" in text and "instead of" in text
+    assert f"{runs}/wide holds another model: model.width=36 there and 32 here; take the values of that run, " in text
+    assert "or name in init_skip the weights to start anew; " in text and "instead of" in text
     wrong = tiny({**SHORT, "init_from": f"{runs}/base", "data.tokenizer.path": f"{runs}/wide/tokenizer.model"})
     assert "not the tokenizer of" in complaint(train.run, wrong, f"{tmp_path}/run")
     right = tiny({**SHORT, "init_from": f"{runs}/base"})

@@ -127,7 +127,10 @@ class TextData(common.Data):
         path, texts = self._workdir / tokenizer.FILE, map(self._cleaner.clean, self._texts())
         made = tokenizer.train(texts, path, vocabulary=wanted, **options)
         if made.pieces < wanted:
-            LOG.warning("data.tokenizer.vocabulary is %d, but the text yields only %d pieces", wanted, made.pieces)
+            LOG.info(
+                "its vocabulary has %d pieces, all that these texts yield; data.tokenizer.vocabulary=%d is the most",
+                *(made.pieces, wanted),
+            )
 
     @abc.abstractmethod
     def _texts(self):

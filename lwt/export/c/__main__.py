@@ -10,10 +10,14 @@
 Prints the report as JSON on the last line, and writes it to report.json; docs/microcontroller.md explains it.
 """
 
+import logging
+
 from absl import flags
 
 from lwt.export.c import costs, export, tasks
 from lwt.machine import command_line
+
+LOG = logging.getLogger(__name__)
 
 
 def main():
@@ -25,6 +29,11 @@ def main():
     options = {"activations": values.activations, "budget": values.budget, "prefix": values.prefix}
     options |= {"sentences": values.sentence or (), "clock": values.clock, "many": many}
     report = export.export(source, values.out, **options)
+    if "flash_total" in report:
+        LOG.info("flash: %s bytes, RAM: %s bytes", *(f"{report[name]:,}" for name in ("flash_total", "ram_total")))
+    if "not_measured" in report:
+        LOG.warning("not measured: %s", report["not_measured"])
+    LOG.info("next: make -C %s test", values.out)
     command_line.report({"folder": values.out, **report})
 
 

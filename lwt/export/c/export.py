@@ -90,9 +90,11 @@ def texts_of(experiment, sentences):
     """The texts of a record that stands for others: `sentences`, or where they are empty, built-in ones.
 
     Raises:
-        lwt.errors.ConfigError: the run reads another number of texts.
+        lwt.errors.ConfigError: the run reads another number of texts, or the engine does not support its model.
     """
     translates = isinstance(experiment.model, seq2seq_model.Seq2Seq)
+    if not translates:
+        _check(experiment)
     return (translator if translates else costs).texts_of(experiment, sentences)
 
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from lwt.export.service import rows
 
+TABLES = (".csv", ".jsonl", ".json", ".parquet", ".xlsx")
+
 
 def load(folder, *, threads=0):
     """Opens a folder, after comparing checksums; `threads` of the model on a CPU, 0: one for each core."""
@@ -83,8 +85,14 @@ def main():
     parser.add_argument("--scores", action="store_true", help="print a tab and the highest probability, too")
     parser.add_argument("--threshold", type=float, help="give no answer whose probability is lower")
     flags = parser.parse_args()
-    content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
-    texts = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
+    if pathlib.Path(flags.file).suffix.lower() in TABLES:
+        parser.error(f"{flags.file} is a table; FILE must hold one text a line, such as one column of it")
+    try:
+        content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
+        content = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"{flags.file} cannot be read as text in UTF-8: {error}")
+    texts = content.replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
     model = load(pathlib.Path(__file__).parent)
     if (flags.scores or flags.threshold is not None) and not model.labels:
         parser.error("--scores and --threshold need a model with labels")

@@ -1,11 +1,14 @@
 """An exported folder has a report, keeps within its budget, and replaces an older export only."""
 
 import json
+import subprocess
 
 import pytest
 
+import lwt
 from lwt import errors
 from lwt.export.c import export, toolchain
+from lwt.runs import pretrained
 
 pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
 pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
@@ -22,6 +25,8 @@ def test_the_folder_and_the_budget(variant, tmp_path):
     assert {".code", ".weights", "lwt_classify", "lwt_firmware_arena"} <= {name for _, _, name in lines}
     assert sum(int(size) for _, size, name in lines if name[0] == ".") == report["total"]
     assert "self-test: 0 of 5 failed" in toolchain.make(out, "test", CC=toolchain.host(), CFLAGS="-O0")
+    done = subprocess.run([out / "classify"], input="cold\n" + "cold " * 300, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 2 and done.stderr.startswith("1 texts are longer than the ")
     parts = r"largest parts: \w+ [\d,]+, \w+ [\d,]+, \w+ [\d,]+$"
     sums = r"flash [\d,]+ \+ RAM [\d,]+ = [\d,]+ bytes, 1 above the budget of [\d,]+"
     with pytest.raises(errors.ConfigError, match=f"{sums}; the {parts}"):
@@ -38,6 +43,11 @@ def test_the_folder_and_the_budget(variant, tmp_path):
         export.export(experiment, tmp_path / "other")
     with pytest.raises(errors.ConfigError, match="did you mean 'fp16'"):
         export.export(experiment, out, activations="fp61")
+
+
+def test_a_model_without_a_classifier_is_refused(tmp_path):
+    with pytest.raises(errors.ConfigError, match="model.head='none' must be 'classify': fine-tune the run first"):
+        export.export(lwt.load(pretrained.folder("embbert-encoder")), tmp_path / "out")
 
 
 def test_without_a_compiler(variant, tmp_path, monkeypatch):

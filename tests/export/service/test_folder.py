@@ -257,6 +257,9 @@ def test_the_command_line(written):
     shares = run.predict_proba(lines[:2]).max(1)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == run.predict(lines[:2])
     np.testing.assert_allclose([float(line.split("\t")[1]) for line in done.stdout.splitlines()], shares, atol=1e-5)
+    for wrong, message in (("no.txt", "no.txt cannot be read as text in UTF-8"), ("a.csv", "a.csv is a table; FILE")):
+        done = subprocess.run([*command, wrong], capture_output=True, text=True)
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
     command[1] = written["numbers"][1] / "predict.py"
     done = subprocess.run([*command, "-", "--scores"], input=text, capture_output=True, text=True)
     assert done.returncode == 2 and "--scores and --threshold need a model with labels" in done.stderr

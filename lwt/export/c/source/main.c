@@ -11,6 +11,7 @@
 #include "golden.h"
 
 static lwt_arena arena;
+static long cut; /* texts of which tokens were left out */
 
 #if LWT_TASKS
 static lwt_task task;
@@ -57,7 +58,7 @@ static void print_ids(const char *first, const char *second)
 static void print_answer(const char *first, const char *second)
 {
     lwt_answer answer;
-    lwt_classify(&arena, @ARGUMENT@first, second, &answer);
+    cut += lwt_classify(&arena, @ARGUMENT@first, second, &answer) == LWT_CUT;
     if (answer.classes)
         printf("%s", @LABEL@);
     for (int i = 0; i < answer.classes || i < 1; i++)
@@ -97,6 +98,8 @@ int main(int argc, char **argv)
             *second++ = 0;
         (ids ? print_ids : print_answer)(line, second);
     }
+    if (cut)
+        fprintf(stderr, "%ld texts are longer than the %d tokens of a row and were cut\n", cut, LWT_LENGTH);
     free(line);
     return 0;
 }
