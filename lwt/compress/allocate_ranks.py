@@ -26,7 +26,7 @@ import numpy as np
 from absl import flags
 
 from lwt import errors, trees
-from lwt.compress import program
+from lwt.compress import gates, program
 from lwt.layers import linear
 from lwt.machine import command_line
 from lwt.reparam import adalora
@@ -129,12 +129,8 @@ def importance(products, *, which="adalora"):
 
 def allocate(scores, costs, *, budget):
     """``{name: directions kept, ascending}``: the best by `scores` ``{name: [r]}`` whose `costs` fit the budget."""
-    for name, own in scores.items():
-        if not np.isfinite(own).all():
-            raise errors.NotFinite(f"the scores of {name} are not finite, and so is a loss or a weight of the run")
-    order = sorted((-score, name, i) for name, own in scores.items() for i, score in enumerate(own.tolist()))
     kept = {}
-    for _, name, i in order:
+    for name, i in gates.order({name: -own for name, own in scores.items()}):
         if costs[name] <= budget:
             budget -= costs[name]
             kept.setdefault(name, []).append(i)

@@ -26,7 +26,8 @@ def calibrated(experiment, weights, *, records=calibrate.RECORDS, data=""):
     Raises:
         lwt.errors.ConfigError: a kernel is quantized to floats, or has outliers.
     """
-    names = [name for name, w in weights.items() if name.endswith("/kernel") and _is_quantized(w)]
+    quantized = [name for name, w in weights.items() if isinstance(w, quantized_weight.Quantized)]
+    names = [name for name in quantized if name.endswith("/kernel")]
     for name in names:
         if weights[name].format == "fp8" or weights[name].outliers is not None:
             raise errors.ConfigError(f"{name!r}: calibrated rounding is for integers without outliers")
@@ -38,10 +39,6 @@ def calibrated(experiment, weights, *, records=calibrate.RECORDS, data=""):
     dense = {name: np.asarray(linear.dense(experiment.weights[name]), np.float64) for name in squares}
     rounded = {name: _rounded(dense[name], weights[name], squares=square) for name, square in squares.items()}
     return {**weights, **rounded}
-
-
-def _is_quantized(w):
-    return isinstance(w, quantized_weight.Quantized)
 
 
 def _squares(x, real):

@@ -31,6 +31,8 @@ class Classify:
     label_smoothing: float = 0.0
     class_weights: str | dict | tuple = ""
 
+    METRICS = classification
+
     def __post_init__(self):
         values.require("task", self, label_smoothing=values.real(0, 1, below=True))
         weights = self.class_weights
@@ -84,9 +86,9 @@ class Classify:
         return self._sums(logits, batch, train=False) | counts
 
     def finish(self, sums):
-        """Sums -> ``loss`` (nats per record), the figures of `classification.finish`, and ``unknown_labels`` if any."""
+        """Sums -> ``loss`` (nats per record), the figures of the `METRICS`, and ``unknown_labels`` if any."""
         known, examples = float(sums["known"]), float(sums["examples"])
-        figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | classification.finish(sums)
+        figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | self.METRICS.finish(sums)
         return figures | ({"unknown_labels": int(examples - known)} if known < examples else {})
 
     def predict(self, apply, batch):

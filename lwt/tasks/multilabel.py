@@ -24,6 +24,8 @@ class Multilabel(classify.Classify):
             ``(n - n_k) / n_k`` of a class with n_k of the n training records.
     """
 
+    METRICS = multilabel
+
     def for_labels(self, names, counts, *, records):
         """See `classify.Classify.for_labels`."""
         if self.class_weights != "balanced":
@@ -46,12 +48,6 @@ class Multilabel(classify.Classify):
         counts = multilabel.sums(logits, batch["label"], weights=_known(batch))
         examples = classify.real_rows(batch).sum() * 1.0
         return self._sums(logits, batch, train=False) | counts | {"examples": examples}
-
-    def finish(self, sums):
-        """Sums -> ``loss`` (nats per record and class), those of `multilabel.finish`, ``unknown_labels`` if any."""
-        known, examples = float(sums["known"]), float(sums["examples"])
-        figures = {"loss": float(sums["loss"]) / max(known, 1.0)} | multilabel.finish(sums)
-        return figures | ({"unknown_labels": int(examples - known)} if known < examples else {})
 
     def probabilities(self, outputs):
         """Logits `[n c]` -> probabilities `[n c]` in float32, each of its class alone."""

@@ -89,11 +89,17 @@ def setting(rows):
     return f"{settings}; {len(runs)} runs in {pages.hours(runs.values())} on {machines}."
 
 
-def table(rows, metric):
-    """The Markdown table of a task: quality, its difference to the whole model, sizes and times."""
+def by_model(rows):
+    """``{title: {metric: values of the seeds}}``."""
     found = {}
     for row in rows:
         found.setdefault(title_of(row["overrides"]), {}).setdefault(row["metric"], []).append(row["value"])
+    return found
+
+
+def table(rows, metric):
+    """The Markdown table of a task: quality, its difference to the whole model, sizes and times."""
+    found = by_model(rows)
     whole, body = found.get("whole"), []
     for name, own in found.items():
         gap = share = "–"
@@ -113,9 +119,7 @@ def table(rows, metric):
 
 def message(rows, metric):
     """What the models with fewer parameters lose on the test set, in words."""
-    found = {}
-    for row in rows:
-        found.setdefault(title_of(row["overrides"]), {}).setdefault(row["metric"], []).append(row["value"])
+    found = by_model(rows)
     whole = found.pop("whole", None)
     if not whole or not found:
         return "validation set"
