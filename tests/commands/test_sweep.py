@@ -1,10 +1,7 @@
 """A sweep trains a grid, resumes it, and ranks it; `lwt compare` reads its runs."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -12,43 +9,35 @@ from lwt import errors
 from lwt.commands import sweep
 from lwt.inspect import comparison
 from lwt.machine import config_folder
+from tests import forks
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = str(ROOT / "tests/training/tiny.py")
 SHORT = ["--config.steps=2", "--config.eval_every=1", "--config.save_every=2"]
 
 
-def lwt(*arguments, cache):
-    """What ``lwt ARGUMENTS`` prints: its lines, and its last line as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lwt", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    *lines, last = done.stdout.splitlines()
-    return lines, json.loads(last)
-
-
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory, cache):
-    """The folder of a sweep over two learning rates, and what the program said when it was called again."""
+def swept(tmp_path_factory):
+    """The folder of a sweep over two learning rates, what the program said when it was called again, and what
+    ``lwt compare`` said of its runs: lines, and the last line as JSON."""
     folder = tmp_path_factory.mktemp("sweep")
-    command = ["sweep", f"--config={TINY}", *SHORT, f"--workdir={folder}", "learning_rate=1e-4,1e-1"]
-    first = lwt(*command, cache=cache)
-    times = {path: path.stat().st_mtime_ns for path in folder.glob("*/metrics.jsonl")}
-    again = lwt(*command, cache=cache)
-    assert len(times) == 2 and times == {path: path.stat().st_mtime_ns for path in times}, (
-        "finished runs are left alone"
-    )
+    rates, command = ["learning_rate=1e-4,1e-1"], [f"--config={TINY}", *SHORT, f"--workdir={folder}"]
+    runs = [str(folder / f"learning_rate={rate}") for rate in ("1e-4", "1e-1")]
+    calls = [("lwt sweep", command + rates), ("lwt sweep", rates + command)]
+    calls.append(("lwt compare", [*runs, f"--plot={folder}/x.png"]))
+    found = []
+    for code, said in forks.answers(calls).values():
+        assert code == 0, said
+        *lines, last = said.splitlines()
+        found.append((lines, json.loads(last)))
+    first, again, compared = found
+    assert "compiling ..." in first[0] and "compiling ..." not in again[0], "finished runs are left alone"
     assert first[1] == again[1]
-    return folder, again
+    return folder, again, compared
 
 
 def test_the_best_run_is_first(swept):
-    folder, (lines, best) = swept
+    folder, (lines, best), _ = swept
     rates = {rate: comparison.facts(folder / f"learning_rate={rate}") for rate in ("1e-4", "1e-1")}
     order = sorted(rates, key=lambda rate: rates[rate].best)
     rows = [line.split(" | ")[0].strip("| ") for line in lines if line.startswith("| 1e-")]
@@ -57,12 +46,10 @@ def test_the_best_run_is_first(swept):
     assert (folder / "README.md").read_text().startswith("# Sweep of ") and (folder / "curves.png").stat().st_size
 
 
-def test_compare_reads_the_runs(swept, tmp_path, cache):
-    folder, (_, best) = swept
-    runs = [folder / f"learning_rate={rate}" for rate in ("1e-4", "1e-1")]
-    lines, found = lwt("compare", *runs, f"--plot={tmp_path}/x.png", cache=cache)
+def test_compare_reads_the_runs(swept):
+    folder, (_, best), (lines, found) = swept
     assert [line for line in lines if "learning_rate |" in line] == ["| optimizer.learning_rate | 0.0001 | 0.1 |"]
-    assert found[best["run"]]["best"] == best["best"] and (tmp_path / "x.png").stat().st_size
+    assert found[best["run"]]["best"] == best["best"] and (folder / "x.png").stat().st_size
 
 
 KEYS = ["seed", "optimizer.learning_rate", "data.rows", "model.name", "task.name"]
