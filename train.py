@@ -3,7 +3,10 @@
 import runpy
 import signal
 
+from lwt.machine import memory
+
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
 
 if __name__ == "__main__":
+    memory.tune_allocator()  # it may start the program anew, which costs least before the imports of the command
     runpy.run_module("lwt.commands.train", run_name="__main__", alter_sys=True)

@@ -20,6 +20,9 @@ __version__ = "0.1.0"
 
 if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl-C itself, it ends without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from lwt.machine import memory
+
+    memory.tune_allocator()  # it may start the program anew, which costs least before the program's imports
 
 
 Classifier: type  # see lwt/estimators/; `__getattr__` imports them when they are used

@@ -13,7 +13,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C
 
 import lwt
 from lwt import errors
-from lwt.machine import command_line
+from lwt.machine import command_line, memory
 
 COMMANDS = {  # command -> its module, and what it does
     "quickstart": ("lwt.quickstart", "a first look: trains, adapts, evaluates and plots"),
@@ -40,6 +40,7 @@ def overview():
 
 def main():
     """The program."""
+    memory.tune_allocator()  # it may start the program anew, which costs least before the imports of a command
     command, *rest = sys.argv[1:] or ["--help"]
     if command in command_line.HELP:
         print(overview())

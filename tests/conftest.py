@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")  # else every program starts anew to set it
 os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can deadlock when there are fewer than devices
 # Most of the time goes into compiling programs that run once or twice on tiny arrays. Compiling without optimisation,
 # with XLA's older and simpler kernels, and in one piece (every core has tests to run) takes a third of the time.

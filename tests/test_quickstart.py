@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 def call(*command, folder, **environment):
     """Runs a command in `folder`; returns what it printed."""
-    path = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    path = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GLIBC_TUNABLES")}
     done = subprocess.run(command, cwd=folder, env=path | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
