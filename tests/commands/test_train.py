@@ -8,11 +8,11 @@ TINY = "--config=tests/training/tiny.py"
 WRONG = [
     ([TINY, "--config.stepz=3"], ["--config.stepz=3", "no such key", "steps"]),
     ([TINY, "--config.optimizer.schedule.nmae=noam"], ["schedule.nmae", "no such key", "name"]),
-    ([TINY, "--config.steps=abc"], ["--config.steps=abc", "int"]),
+    ([TINY, "--config.steps=abc"], ["--config.steps=abc", "whole number"]),
     (["--config=configs/translation.py:dta=pool"], ["'dta=pool'", "'data'"]),
     (["--config=configs/translation.py:data=pol"], ["data='pol'", "pool"]),
     (["--config=configs/translatoin.py"], ["configs/translatoin.py", "configs/translation.py"]),
-    ([TINY, "--confg=3"], ["'confg'", "config"]),
+    ([TINY, "--confg=3"], ["--confg", "did you mean --config?"]),
     ([TINY, "steps=3"], ["'steps=3'", "--flag=value"]),
     ([TINY, "--processes=2"], ["--processes=2", "--coordinator"]),
 ]
