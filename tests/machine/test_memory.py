@@ -21,12 +21,12 @@ from lwt.machine import memory
 memory.tune_allocator()
 libc = ctypes.CDLL(None)
 libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
-libc.memset.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 libc.free.argtypes = [ctypes.c_void_p]
 for _ in range(2):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     block = libc.malloc(5 << 29)
-    libc.memset(block, 1, 5 << 29)
+    for place in range(block, block + (5 << 29), 1 << 23):  # a page in 8 MB
+        ctypes.c_char.from_address(place).value = b"x"
     libc.free(block)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
@@ -50,4 +50,4 @@ def test_the_program_restarts_once_with_its_arguments(tmp_path):
 def test_buffers_of_any_size_stay_in_the_process(tmp_path):
     # 2.5 GB: glibc's own options, as ints, end at 2 GB
     first, second = map(int, run(tmp_path, REALLOCATED).split())
-    assert first > 1_000 > 20 > second
+    assert first >= 320 > 20 > second
