@@ -61,22 +61,23 @@ def _layout(body, blocks, *, pooler, classifier, segments=True, more=None, unuse
     )
 
 
-BERT = names.Architecture(
-    kind="bert",
-    model="bert",
-    classes=("BertModel", "BertForSequenceClassification"),
+def _encoder(kind, name, **own):
+    """The architecture of a text encoder; `own` is what it does not share with most of them."""
+    classes = f"{name}Model", f"{name}ForSequenceClassification"
+    usual = {"activation": "hidden_act", "fixed": FIXED, "defaults": DEFAULTS, "head_dropout": "classifier_dropout"}
+    return names.Architecture(kind=kind, model="bert", classes=classes, **{**usual, **own})
+
+
+BERT = _encoder(
+    "bert",
+    "Bert",
     keys={**SIZES, "segments": "type_vocab_size"},
-    activation="hidden_act",
     layout=_layout("bert", _blocks("bert"), pooler="bert.pooler.dense", classifier="classifier"),
     required={**REQUIRED, "pooler_activation": "tanh", "embedding_width": 0},
-    fixed=FIXED,
-    defaults=DEFAULTS,
-    head_dropout="classifier_dropout",
 )
-DISTILBERT = names.Architecture(
-    kind="distilbert",
-    model="bert",
-    classes=("DistilBertModel", "DistilBertForSequenceClassification"),
+DISTILBERT = _encoder(
+    "distilbert",
+    "DistilBert",
     keys={
         **{"vocabulary": "vocab_size", "max_length": "max_position_embeddings", "width": "dim", "layers": "n_layers"},
         **{"heads": "n_heads", "hidden": "hidden_dim", "dropout": "dropout", "attention_dropout": "attention_dropout"},
@@ -105,18 +106,17 @@ DISTILBERT = names.Architecture(
         **{"segments": 0, "pooler_activation": "relu", "norm_epsilon": 1e-12, "embedding_width": 0},
     },
     fixed={"pruned_heads": {}},
+    defaults={},
     head_dropout="seq_classif_dropout",
 )
 
 
 def _roberta(kind, name):
     """One of the models that differ from RoBERTa in their tokenizers only."""
-    return names.Architecture(
-        kind=kind,
-        model="bert",
-        classes=(f"{name}Model", f"{name}ForSequenceClassification"),
+    return _encoder(
+        kind,
+        name,
         keys=SIZES,
-        activation="hidden_act",
         layout=_layout(
             "roberta",
             _blocks("roberta"),
@@ -127,17 +127,13 @@ def _roberta(kind, name):
         ),
         required={**REQUIRED, "segments": 1, "pooler_activation": "tanh", "embedding_width": 0},
         fixed={**FIXED, "pad_token_id": 1},
-        defaults=DEFAULTS,
-        head_dropout="classifier_dropout",
     )
 
 
-ELECTRA = names.Architecture(
-    kind="electra",
-    model="bert",
-    classes=("ElectraModel", "ElectraForSequenceClassification"),
+ELECTRA = _encoder(
+    "electra",
+    "Electra",
     keys={**SIZES, "segments": "type_vocab_size", "embedding_width": "embedding_size"},
-    activation="hidden_act",
     layout=_layout(
         "electra",
         _blocks("electra"),
@@ -147,16 +143,11 @@ ELECTRA = names.Architecture(
         unused=r"discriminator_predictions|generator_\w+",
     ),
     required={**REQUIRED, "pooler_activation": "gelu"},
-    fixed=FIXED,
-    defaults=DEFAULTS,
-    head_dropout="classifier_dropout",
 )
-ALBERT = names.Architecture(
-    kind="albert",
-    model="bert",
-    classes=("AlbertModel", "AlbertForSequenceClassification"),
+ALBERT = _encoder(
+    "albert",
+    "Albert",
     keys={**SIZES, "segments": "type_vocab_size", "embedding_width": "embedding_size"},
-    activation="hidden_act",
     layout=_layout(
         "albert",
         names.below(
@@ -177,7 +168,6 @@ ALBERT = names.Architecture(
     ),
     required={**REQUIRED, "shared": True, "pooler_activation": "tanh"},
     fixed={**FIXED, "num_hidden_groups": 1, "inner_group_num": 1},
-    defaults=DEFAULTS,
     head_dropout="classifier_dropout_prob",
 )
 ROBERTAS = (("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert"))
