@@ -17,6 +17,7 @@ import sys
 
 from absl import flags
 
+from lwt import errors
 from lwt.machine import command_line
 
 
@@ -25,6 +26,9 @@ def main():
     from lwt.classify import run  # after jax.distributed has begun
 
     values = flags.FLAGS
+    if values.table is None:
+        called = command_line.as_called("python -m lwt.classify TABLE")
+        raise errors.ConfigError(f"name the table first: {called}; --help explains")
     given = {name: getattr(values, name) for name in run.Options.__dataclass_fields__}
     given["rename_labels"] = tuple(values.rename_labels)
     say = functools.partial(print, flush=True)
@@ -39,8 +43,6 @@ def table_first(arguments):
 
 if __name__ == "__main__":
     sys.argv[1:] = table_first(sys.argv[1:])
-    if not sys.argv[1:]:
-        command_line.fail(command_line.as_called("name the table first: python -m lwt.classify TABLE; --help explains"))
     flags.DEFINE_string(
         "table", None, "The table, a file or a folder of files train, validation and test; comes first."
     )
@@ -61,4 +63,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("seed", 0, "Seed of the division and of the training.", lower_bound=0)
     flags.DEFINE_string("time", "", "Search rate, epochs and word dropout for so long: 90s, 10m, 1h.")
     flags.DEFINE_string("out", "", "Folder of the run; default: runs/NAME of the table.")
-    command_line.run(main, required=["table"])
+    command_line.run(main, required=[])
