@@ -61,6 +61,8 @@ Model `{model}`, task `{task}`, of lwt {version}: {count:,} weights, {size:,} by
 """
 
 ANSWERS = """\
+Here `{name}` is the path of this folder.
+
 ```python
 import lwt
 
@@ -70,9 +72,10 @@ experiment.predict([...])
 
     python eval.py --workdir={name} --predict=FILE    # one answer a line"""
 START = """\
-A start for training: `init_from` of a config, or its argument `base` (beside the `model` that this one is):
+Training starts from it, by `init_from` of a config, or by its argument `base`. Here `{name}` is the path of this
+folder:
 
-    python train.py --config=configs/embbert_finetune.py:base={name},task=snips --workdir=runs/snips"""
+    python train.py --config=configs/finetune.py:base={name},data=folder:tickets --workdir=runs/tickets"""
 
 
 def write(source, folder, *, precision="float32", block=None, weights="", license="unknown", data_license=""):
@@ -213,11 +216,12 @@ def _limits(source):
         size = data.image_size
         yield f"Images become {size} pixels wide and high." if size else "Images of one size only."
     else:
-        yield f"Known are texts of up to {data.max_tokens if data.kind == 'pairs' else data.row_length} tokens."
+        longest = data.max_tokens if data.kind == "pairs" else data.row_length
+        yield f"It reads texts of up to {longest} tokens; longer ones are cut."
         yield "Texts are lowercased." if data.clean.lowercase else "Case matters."
     if source.labels and source.config.model.get("head") != "none":
         yield f"Whatever it is asked, it answers with one of: {', '.join(source.labels)}."
-    yield "What the training data are biased towards, it is, too; nothing but the figures above was measured."
+    yield "It has the biases of its training data. Nothing but the figures above was measured."
 
 
 def main():
