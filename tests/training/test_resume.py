@@ -13,7 +13,7 @@ from lwt.runs import checkpoint, experiment, run_config
 from lwt.training import train
 
 # Runs train.py, and sends it a signal at a moment: ("stepping", 6) is when it is about to take its sixth step.
-CHILD = """
+STOPPED = """
 import os, random, runpy, sys, threading, time
 from lwt.runs import checkpoint
 from lwt.training import loop
@@ -45,6 +45,20 @@ at(*{
 sys.argv = sys.argv[4:]
 runpy.run_path("train.py", run_name="__main__")
 """
+# Runs such programs in forks of one process that has imported lwt; prints how each ended, and its last checkpoint.
+SEVERAL = """
+import json, sys
+from lwt.runs import checkpoint
+from tests.campaign import programs
+
+programs.preload()
+found = []
+for arguments in json.loads(sys.argv[1]):
+    outcome = programs.run(*arguments)
+    workdir = arguments[-1].removeprefix("--workdir=")
+    found.append([outcome.code, outcome.out, outcome.err, checkpoint.of_run(workdir).last_step() or 0])
+print(json.dumps(found))
+"""
 KILLS = (("sealing", 3), ("pruning", 2), ("saving", 2), ("some time after row", 1))
 LORA = {
     "reparam": {"name": "lora", "rank": 4, "dropout": 0.1},
@@ -54,6 +68,25 @@ LORA = {
     "save_every": 2,
     "eval_every": 5,
 }
+
+
+@pytest.fixture
+def stopped(start, config_file, tmp_path):
+    """``stopped(config, calls)`` trains a config, for each ``(moment, count, signal, workdir)`` of the calls.
+
+    It gives ``(exit code, standard output, standard error, last step)`` of each.
+    """
+
+    def stopped(config, calls):
+        program = tmp_path / "stopped.py"
+        program.write_text(STOPPED)
+        flags = ["train.py", f"--config={config_file(config)}"]
+        given = [[str(program), *map(str, call), *flags, f"--workdir={workdir}"] for *call, workdir in calls]
+        said, complaints = start("-c", SEVERAL, json.dumps(given)).communicate(timeout=500)
+        assert said, complaints
+        return json.loads(said.splitlines()[-1])
+
+    return stopped
 
 
 def everything(workdir):
@@ -69,18 +102,15 @@ def assert_same(found, expected, rows):
     assert rows(found) == rows(expected)
 
 
-def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
+def test_killed_again_and_again(tiny, stopped, rows, tmp_path):
     """An adapter, with dropout in the model and in LoRA, killed at four moments: three around a save, one at random."""
     train.run(tiny({"steps": 2}), f"{tmp_path}/base")
     config = tiny({**LORA, "init_from": f"{tmp_path}/base"})
     train.run(config, f"{tmp_path}/whole")
-    arguments = ["train.py", f"--config={config_file(config)}", f"--workdir={tmp_path}/killed"]
-    reached = []
-    for moment, count in KILLS:
-        process = start("-c", CHILD, moment, str(count), str(int(signal.SIGKILL)), *arguments)
-        said = process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL or moment == "some time after row", said
-        reached.append(checkpoint.Checkpoints(tmp_path / "killed/checkpoints").last_step() or 0)
+    ends = stopped(config, [(*kill, int(signal.SIGKILL), tmp_path / "killed") for kill in KILLS])
+    for (moment, _), (code, *said, _) in zip(KILLS, ends, strict=True):
+        assert code == -signal.SIGKILL or moment == "some time after row", said
+    reached = [last for *_, last in ends]
     assert reached == sorted(reached) and 0 < reached[1] < reached[2] < 14, reached
     train.run(config, f"{tmp_path}/killed")
     assert_same(tmp_path / "killed", tmp_path / "whole", rows)
@@ -88,14 +118,13 @@ def test_killed_again_and_again(tiny, config_file, start, rows, tmp_path):
     assert adapters[0] == adapters[1]
 
 
-def test_a_signal_saves_and_loses_no_step(tiny, config_file, start, rows, tmp_path):
+def test_a_signal_saves_and_loses_no_step(tiny, stopped, rows, tmp_path):
     changes = {"steps": 12, "log_every": 4, "save_every": 100, "eval_every": 100}
     train.run(tiny(changes), tmp_path / "whole")
-    for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT")):
-        arguments = [f"--config={config_file(tiny(changes))}", f"--workdir={tmp_path}/{name}"]
-        process = start("-c", CHILD, "stepping", "6", str(int(number)), "train.py", *arguments)
-        said, complaints = process.communicate(timeout=300)
-        assert process.returncode == 0 and "Traceback" not in complaints, complaints
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    ends = stopped(tiny(changes), [("stepping", 6, int(number), tmp_path / number.name) for number in numbers])
+    for name, (code, said, complaints, _) in zip((number.name for number in numbers), ends, strict=True):
+        assert code == 0 and "Traceback" not in complaints, complaints
         step = int(re.search(rf"{name}: saved step (\d+)", said)[1])
         assert step == 6 == everything(tmp_path / name)[2]
         assert [row["step"] for row in rows(tmp_path / name)] == [4]
