@@ -24,7 +24,7 @@ def main():
     from lwt.inspect import comparison  # after jax.distributed has begun
 
     values = flags.FLAGS
-    names = [os.path.normpath(folder) for folder in values.run]
+    names = [os.path.normpath(folder) for folder in values.run or ()]
     if len({*names}) < 2:
         raise errors.ConfigError("give two runs or more: lwt compare runs/a runs/b")
     first = comparison.facts(names[0], values.figure)
@@ -41,4 +41,4 @@ if __name__ == "__main__":
     flags.DEFINE_multi_string("run", None, "Folder of a run; the arguments without a flag are runs.")
     flags.DEFINE_string("figure", "", "The evaluation figure to compare; default: the one the first run selects by.")
     flags.DEFINE_string("plot", "comparison.png", "The file of the plot.")
-    command_line.run(main, required=["run"])
+    command_line.run(main, required=[])

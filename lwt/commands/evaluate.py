@@ -9,10 +9,10 @@
 
 The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with the best and worst outputs beside it.
 
-``--predict=FILE`` (``lwt predict FILE``) prints one answer a line. With ``--scores``, ``--threshold`` or ``--out``,
+``--predict=FILE`` (``lwt predict FILE``) prints one answer per line. With ``--scores``, ``--threshold`` or ``--out``,
 records come out as a file of the same format with columns added: prediction, score (its probability), abstained (with
-``--threshold``) and, with ``--scores``, score_CLASS for each class. Of lines, each answer is followed by a tab and its
-score.
+``--threshold``) and, with ``--scores``, score_CLASS for each class. For a file of lines, a tab and the score follow
+each answer.
 """
 
 import logging

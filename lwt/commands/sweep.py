@@ -49,8 +49,11 @@ def parse(texts, *, arguments, keys):
         keys: of the config, with dots.
 
     Raises:
-        lwt.errors.ConfigError: a text has another form, or names nothing, several keys, or a key or value twice.
+        lwt.errors.ConfigError: there is no text; or one has another form, or names nothing, several keys, or a key or
+            value twice.
     """
+    if not texts:
+        raise errors.ConfigError("name the settings to try: lwt sweep --config=... --workdir=... rate=1e-4,3e-4")
     found = []
     for text in texts:
         name, equals, values = text.partition("=")
@@ -157,7 +160,7 @@ def main():
     """The program."""
     values, flag = flags.FLAGS, flags.FLAGS["config"]
     path = flag.config_filename.partition(":")[0]
-    settings = parse(values.set, arguments=config_file.arguments(path), keys=[*keys_of(values.config)])
+    settings = parse(values.set or (), arguments=config_file.arguments(path), keys=[*keys_of(values.config)])
     chosen = {name_of(one): one for one in grid(settings)}
     configs = {
         name: config_of(flag.config_filename, one, settings=settings, overrides=flag.override_values)
@@ -188,4 +191,4 @@ if __name__ == "__main__":
     config_file.define()
     flags.DEFINE_multi_string("set", None, "KEY=VALUE,VALUE; the arguments without a flag are such settings.")
     flags.DEFINE_string("workdir", None, "Folder of the runs; the same command continues there.")
-    command_line.run(main, required=["config", "set", "workdir"])
+    command_line.run(main, required=["config", "workdir"])

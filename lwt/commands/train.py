@@ -1,7 +1,11 @@
 """Trains the run of a config, or resumes it where it stopped.
 
-python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
-python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
+    python train.py --config=configs/translation.py:data=multi30k --workdir=runs/mt
+    python train.py --config=configs/translation.py --config.optimizer.learning_rate=0.5 --workdir=runs/slower
+    python train.py --help --config=configs/translation.py          # its arguments, and all keys of the config
+
+Arguments follow the name of the config. ``--config.KEY=VALUE`` changes a key. Ctrl-C saves the run, and the same
+command continues it. The last line is one JSON object, the figures of the last evaluation on the validation set.
 """
 
 import logging

@@ -166,9 +166,9 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_float(
         "percentile",
         100.0,
-        "With --activations=static: of the tokens' maxima; larger ones are clipped.",
+        "With --activations=static: this percentile of the tokens' maxima is the range; larger values are clipped.",
         lower_bound=0,
         upper_bound=100,
     )
-    flags.DEFINE_string("data", "", "Of these records: KIND:NAME@SPLIT; default: the validation set.")
+    flags.DEFINE_string("data", "", "Data set of these records, KIND:NAME@SPLIT; default: the validation set.")
     command_line.run(main, required=["workdir"])

@@ -197,7 +197,7 @@ def help_text():
     for argument in sys.argv[1:]:
         name, _, spec = argument.lstrip("-").partition("=")
         if name in CONFIGS and spec:
-            lines += ["", CONFIGS[name][1](spec)]
+            lines += ["", as_called(CONFIGS[name][1](spec))]
     return "\n".join(lines)
 
 

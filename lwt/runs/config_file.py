@@ -13,9 +13,11 @@ from lwt.machine import command_line, config_folder
 from lwt.runs import hub
 
 
-def define(help="A file of configs/ or its name, with arguments: FILE.py:key=value,..."):
+def define(help=""):
     """Declares the flag --config, which takes overrides --config.KEY=VALUE; returns its holder."""
     command_line.CONFIGS["config"] = load, describe
+    names = ", ".join(config_folder.names())
+    help = help or f"NAME:ARGUMENT=VALUE,... or a file FILE.py:ARGUMENT=VALUE,...; NAME is one of {names}."
     holder = config_flags.DEFINE_config_file("config", None, help)
     parser = flags.FLAGS["config"].parser
     parse = parser.parse

@@ -218,8 +218,9 @@ def _parse(path):
         config = ml_collections.ConfigDict(files.read_json(path))
     except OSError as error:
         folder = pathlib.Path(path).parent
-        beside = [found.parent for found in folder.parent.glob(f"*/{NAME}")]
-        hint = errors.suggest(folder, beside) if beside else "give the folder of a training, or a bundle"
+        beside = [found.parent.name for found in folder.parent.glob(f"*/{NAME}")]
+        hint = f"of the runs in {folder.parent}, {errors.suggest(folder.name, beside)}"
+        hint = hint if beside else "give the folder of a training, or a bundle"
         raise errors.CheckpointError(
             f"{folder} is not the workdir of a run: {path} cannot be read ({error.strerror}); {hint}"
         ) from error

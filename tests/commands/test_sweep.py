@@ -67,6 +67,7 @@ def test_settings_are_arguments_or_keys():
 @pytest.mark.parametrize(
     "text, words",
     [
+        ("", "name the settings to try: lwt sweep"),
         ("learning_rate", "'learning_rate' should be KEY=VALUE,VALUE"),
         ("seed=1,,2", "should be KEY=VALUE,VALUE"),
         ("seed=1,1", "with different values"),

@@ -142,3 +142,7 @@ def test_a_report_leaves_its_files(run):
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(errors.CheckpointError, match="is not the workdir of a run"):
         experiment.load(tmp_path)
+    (tmp_path / "tickets").mkdir()
+    (tmp_path / "tickets/config.json").write_text("{}")
+    with pytest.raises(errors.CheckpointError, match=f"; of the runs in {tmp_path}, did you mean 'tickets'"):
+        experiment.load(tmp_path / "ticket")
