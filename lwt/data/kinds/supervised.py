@@ -3,6 +3,7 @@
 import abc
 import functools
 import logging
+import os
 
 import numpy as np
 
@@ -85,7 +86,8 @@ class Supervised(common.Data):
         elif ":" in name:
             source = self._load_other(name)
         else:
-            raise errors.DataError(f"{self.splits.train.name} has no part {name!r}; {errors.suggest(name, parts)}")
+            hint = f"that file is folder:{name}" if os.path.exists(name) else errors.suggest(name, parts)
+            raise errors.DataError(f"{self.splits.train.name} has no part {name!r}; {hint}")
         source = source.subset(limit)
         records = source.read(0, len(source))
         sources.need_fields(source.name, [self._section.label], there=source.fields)

@@ -90,6 +90,8 @@ def test_from_folder_to_batch(make, tmp_path):
     )
     with pytest.raises(errors.DataError, match=r"has no part 'tset'; did you mean 'test'"):
         data.evaluation("tset")
+    with pytest.raises(errors.DataError, match=f"; that file is folder:{tmp_path}$"):
+        data.evaluation(str(tmp_path))
 
 
 def test_unknown_labels_are_reported_and_count_as_wrong(make, tmp_path, caplog):
