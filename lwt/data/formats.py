@@ -162,11 +162,11 @@ def _txt(path, limit):
             yield number, 1, {"text": text, "document": document}
 
 
-def separator(path):
-    """What separates the cells of a ``.csv`` or ``.tsv``."""
+def dialect(path):
+    """``(what separates the cells, whether a spreadsheet wrote them)`` of a ``.csv`` or ``.tsv``."""
     with _damage(path, lambda: "the beginning"), _open(path) as file:
-        first = file.readline(1 << 20).decode("utf-8-sig", errors="replace")
-    return "\t" if of(path) == ".tsv" else dialects.separator_of(first)
+        separator, spreadsheet = dialects.of(file.read(dialects.SNIFFED))
+    return "\t" if of(path) == ".tsv" else separator, spreadsheet
 
 
 def _csv(path, limit):

@@ -16,7 +16,7 @@ class Writer:
 
     Args:
         source: the file whose records are written again, with fields added: its format and separator are kept. What
-            is text is written as UTF-8.
+            is text is written as UTF-8; the table of a spreadsheet begins with the mark by which spreadsheets know it.
         file: an open file: of bytes for a format of `BINARY`, else of text.
         added: ``{name: str, float or bool}``, the types of the fields that are added.
     """
@@ -27,7 +27,7 @@ class Writer:
         if self._form == ".parquet":
             self._start_parquet(source, added)
         elif self._form not in JSON:
-            self._separator = formats.separator(source)
+            self._separator, self._mark = formats.dialect(source)
 
     def write(self, records):
         """Writes records (dicts). Of a table, all must have the fields of the first."""
@@ -40,6 +40,7 @@ class Writer:
         else:
             if records and self._fields is None:
                 self._fields = list(records[0])
+                self._file.write("\ufeff" * self._mark)
                 self._row(self._fields)
             for record in records:
                 self._row([_cell(record[field]) for field in self._fields])

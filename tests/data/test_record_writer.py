@@ -35,6 +35,16 @@ def test_what_is_written_is_read_again(tmp_path):
     assert (tmp_path / "semicolons.csv").read_text().startswith("id;text\n")
 
 
+@pytest.mark.parametrize("written", ["\ufeffid;text\n1;ünï\n".encode(), b"id;text\n" + "1;ünï\n".encode("cp1252") * 3])
+def test_a_table_of_a_spreadsheet_begins_with_its_mark(tmp_path, written):
+    (tmp_path / "x.csv").write_bytes(written)
+    with open(tmp_path / "y.csv", "w", newline="", encoding="utf-8") as file:
+        writer = record_writer.Writer(tmp_path / "x.csv", file, added={})
+        for _ in range(2):
+            writer.write([{"id": "1", "text": "ünï"}])
+    assert (tmp_path / "y.csv").read_bytes() == "\ufeffid;text\n1;ünï\n1;ünï\n".encode()
+
+
 def test_a_parquet_keeps_its_types(tmp_path):
     table = pyarrow.table({"text": ["a", "b"], "day": pyarrow.array([1, 2], pyarrow.int16())})
     pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
