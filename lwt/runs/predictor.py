@@ -131,4 +131,4 @@ class Predictor:
     def warn_of_cut(self, cut):
         """Logs the number of texts that were cut, if any."""
         if cut:
-            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self.data.longest)
+            LOG.warning("texts longer than the %d tokens of a row, which were cut: %d", self.data.longest, cut)

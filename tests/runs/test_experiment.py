@@ -65,14 +65,14 @@ def test_texts_that_are_cut_are_counted_and_warned_of_once(run, tmp_path, caplog
     long = "copy: " + "1 " * 200
     answers = run.predict([*PROMPTS, long, long])
     assert [record.getMessage() for record in caplog.records] == [
-        f"2 texts are longer than the {run.data.longest} tokens of a row and were cut"
+        f"texts longer than the {run.data.longest} tokens of a row, which were cut: 2"
     ]
     caplog.clear()
     (tmp_path / "x.txt").write_text("\n".join([*PROMPTS, long, *[PROMPTS[0]] * 20, long]))
     said = io.StringIO()
     run.predict_file(tmp_path / "x.txt", output=said)
     assert len(answers) == 5 and len(said.getvalue().splitlines()) == 25
-    assert len(caplog.records) == 1 and caplog.records[0].getMessage().startswith("2 texts are longer")
+    assert len(caplog.records) == 1 and caplog.records[0].getMessage().endswith("which were cut: 2")
     caplog.clear()
     run.predict(PROMPTS)
     assert not caplog.records

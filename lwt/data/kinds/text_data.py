@@ -72,7 +72,7 @@ class TextData(common.Data):
             ", ".join(map(str, measured["lengths"])),
         )
         if cut := self._train_examples.too_long(self.longest):
-            LOG.warning("%s: %d texts are longer than the %d tokens of a row and are cut", name, cut, self.longest)
+            LOG.warning("%s: texts longer than the %d tokens of a row, which are cut: %d", name, self.longest, cut)
         return self._bucketed(share=share)
 
     def alone(self, texts):

@@ -55,7 +55,7 @@ class Rows:
             second = second + end if self._pairs else []
             rows.append((first + second, [one] * len(first) + [two] * len(second)))
         if cut:
-            LOG.warning("%d texts are longer than the %d tokens of a row and were cut", cut, self._row["longest"])
+            LOG.warning("texts longer than the %d tokens of a row, which were cut: %d", self._row["longest"], cut)
         return rows
 
     def _cut(self, ids, size):

@@ -104,7 +104,7 @@ def test_texts_that_are_cut_are_counted_when_training_starts(make, tmp_path, cap
     (tmp_path / "run/splits.json").unlink()
     names = {"train": f"folder:{tmp_path}/long.jsonl", "validation": "folder:a@test", "test": "folder:a@test"}
     make(**names).training()
-    assert "long.jsonl@train: 7 texts are longer than the 32 tokens of a row and are cut" in caplog.text
+    assert "long.jsonl@train: texts longer than the 32 tokens of a row, which are cut: 7" in caplog.text
 
 
 def test_fewer_training_records(make):

@@ -267,7 +267,7 @@ def test_the_command_line(written):
 
 def test_texts_that_are_cut_are_counted(written, caplog):
     predict.load(written["classes"][1]).predict(TEXTS)
-    assert "1 texts are longer than the 24 tokens of a row and were cut" in caplog.text
+    assert "texts longer than the 24 tokens of a row, which were cut: 1" in caplog.text
 
 
 def test_other_answers_and_damage_are_refused(runs, written, tmp_path, monkeypatch):

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
         (ids ? print_ids : print_answer)(line, second);
     }
     if (cut)
-        fprintf(stderr, "%ld texts are longer than the %d tokens of a row and were cut\n", cut, LWT_LENGTH);
+        fprintf(stderr, "texts longer than the %d tokens of a row, which were cut: %ld\n", LWT_LENGTH, cut);
     free(line);
     return 0;
 }
