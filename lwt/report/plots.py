@@ -182,6 +182,24 @@ def rows(lines, path, *, columns, title="", dots=(), faded=()):
     return drawn
 
 
+def front(points):
+    """The names of ``{name: (cost, quality)}`` that no other beats at the same cost or less, the cheapest first."""
+    found = []
+    for name in sorted(points, key=lambda name: (points[name][0], -points[name][1])):
+        if not found or points[name][1] > points[found[-1]][1]:
+            found.append(name)
+    return found
+
+
+def draw_front(axes, points, best):
+    """Draws ``{name: (x, y)}`` as points, and the `best` of them, from `front`, as steps; see `line_names.beside`."""
+    axes.plot(*zip(*points.values(), strict=True), linestyle="none", marker="o", color="#c4c4c4")
+    steps = tuple(zip(*(points[name] for name in best), strict=True))
+    axes.plot(*steps, drawstyle="steps-post", color="#bbbbbb", linewidth=1.2)
+    axes.plot(*steps, linestyle="none", **style.look(0))
+    axes.margins(x=0.1, y=0.12)
+
+
 def bars(groups, path, *, label, title="", digits=1):
     """Grouped bars with their values above.
 

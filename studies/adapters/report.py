@@ -2,7 +2,7 @@
 
 import statistics
 
-from lwt.report import pages, plots, results
+from lwt.report import line_names, pages, plots, results, style
 
 TITLES = {
     **{"lora": "LoRA", "lora_plus": "LoRA+", "lora_fa": "LoRA-FA", "lora_dropout": "LoRA dropout", "dora": "DoRA"},
@@ -29,7 +29,7 @@ TITLES = {
 ENCODER = {"snips": "Snips", "emotion": "Emotion", "limit": "LiMiT"}
 TRANSLATOR = {"arithmetic": "arithmetic"}
 PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
-BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
+BUDGETS = (1_000, 10_000, 100_000, 1_000_000)  # bytes in float16
 CLOSE = 0.005  # of accuracy: as good as the best
 LEARNS = 0.05  # the least accuracy of an adapter that the advice may recommend
 HOW_TO_READ = """\
@@ -200,20 +200,25 @@ def describe(records, searches):
 
 
 def draw(path, groups, *, tasks):
-    """A line for each setting, the best first: accuracy on every task and their mean, and the adapter's bytes."""
-    order = sorted(groups, key=lambda setting: mean_accuracy(groups[setting]), reverse=True)
-    lines = {}
-    for setting in order:
-        found = groups[setting]
-        lines[title_of(setting)] = {task: [100 * value for value in _accuracies(own)] for task, own in found.items()}
-        lines[title_of(setting)] |= {"mean": 100 * mean_accuracy(found), "bytes": bytes_of(found) / 1e3}
-    columns = {"mean": (f"mean of {len(tasks)} (%)", 1)} if len(tasks) > 1 else {}
-    columns |= {task: (f"{title} (%)", 1) for task, title in tasks.items()} | {"bytes": ("float16 (kB)", 1)}
-    adapted = [setting for setting in order if setting[0] not in ("head", "full")]
-    best, faded = adapted[0], [title_of(setting) for setting in order if setting[0] in ("head", "full")]
-    accuracy, size = 100 * mean_accuracy(groups[best]), bytes_of(groups[best]) / 1e3
-    title = f"{title_of(best)} is the most accurate adapter: {accuracy:.1f} % in {size:.0f} kB"
-    plots.rows(lines, path, columns=columns, title=title, dots=[*tasks, "mean"], faded=faded)
+    """Accuracy by the adapter's bytes, a point for each setting; those that no smaller one beats have a name."""
+    scores = {setting: 100 * mean_accuracy(found) for setting, found in groups.items()}
+    points = {x: (bytes_of(groups[x]), score) for x, score in scores.items() if x[0] not in ("head", "full")}
+    best = plots.front(points)
+    size, accuracy = points[best[-1]]
+    title = f"{title_of(best[-1])} is the most accurate adapter: {accuracy:.1f} % in {size / 1e3:.0f} kB"
+    with style.drawing(path, title, height=5.5) as (_, axes):
+        plots.draw_front(axes, points, best)
+        for method in ("full", "head"):
+            if (method, 0) in scores:
+                axes.axhline(scores[method, 0], color="#9a9a9a", linewidth=1, linestyle="--", zorder=0)
+                where = dict(
+                    xy=(0.99, scores[method, 0]), xycoords=("axes fraction", "data"), ha="right", color="#666666"
+                )
+                text = f"{TITLES[method]}: {scores[method, 0]:.1f} %"
+                axes.annotate(text, **where, xytext=(0, 3), textcoords="offset points", fontsize=9.5)
+        axes.set_ylabel(f"mean accuracy of {len(tasks)} tasks (%)" if len(tasks) > 1 else "exact match (%)")
+        style.log_x(axes, "bytes of the adapter in float16")
+        line_names.beside(axes, {title_of(x): (*points[x], style.COLORS[0]) for x in best})
 
 
 def csv_table(groups):

@@ -48,9 +48,11 @@ CHOSEN_BY = {"arithmetic": dict(metric="loss", lower=True)}  # exact match is 0 
 BY_ACCURACY = dict(metric="accuracy")
 SIZES = {  # method -> its sizes: the argument `rank` of the config; for C3A the size of a block, 0 for the largest
     **dict.fromkeys(("lora", "lora_plus", "lora_dropout", "periodic_lora", "adalora", "dora"), (1, 4, 16)),
-    **dict.fromkeys(("pissa", "eva", "corda", "lora_ga"), (1, 4, 16)),
+    **dict.fromkeys(("pissa", "eva", "corda"), (1, 4, 16)),
+    "lora_ga": (1, 4, 8),  # at most half of the smallest side of a kernel, 16
     **dict.fromkeys(("hira", "shira", "oft", "lokr", "vera", "unilora", "houlsby"), (1, 4, 16)),
-    **dict.fromkeys(("lora_fa", "singlora", "miss"), (2, 8, 32)),  # half of LoRA's weights at one rank
+    **dict.fromkeys(("lora_fa", "singlora"), (2, 8, 32)),  # half of LoRA's weights at one rank
+    "miss": (2, 8, 16),  # likewise; at most the smallest side
     "c3a": (0, 16, 4),
     **dict.fromkeys(("ia3", "bitfit", "layer_norm", "head", "full"), (0,)),  # they have one size
 }

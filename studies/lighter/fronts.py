@@ -1,6 +1,5 @@
 """Pareto fronts: of models as points of quality, bytes and time, those that no other beats."""
 
-import math
 import re
 
 from lwt.inspect import measuring
@@ -9,7 +8,6 @@ from lwt.report import line_names, plots, results, style
 COSTS = {"bytes": "size (bytes)", "milliseconds": "time of one record alone (ms)"}  # a cost -> the label of its axis
 MEASURED = ("quality", "bytes", "milliseconds", "rate")  # a row of results for each
 MANY = 12  # models; more are points, of which those on a front have names
-REST = dict(linestyle="none", marker="o", color="#c4c4c4")  # what is on no front
 DATA = {  # part of a test set's name -> what people call it
     **{"snips": "Snips", "emotion": "Emotion", "limit": "LiMiT", "cifar10": "CIFAR-10", "radar_har": "Radar maps"},
     "multi30k_de_en": "German to English",
@@ -39,11 +37,7 @@ def front(points, cost):
         points: of one task.
         cost: a key of `COSTS`.
     """
-    found, best = [], -math.inf
-    for point in sorted(points, key=lambda p: (getattr(p, cost), -p.rank)):
-        if point.rank > best:
-            found, best = [*found, point], point.rank
-    return found
+    return [points[i] for i in plots.front({i: (getattr(p, cost), p.rank) for i, p in enumerate(points)})]
 
 
 def table(points):
@@ -102,12 +96,8 @@ def draw(points, path):
         return plots.rows(lines, path, columns=columns, title=message(points))
     with style.drawing(path, message(points), panels=2, across=1, height=8) as (drawn, axes):
         for place, (cost, heading) in zip(axes, COSTS.items(), strict=True):
-            best = front(points, cost)
-            place.plot([getattr(p, cost) for p in points], [factor * p.quality for p in points], **REST)
-            steps = [getattr(p, cost) for p in best], [factor * p.quality for p in best]
-            place.plot(*steps, drawstyle="steps-post", color="#bbbbbb", linewidth=1.2)
-            place.plot(*steps, linestyle="none", **style.look(0))
-            place.margins(x=0.1, y=0.12)
+            places = {p.name: (getattr(p, cost), factor * p.quality) for p in points}
+            plots.draw_front(place, places, [p.name for p in front(points, cost)])
             place.set_ylabel(label + (", less is better" if points[0].lower else ""))
             style.log_x(place, heading)
         for place, cost in zip(axes, COSTS, strict=True):
