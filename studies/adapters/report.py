@@ -29,7 +29,7 @@ TITLES = {
 ENCODER = {"snips": "Snips", "emotion": "Emotion", "limit": "LiMiT"}
 TRANSLATOR = {"arithmetic": "arithmetic"}
 PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
-BUDGETS = (1_000, 10_000, 100_000, 1_000_000)  # bytes in float16
+BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
 CLOSE = 0.005  # of accuracy: as good as the best
 LEARNS = 0.05  # the least accuracy of an adapter that the advice may recommend
 HOW_TO_READ = """\
@@ -133,7 +133,8 @@ def advice(groups, tasks):
         f"{sizes[small]:,} bytes."
     )
     lines.append(
-        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} %.{smaller if small != best else ''}"
+        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} % with {sizes[best]:,} bytes."
+        + (smaller if small != best else "")
     )
     for method in ("full", "head"):
         if (method, 0) in scores:

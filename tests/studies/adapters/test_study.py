@@ -84,7 +84,7 @@ def test_the_page(found, tmp_path):
     for line in (
         "Bases: runs/encoder, runs/translator. 100 steps each; 1 rates for every method, size and task.",
         "- Not in the figures: snips-lora-64-seed0.",
-        "- The most accurate adapter is LoRA 16, 87.0 %.\n",
+        "- The most accurate adapter is LoRA 16, 87.0 % with 320 bytes.\n",
         "- For comparison: head alone, 51.0 %.",
         "| LoRA 16 | 160 | 640 | 320 | 164 | 87.0 ± 1.0 | 87.0 ± 1.0 | 87.0 ± 1.0 | 87.0 | -1.0 | 2.0 | 10.0 | 2.00 |",
         "| all weights | 7 | 28 | 14 | 7 | 51.0 ± 1.0 | 51.0 ± 1.0 | 51.0 ± 1.0 | 51.0 | – | 2.0 | 10.0 | 2.00 | 3 |",
@@ -121,4 +121,4 @@ def test_advice_names_no_adapter_that_learns_nothing(found):
     said = report.advice(groups, report.TRANSLATOR)
     assert said[0] == "Up to 1,000 bytes (float16): no adapter here learns the task."
     assert said[1].startswith("Up to 10,000 bytes (float16): **IA3**, 70.3 % with 9,000 bytes; at most half a point")
-    assert said[3] == "The most accurate adapter is IA3, 70.3 %."
+    assert said[3] == "The most accurate adapter is IA3, 70.3 % with 9,000 bytes."
