@@ -167,7 +167,7 @@ def table(groups, tasks, *, costs):
                 *(f"{bytes_of(found, kind):,}" for kind in ("float32", "float16", "int8")),
                 *(results.percent(_accuracies(own)) for own in found.values()),
                 *([f"{100 * mean_accuracy(found):.1f}"] if len(tasks) > 1 else []),
-                _optional([100 * _change(record) for record in records if "int8" in record], "+.1f"),
+                _optional([100 * _change(record) for record in records if "int8" in record], "+z.1f"),
                 _optional([measured["memory"] / 1e6] if measured else [], ".1f"),
                 _optional([1e3 * measured["step_seconds"]] if measured else [], ".1f"),
                 _optional([1e3 * measured["merge_seconds"]] if measured.get("merge_seconds") else [], ".2f"),

@@ -69,7 +69,7 @@ def findings(accuracy):
     """Sentences: every approximation against exact gradients, base by base."""
     for method, line in accuracy.items():
         gaps = [
-            f"{100 * (statistics.fmean(values) - statistics.fmean(accuracy[EXACT][bound])):+.2f} at logit {bound}"
+            f"{100 * (statistics.fmean(values) - statistics.fmean(accuracy[EXACT][bound])):+z.2f} at logit {bound}"
             for bound, values in sorted(line.items())
             if method != EXACT and bound in accuracy.get(EXACT, {})
         ]

@@ -129,7 +129,9 @@ def means_table(lines, rows):
         for number in SUITES.values():
             whole, rounded = (lines[number].get((model, form), {}).get("average") for form in paper.FORMS)
             printed = paper_means(paper.TABLES[number], model)
-            change = f"{100 * (statistics.fmean(rounded) - statistics.fmean(whole)):+.2f}" if whole and rounded else "–"
+            change = (
+                f"{100 * (statistics.fmean(rounded) - statistics.fmean(whole)):+z.2f}" if whole and rounded else "–"
+            )
             cells += [results.percent(whole, digits=2), change, printed]
         if cells[0] != "–" or cells[3] != "–":
             body.append([paper.title(model), *cells, f"{sizes[model]:,}" if model in sizes else "–"])

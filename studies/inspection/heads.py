@@ -101,8 +101,8 @@ def ablation_table(ablated, label, *, whole):
         dearest = max(range(len(own)), key=lambda head: abs(whole - own[head][0]))
         alone = better(range(len(own)), key=lambda head: own[head][1])
         body.append(
-            [name, str(len(own)), f"{own[dearest][0] - whole:+.3f} (head {dearest})",
-             f"{own[alone][1] - whole:+.3f} (head {alone})"]
+            [name, str(len(own)), f"{own[dearest][0] - whole:+z.3f} (head {dearest})",
+             f"{own[alone][1] - whole:+z.3f} (head {alone})"]
         )  # fmt: skip
     return results.markdown(
         ["module", "heads", f"{label} without the dearest head", f"{label} with one head only"], body

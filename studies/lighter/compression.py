@@ -199,7 +199,7 @@ def table(records, factor):
         about = [METHODS[name].title, f"{METHODS[name].argument} {strength}"]
         about += [f"{own[0]['left']:.1%}", f"{own[0]['bytes']:,}", f"{factor * cut[0]:.2f}" if cut else "–"]
         minutes = sum(record["seconds"] for record in own) / 60
-        body.append([*about, trained.text(2), f"{trained.mean - factor * base:+.2f}", f"{minutes:.1f}"])
+        body.append([*about, trained.text(2), f"{trained.mean - factor * base:+z.2f}", f"{minutes:.1f}"])
     return results.markdown(
         ["method", "strength", "left", "bytes", "as cut", "trained", "to the base", "training, min"], body
     )

@@ -193,7 +193,7 @@ def table(stages):
     factor = 100 if first["metric"] in results.SHARES else 1
     for own in stages:
         same = own["task"] == first["task"]
-        gap = f"{factor * (own['quality'] - first['quality']):+.2f}" if same else own["task"]
+        gap = f"{factor * (own['quality'] - first['quality']):+z.2f}" if same else own["task"]
         body.append(
             [
                 own["name"],
@@ -236,7 +236,7 @@ def draw(path, stages):
     }
     first, last = own[0], own[-1]
     share, change = last["bytes"] / first["bytes"], factor * (last["quality"] - first["quality"])
-    points = f"{change:+.1f} {'points' if factor == 100 else label}".replace("-", "−")
+    points = f"{change:+z.1f} {'points' if factor == 100 else label}".replace("-", "−")
     title = f"{share:.0%} of the teacher's bytes, {points}, stage after stage"
     columns = {"quality": (label, 1), "size": ("size (MB)", 1), "time": ("time (ms)", 2)}
     plots.rows(lines, path, columns=columns, title=title, faded=[first["name"]])

@@ -115,10 +115,10 @@ def claims(methods, runs, searches):
     for key, title in names.items():
         own = tables.means(methods[title])
         gaps = {rank: 100 * (own[rank] - plain[rank]) for rank in own if rank in plain}
-        listed = ", ".join(f"{gap:+.1f} at rank {rank}" for rank, gap in gaps.items())
+        listed = ", ".join(f"{gap:+z.1f} at rank {rank}" for rank, gap in gaps.items())
         claim = "1 to 2 % better" if key == "lora_plus" else "better"
         mean = statistics.fmean(gaps.values())
-        found.append(f'{title}, "{claim}": points of accuracy beside LoRA: {listed}; on average {mean:+.1f}.')
+        found.append(f'{title}, "{claim}": points of accuracy beside LoRA: {listed}; on average {mean:+z.1f}.')
         if key == "lora_plus":
             steps, ratio = steps_to_loss(runs), _ratio_of(methods[title])
             saved = f"{steps[1] / steps[ratio]:.2f} times as fast" if steps.get(ratio) else "not as fast"
@@ -132,7 +132,7 @@ def claims(methods, runs, searches):
                 / tables.means(methods[tables.PLAIN], "trainable")[tables.RATIO_RANK]
             )
             equal = {rank: 100 * (own[2 * rank] - plain[rank]) for rank in plain if 2 * rank in own}
-            listed = ", ".join(f"{gap:+.1f} at rank {2 * rank}" for rank, gap in equal.items())
+            listed = ", ".join(f"{gap:+z.1f} at rank {2 * rank}" for rank, gap in equal.items())
             found.append(
                 f'{title}, "half the weights": {100 * half:.0f} % of LoRA\'s at one rank; at equal weights, with twice '
                 f"the rank: {listed}."

@@ -67,7 +67,7 @@ def findings(rows):
         ours, theirs = own["accuracy"], other["accuracy"]
         difference = 100 * (statistics.fmean(ours) - statistics.fmean(theirs))
         speed = statistics.fmean(own["texts_per_second"]) / statistics.fmean(other["texts_per_second"])
-        sentence = f"{task}, rate {rate:g}: lwt's accuracy is {difference:+.2f} points from PEFT's"
+        sentence = f"{task}, rate {rate:g}: lwt's accuracy is {difference:+z.2f} points from PEFT's"
         if min(len(ours), len(theirs)) > 1:
             noise = (statistics.variance(ours) / len(ours) + statistics.variance(theirs) / len(theirs)) ** 0.5
             sentence += f" (standard error of the difference {100 * noise:.2f})"

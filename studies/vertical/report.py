@@ -106,7 +106,7 @@ def table(rows, metric):
         if whole:
             share = f"{100 * own['parameters'][0] / whole['parameters'][0]:.2f} %"
         if whole and own is not whole:
-            gap = f"{metric.factor * (statistics.fmean(own[metric.name]) - statistics.fmean(whole[metric.name])):+.2f}"
+            gap = f"{metric.factor * (statistics.fmean(own[metric.name]) - statistics.fmean(whole[metric.name])):+z.2f}"
         test, best = (results.Cell.of(own[name], scale=metric.factor) for name in (metric.name, "validation"))
         quality = [test.text(2), gap, best.text(2)]
         megabytes = (own["parameter_bytes"][0] + own["optimizer_bytes"][0]) / 1e6
@@ -129,7 +129,7 @@ def message(rows, metric):
         for own in found.values()
     ]
     unit = "points" if metric.factor == 100 else metric.label
-    lost = f"{min(gaps):+.1f} to {max(gaps):+.1f} {unit}".replace("-", "−")
+    lost = f"{min(gaps):+z.1f} to {max(gaps):+z.1f} {unit}".replace("-", "−")
     return f"{min(shares):.0%} to {max(shares):.0%} of the parameters, {lost} on the test set"
 
 
