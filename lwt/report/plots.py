@@ -191,7 +191,7 @@ def front(points):
     return found
 
 
-def draw_front(axes, points, best):
+def draw_front(axes, points, *, best):
     """Draws ``{name: (x, y)}`` as points, and the `best` of them, from `front`, as steps; see `line_names.beside`."""
     axes.plot(*zip(*points.values(), strict=True), linestyle="none", marker="o", color="#c4c4c4")
     steps = tuple(zip(*(points[name] for name in best), strict=True))

@@ -208,7 +208,7 @@ def draw(path, groups, *, tasks):
     size, accuracy = points[best[-1]]
     title = f"{title_of(best[-1])} is the most accurate adapter: {accuracy:.1f} % in {size / 1e3:.0f} kB"
     with style.drawing(path, title, height=5.5) as (_, axes):
-        plots.draw_front(axes, points, best)
+        plots.draw_front(axes, points, best=best)
         for method in ("full", "head"):
             if (method, 0) in scores:
                 axes.axhline(scores[method, 0], color="#9a9a9a", linewidth=1, linestyle="--", zorder=0)

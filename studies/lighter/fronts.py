@@ -97,7 +97,7 @@ def draw(points, path):
     with style.drawing(path, message(points), panels=2, across=1, height=8) as (drawn, axes):
         for place, (cost, heading) in zip(axes, COSTS.items(), strict=True):
             places = {p.name: (getattr(p, cost), factor * p.quality) for p in points}
-            plots.draw_front(place, places, [p.name for p in front(points, cost)])
+            plots.draw_front(place, places, best=[p.name for p in front(points, cost)])
             place.set_ylabel(label + (", less is better" if points[0].lower else ""))
             style.log_x(place, heading)
         for place, cost in zip(axes, COSTS, strict=True):
