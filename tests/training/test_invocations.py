@@ -73,7 +73,7 @@ WRONG = {
     "mesh": ({"data": 5}, ["mesh={'data': 5}", "1 devices"]),
     "sharding": (((".*", ("model",)),), ["'model'", "data"]),
     "profile_steps": ((3,), ["profile_steps=(3,)", "(first, last)"]),
-    "init_from": ("no/such/run", ["no/such/run", "config.json", "--workdir"]),
+    "init_from": ("no/such/run", ["no/such/run is not the workdir of a run", "config.json", "or a bundle"]),
     "precision": ("float16", ["precision='float16'", "'bfloat16'"]),
 }
 
@@ -166,7 +166,7 @@ def test_checkpoints_cut_short(tiny, base, caplog):
 
 def test_wrong_evaluations(runs, tmp_path):
     text = complaint(experiment.load, tmp_path)
-    assert str(tmp_path) in text and "config.json" in text and "train.py" in text
+    assert f"{tmp_path} is not the workdir of a run: " in text and "config.json" in text
     assert "'bset'" in complaint(experiment.load, f"{runs}/base", checkpoint="bset")
     assert "task.beams=0" in complaint(experiment.load, f"{runs}/base", decoding={"beams": 0})
     text = complaint(experiment.load, f"{runs}/base", checkpoint="99")
