@@ -49,10 +49,10 @@ BY_ACCURACY = dict(metric="accuracy")
 SIZES = {  # method -> its sizes: the argument `rank` of the config; for C3A the size of a block, 0 for the largest
     **dict.fromkeys(("lora", "lora_plus", "lora_dropout", "periodic_lora", "adalora", "dora"), (1, 4, 16)),
     **dict.fromkeys(("pissa", "eva", "corda"), (1, 4, 16)),
-    "lora_ga": (1, 4, 8),  # at most half of the smallest side of a kernel, 16
+    "lora_ga": (1, 4, 8),  # its rank is at most 8 here: half of the shortest side of any kernel
     **dict.fromkeys(("hira", "shira", "oft", "lokr", "vera", "unilora", "houlsby"), (1, 4, 16)),
     **dict.fromkeys(("lora_fa", "singlora"), (2, 8, 32)),  # half of LoRA's weights at one rank
-    "miss": (2, 8, 16),  # likewise; at most the smallest side
+    "miss": (2, 8, 16),  # its rank is at most 16 here: the shortest side of any kernel
     "c3a": (0, 16, 4),
     **dict.fromkeys(("ia3", "bitfit", "layer_norm", "head", "full"), (0,)),  # they have one size
 }
