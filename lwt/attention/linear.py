@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lwt.attention.parts import base, core, masks
+from lwt.layers import products
 
 # Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; above this all are scaled down alike.
 LARGEST_EXPONENT = 60.0
@@ -207,7 +208,7 @@ def _added(sums, k, v, dtype):
 
 
 def _dot(axes, x, y, dtype):
-    return jnp.einsum(axes, x.astype(dtype), y.astype(dtype), preferred_element_type=jnp.float32)
+    return jnp.einsum(axes, products.operand(x, dtype), products.operand(y, dtype), preferred_element_type=jnp.float32)
 
 
 def _inverse(total):

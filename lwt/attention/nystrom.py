@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lwt.attention.parts import base, core
-from lwt.layers import conv, linear
+from lwt.layers import conv, linear, products
 
 
 class Attention(base.Base):
@@ -76,8 +76,8 @@ def segments(real: Bool[Array, "b s"], count) -> Bool[Array, "b m s"]:
 
 def means(x: Float[Array, "b h s k"], members: Bool[Array, "b m s"], *, dtype) -> Float[Array, "b h m k"]:
     """The mean over the members of each segment, zero for an empty one; `dtype` is that of the product's operands."""
-    flat = base.join(x).astype(dtype)
-    sums = jnp.matmul(members.astype(dtype), flat, preferred_element_type=jnp.float32)
+    flat = products.operand(base.join(x), dtype)
+    sums = jnp.matmul(members.astype(flat.dtype), flat, preferred_element_type=jnp.float32)
     return base.split(sums / jnp.maximum(members.sum(-1), 1)[..., None], x.shape[1])
 
 

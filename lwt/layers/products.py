@@ -1,4 +1,8 @@
-"""Operands and forms of products with which XLA's CPU backend is fast (measured: docs/design/speed.md)."""
+"""Operands and forms of products with which XLA's CPU backend is fast (measured: docs/design/speed.md).
+
+A processor without units for bfloat16 multiplies it several times slower than float32. There, operands are rounded to
+bfloat16 and held as float32: the same products, summed in another order, in the time of float32.
+"""
 
 import functools
 
@@ -6,25 +10,58 @@ import jax
 import jax.numpy as jnp
 
 from lwt.layers import blocks
+from lwt.machine import hardware
+
+
+def held_in(dtype):
+    """The dtype that holds operands rounded to `dtype`: float32 in place of bfloat16 on processors slow in bfloat16."""
+    dtype = jnp.dtype(dtype)
+    return jnp.dtype("float32") if dtype == jnp.bfloat16 and hardware.slow_in_bfloat16() else dtype
 
 
 def rounded(x, dtype, *, once=False):
-    """``x.astype(dtype)``, without a gradient; bfloat16 on a CPU by integer operations, in half of XLA's time.
+    """x rounded to `dtype`, in ``held_in(dtype)``, without a gradient.
+
+    bfloat16 on a CPU is computed by integer operations, in half of XLA's time.
 
     Args:
         once: whether XLA's CPU backend writes the result, also where it could fuse it into everything that reads it.
     """
-    if x.dtype != jnp.float32 or jnp.dtype(dtype) != jnp.bfloat16:
+    if jnp.dtype(dtype) != jnp.bfloat16:
         return x.astype(dtype)
-    on_cpu = functools.partial(blocks.unfused, _rounded_bits) if once else _rounded_bits
+    if held_in(dtype) == jnp.float32:
+        x, narrow = x.astype(jnp.float32), lambda x: jax.lax.bitcast_convert_type(_rounded_bits(x), jnp.float32)
+        return blocks.unfused(narrow, x) if once else narrow(x)
+    if x.dtype != jnp.float32:
+        return x.astype(dtype)
+    on_cpu = functools.partial(blocks.unfused, _upper_half) if once else _upper_half
     return jax.lax.platform_dependent(x, cpu=on_cpu, default=lambda x: x.astype(jnp.bfloat16))
 
 
+def operand(x, dtype):
+    """Like `rounded`, by XLA's own conversion where the processor has one, and with a gradient: that of x itself."""
+    return _operand(x, jnp.dtype(dtype).name) if held_in(dtype) != jnp.dtype(dtype) else x.astype(dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _operand(x, dtype):
+    return rounded(x, dtype)
+
+
+@_operand.defjvp
+def _operand_jvp(dtype, primals, tangents):
+    return _operand(*primals, dtype), tangents[0].astype(held_in(dtype))
+
+
 def _rounded_bits(x):
-    """The upper half of the bits, rounded to nearest, ties to even; NaN stays NaN."""
+    """The bits of float32 x, rounded to their upper half: to the nearest, ties to even; NaN stays NaN."""
     bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
-    upper = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return jax.lax.bitcast_convert_type(jnp.where(jnp.isnan(x), 0x7FC0, upper).astype(jnp.uint16), jnp.bfloat16)
+    upper = (bits + 0x7FFF + ((bits >> 16) & 1)) & jnp.uint32(0xFFFF0000)
+    return jnp.where(jnp.isnan(x), jnp.uint32(0x7FC00000), upper)
+
+
+def _upper_half(x):
+    return jax.lax.bitcast_convert_type((_rounded_bits(x) >> 16).astype(jnp.uint16), jnp.bfloat16)
 
 
 def product_over_rows(x, y):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from lwt import errors
-from lwt.layers import blocks, linear
+from lwt.layers import blocks, linear, products
 
 
 class TiedEmbed(nn.Module):
@@ -33,7 +33,7 @@ def logits(x, table, *, bias=None, dtype=jnp.float32):
 
     In bfloat16, XLA's CPU backend would write the transposed table in each call, and then multiply at half the speed.
     """
-    if jnp.dtype(dtype) != jnp.bfloat16:
+    if products.held_in(dtype) != jnp.bfloat16:
         return linear.linear(x, table.T, bias=bias, dtype=dtype)
     rows, table = x.reshape(-1, x.shape[-1]).astype(dtype), jax.lax.optimization_barrier(table.astype(dtype))
     y = jax.lax.dot_general(rows, table, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import functools
 import os
 import pathlib
 import platform
@@ -58,6 +59,7 @@ def _processor():
     return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split()) if found else platform.machine()
 
 
+@functools.cache
 def _cpuinfo():
     """Linux's description of the processors; "" on other systems."""
     with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ import numpy as np
 from lwt import errors, registry, trees
 from lwt.attention.parts import approximation_check
 from lwt.layers import linear
-from lwt.machine import devices, hardware
+from lwt.machine import devices
 from lwt.reparam import adapters, compose, none
 from lwt.runs import adapter_folder, assembly, evaluation, run_config
 from lwt.training import checks, header, loop, methods, optim, programs, step, teaching
@@ -133,8 +133,6 @@ def prepare(config, workdir, *, stretch=False):
     checks.check(config)
     checks.check_length(config, workdir, stretch=stretch)
     run_config.keep(config, workdir)
-    if config.precision == "bfloat16" and hardware.slow_in_bfloat16():
-        LOG.info("this processor has no fast units for bfloat16: float32 may be faster (--config.precision=float32)")
 
 
 def make_mesh(config):

@@ -79,7 +79,7 @@ def backward(q, k, *, v, mask, keep, output, total, d_output, d_total=None, rate
     common = (output * d_output).sum(-1, keepdims=True)
     d_scores = weights * (d_weights - (common if d_total is None else common - d_total))
     weights = products.rounded(_drop(weights, keep, rate), dtype)
-    d_scores = d_scores.astype(dtype)  # XLA rounds it as it computes the product
+    d_scores = products.operand(d_scores, dtype)  # XLA rounds it as it computes the product
     d_q = _product(d_scores, k, 2)
     d_k = _by_heads(products.product_over_rows, d_scores, q)
     d_v = _by_heads(products.product_over_rows, weights, d_operand)

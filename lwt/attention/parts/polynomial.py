@@ -30,6 +30,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lwt.attention.parts import blockwise, masks
+from lwt.layers import products
 
 AT_ONCE = 2**24  # most numbers held for the heads that are handled together
 
@@ -242,4 +243,5 @@ def _pairs(x, y):
 
 def _product(x, y, dtype):
     """``x @ y`` with operands in `dtype` and sums in at least float32."""
-    return jnp.matmul(x.astype(dtype), y.astype(dtype), preferred_element_type=jnp.promote_types(dtype, jnp.float32))
+    x, y = products.operand(x, dtype), products.operand(y, dtype)
+    return jnp.matmul(x, y, preferred_element_type=jnp.promote_types(dtype, jnp.float32))
