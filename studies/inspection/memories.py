@@ -1,6 +1,6 @@
 """The page of a run's feed-forward memories: statistics of each layer, their plots, and a file to browse.
 
-    python -m studies.inspection.memories --workdir=runs/mt --out=docs/results/memories
+    python -m studies.inspection.memories --workdir=pretrained/multi30k --out=docs/results/memories
     python -m studies.inspection.memories --workdir=runs/base --data=folder:novels@validation --limit=2000 --out=...
 
 What memories are, and how they are read: `lwt/inspect/ffn_memories.py`.

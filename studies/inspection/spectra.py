@@ -1,6 +1,6 @@
 """The page of a run's spectra: singular values of its weights, and of its updates to the run it started from.
 
-    python -m studies.inspection.spectra --workdir=runs/mt --out=docs/results/spectra
+    python -m studies.inspection.spectra --workdir=pretrained/multi30k --out=docs/results/spectra
     python -m studies.inspection.spectra --workdir=runs/ranks/rank16-lora-one-seed0 --out=docs/results/spectra_lora
 
 Writes README.md, results.json, spectra.csv (a line for each weight), singular_values.csv (all of them, largest first)

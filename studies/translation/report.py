@@ -1,12 +1,13 @@
 """Writes the page of a trained translator: scores on several test sets, curves, best and worst translations.
 
-    python -m studies.translation.report --workdir=runs/multi30k --config=configs/translation.py:data=multi30k \\
+    python -m studies.translation.report --workdir=pretrained/multi30k \\
+        --config=configs/translation.py:data=multi30k,precision=float32 \\
         --data=folder:multi30k_de_en@test2016_flickr,folder:multi30k_de_en@test2017_flickr \\
         --out=docs/results/translation_multi30k
     python -m studies.translation.report --workdir=runs/pool --config=configs/translation.py:data=pool \\
         --data=folder:wmt_newstest_de_en@newstest2016 --out=page
 
-Writes README.md, results.json, loss.png and bleu.png.
+Writes README.md, results.json and, unless it is a bundle, which has no curves, loss.png and bleu.png.
 """
 
 import functools
@@ -20,7 +21,7 @@ from absl import flags
 from lwt import errors
 from lwt.machine import command_line, hardware
 from lwt.report import pages, records, results, study
-from lwt.runs import eval_files, experiment
+from lwt.runs import bundle, eval_files, experiment
 
 METRICS = ("bleu", "chrf", "sentence_bleu", "loss")
 SHOWN = (*METRICS, "sentences", "checkpoint", "bleu_signature")  # figures of an evaluation that the page holds
@@ -37,7 +38,8 @@ def measure(workdir, config, names, *, beams, made):
         beams: numbers of beams.
         made: the command that measures.
     """
-    evaluations, seconds = [], study.seconds(workdir)
+    bundled, evaluations = bundle.is_bundle(workdir), []
+    seconds = None if bundled else study.seconds(workdir)
     for width in beams:
         translator = experiment.load(workdir, decoding={"beams": width})
         for name in names:
@@ -53,7 +55,7 @@ def measure(workdir, config, names, *, beams, made):
         "workdir": workdir,
         "config": config,
         "seed": translator.config.seed,
-        "hardware": hardware.of_run(workdir),
+        "hardware": hardware.describe() if bundled else hardware.of_run(workdir),
         "training_seconds": seconds,
         "evaluations": evaluations,
         "extremes": extremes,
@@ -71,8 +73,17 @@ def training(facts):
     return f"python train.py --config={facts['config']} --workdir={facts['workdir']}"
 
 
+def how_trained(facts):
+    """Paragraphs: time, machine and command of the training; of a bundle, which has no log, its config alone."""
+    if facts["training_seconds"] is None:
+        return [f"`{facts['workdir']}` was trained with `--config={facts['config']}`, seed {facts['seed']}."]
+    minutes, machine = f"{facts['training_seconds'] / 60:.0f} minutes", facts["hardware"]
+    trained = f"Trained in {minutes} on {machine} (evaluations included), seed {facts['seed']}:"
+    return [trained, f"    {training(facts)}"]
+
+
 def rows_of(facts):
-    """Rows for ``results.json``: the `METRICS` of every evaluation, and the seconds of training."""
+    """Rows for ``results.json``: the `METRICS` of every evaluation, and the seconds of training if they are known."""
     fixed = {"config": facts["config"], "seed": facts["seed"], "paper": None, "hardware": facts["hardware"]}
     rows = []
     for own in facts["evaluations"]:
@@ -80,17 +91,19 @@ def rows_of(facts):
         about |= {"seconds": own["seconds"], "command": facts["command"]}
         rows += [fixed | about | {"metric": metric, "value": own[metric]} for metric in METRICS]
     seconds = facts["training_seconds"]
+    if seconds is None:
+        return rows
     about = {"overrides": {}, "split": "train", "seconds": seconds, "command": training(facts)}
     return [*rows, fixed | about | {"metric": "training seconds", "value": seconds}]
 
 
 def write(out, facts, *, folder):
-    """Writes README.md, results.json, loss.png and bleu.png into the folder `out`; returns their names.
+    """Writes README.md, results.json and the curves into the folder `out`; returns their names.
 
     Args:
         out: folder of the page.
         facts: from `measure`.
-        folder: with the run's ``metrics.jsonl``.
+        folder: with the run's ``metrics.jsonl``; without it there are no curves.
     """
     first = facts["evaluations"][0]
     page = pages.Page(out, f"Translation: `{facts['config']}`", command_line=facts["command"])
@@ -101,14 +114,13 @@ def write(out, facts, *, folder):
         for own in facts["evaluations"]
     ]  # fmt: skip
     page.add(
-        f"Trained in {facts['training_seconds'] / 60:.0f} minutes on {facts['hardware']} (evaluations included), seed "
-        f"{facts['seed']}:",
-        f"    {training(facts)}",
+        *how_trained(facts),
         f"Evaluated at step {first['checkpoint']} (the best on the validation set), scores without regard to case.",
         results.markdown(HEADER, body),
         f"sacreBLEU signature: `{first['bleu_signature']}`. Rows for programs: [results.json](results.json).",
-        "The training loss is that of training: with dropout, and label smoothing if there is any.",
     )
+    if facts["training_seconds"] is not None:
+        page.add("The training loss is that of training: with dropout, and label smoothing if there is any.")
     runs = {os.path.basename(os.path.normpath(facts["workdir"])): folder}
     page.curves("loss.png", "loss", runs=runs, title="Loss")
     label = "BLEU on the validation set, greedy"

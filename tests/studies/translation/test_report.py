@@ -47,3 +47,14 @@ def test_rows_and_page(workdir, tmp_path):
     assert "Trained in 2 minutes" in text and "seed 7" in text
     assert "| folder:a@test | 4 beams | 34.00 | 50.00 | 0.2500 | 1.500 | 1,000 |" in text
     assert "### Best translations of folder:a@test" in text
+
+
+def test_a_bundle_has_no_curves(workdir, tmp_path, monkeypatch):
+    (workdir / "metrics.jsonl").unlink()
+    monkeypatch.setattr(translation_report.bundle, "is_bundle", lambda folder: folder == str(workdir))
+    facts = translation_report.measure(str(workdir), "configs/x.py", ["folder:a@test"], beams=[1], made="python -m r")
+    names = translation_report.write(tmp_path / "out", facts, folder=workdir)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names} == {"README.md", "results.json"}
+    assert "training seconds" not in {row["metric"] for row in results.load(tmp_path / "out/results.json")}
+    text = (tmp_path / "out/README.md").read_text()
+    assert f"`{workdir}` was trained with `--config=configs/x.py`, seed 7." in text and "Trained in" not in text
