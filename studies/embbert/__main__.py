@@ -16,7 +16,8 @@ if __name__ == "__main__":
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
     flags.DEFINE_list(
-        "starts", ["pretrained"], "scratch,pretrained,further,taught,ngrams: of the models that the paper pre-trains."
+        "starts", ["pretrained"], "scratch,pretrained,further,taught,ngrams,paper: of models that the paper pre-trains."
     )
+    flags.DEFINE_list("splits", ["own"], "Of TinyNLP: own, those of the data; code, those of the authors' code.")
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
     studies.start(study.main)

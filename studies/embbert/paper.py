@@ -19,7 +19,12 @@ MODELS = {  # the names in configs/embbert_pretrain.py -> those of `memory.table
     "bert_tiny": "BERT-Tiny",
 }
 # Starts that the paper does not have -> the description of their lines, which are named "embbert+further".
-VARIANTS = {"further": "further pre-trained", "taught": "taught by three of itself", "ngrams": "with n-grams"}
+VARIANTS = {
+    "further": "further pre-trained",
+    "taught": "taught by three of itself",
+    "ngrams": "with n-grams",
+    "paper": "by the paper's recipe",
+}
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2
 TINYNLP = {

@@ -14,7 +14,11 @@ from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
 SUITES = {"TinyNLP": 9, "GLUE": 12}  # the whole tables of pre-trained models
-CURVES = "pretraining.png"
+CURVES = {  # the recipe in a pre-training's arguments -> its picture
+    "": ("pretraining.png", "loss of the pre-training"),
+    "paper": ("pretraining_paper.png", "loss of the pre-training by the paper's recipe"),
+}
+ON_CODE = (9, 10)  # the tables that show the splits of the authors' code
 
 
 def write(out, records, *, workdir, missing, command_line):
@@ -28,11 +32,12 @@ def write(out, records, *, workdir, missing, command_line):
     rows = report.rows(embbert_scores.rows_of(records, command_line=command_line))
     bases = {name: record for name, record in records.items() if "task" not in record["arguments"]}
     tuned = {name: record for name, record in records.items() if name not in bases}
-    tables, scores = paper.TABLES, embbert_scores.collect(rows)
-    lines = {number: embbert_scores.lines(table, scores) for number, table in tables.items()}
+    own = {name: record for name, record in tuned.items() if "splits" not in record["arguments"]}
+    tables, lines = paper.TABLES, lines_of(rows, paper.TABLES)
+    on_code = lines_of(rows, ON_CODE, splits="code")
     measured = [number for number in tables if any(map(_has_figures, lines[number].values()))]
-    report.csv("scores.csv", score_list(lines))
-    report.add(trained(tuned), pages.bullets(pages.notes(records, missing=missing)))
+    report.csv("scores.csv", score_list({"own": lines, "code": on_code}))
+    report.add(trained(own), pages.bullets(pages.notes(records, missing=missing)))
     if any(line["average"] for number in SUITES.values() for line in lines[number].values()):
         memory = memory_table(rows)
         report.add("## The means", results.markdown(*means_table(lines, rows)), MEANS)
@@ -47,15 +52,32 @@ def write(out, records, *, workdir, missing, command_line):
         report.add(absent(lines[number]))
     if missed := [str(number) for number in tables if number not in measured]:
         report.add(f"Not measured: Tables {', '.join(missed)}.")
+    if coded := {name: record for name, record in tuned.items() if name not in own}:
+        report.add("## The splits of the authors' code", CODE, trained(coded))
+        report.add(*itertools.chain.from_iterable(map(code_table, on_code, on_code.values())))
+        report.add(results.markdown(*_shown(*data_table(coded))))
     if bases:
         report.add("## Pre-training", results.markdown(*pre_trainings(bases)))
-    if drawn := curves(records):
-        titles = {paper.title(records[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
-        label = "masked words and next sentence (nats)"
-        report.curves(CURVES, "loss of the pre-training", runs=titles, label=label, title="Loss of the pre-training")
-    if tuned:
-        report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data_table(tuned))), DATA)
+        add_curves(report, bases, workdir=workdir)
+    if own:
+        report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data_table(own))), DATA)
     return report.write()
+
+
+def lines_of(rows, numbers, *, splits="own"):
+    """``{number: lines}`` of tables of the paper; see `scores.lines`."""
+    scores = embbert_scores.collect(rows, splits=splits)
+    return {number: embbert_scores.lines(paper.TABLES[number], scores) for number in numbers}
+
+
+def add_curves(report, bases, *, workdir):
+    """Shows the loss of the pre-trainings, those by the paper's recipe in a picture of their own."""
+    label = "masked words and next sentence (nats)"
+    for recipe, (picture, caption) in CURVES.items():
+        drawn = [name for name in curves(bases) if bases[name]["arguments"].get("recipe", "") == recipe]
+        titles = {paper.title(bases[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
+        if titles:
+            report.curves(picture, caption, runs=titles, label=label, title=caption.capitalize())
 
 
 def curves(records):
@@ -84,6 +106,11 @@ Weights are counted without a head, activations are those of the paper's formula
 512), totals without quantization 4 bytes a value. The file holds the head and all scales; its total adds activations of
 2 bytes. The paper's 781 kB are EmbBERT-Q's. More readings: `python -m studies.embbert.memory`.
 """
+CODE = """\
+Snips is tested on its 1,400 validation and test texts, Emotion is also trained on its validation texts, and a tenth of
+the training texts is kept for validation (`splits=code`). nlu has its own splits. Training texts that a validation or
+test set holds are left out (`leak_free=true`). The paper's figures are in the lines below ours.
+"""
 DATA = """\
 Records of our copies, which are smaller than the paper's sets in places. "In train" counts the test texts that the
 training data holds too, case and white space aside.
@@ -95,8 +122,9 @@ def pre_trainings(bases):
     body = []
     for record in bases.values():
         first, *others = [part.removeprefix("folder:") for part in record["data"].split("+")]
+        given = record["arguments"]
         body.append([
-            paper.title(record["arguments"]["model"]),
+            paper.title("+".join(given[key] for key in ("model", "recipe") if key in given)),
             first if not others else f"{first} and {len(others)} more",
             record.get("init_from") or "–",  # older records lack the key
             f"{record['steps']:,}",
@@ -147,10 +175,20 @@ def paper_means(table, model):
     return "; ".join(found) or "–"
 
 
-def score_table(table, lines):
-    """The Markdown table of the measured lines of a table of the paper: ours, and below it the paper's."""
+def code_table(number, lines):
+    """Heading and Markdown table of the columns of a table of the paper that are measured, without their mean."""
+    table = paper.TABLES[number]
+    seen = {column: title for column, title in table.columns.items() if any(line[column] for line in lines.values())}
+    return f"### {table.title}, on the splits of the code", score_table(table, lines, columns=seen)
+
+
+def score_table(table, lines, *, columns=None):
+    """The Markdown table of the measured lines of a table of the paper: ours, and below it the paper's.
+
+    `columns` are names and titles; None: those of the table and its means.
+    """
     means = {name: embbert_scores.MEANS[name] for name in embbert_scores.means_of(table)}
-    columns = {**table.columns, **means}
+    columns = columns or {**table.columns, **means}
     body = []
     for (model, form), line in lines.items():
         if not _has_figures(line):
@@ -176,9 +214,9 @@ def _has_figures(line):
 
 
 def score_list(lines):
-    """Header and lines of ``scores.csv``: every cell of every table."""
+    """Header and lines of ``scores.csv``: every cell of every table of ``{splits: {number: lines}}``."""
     body = []
-    for number, found in lines.items():
+    for splits, (number, found) in ((splits, item) for splits, tables in lines.items() for item in tables.items()):
         table = paper.TABLES[number]
         for (model, form), line in found.items():
             printed = embbert_scores.paper_line(table, model, form=form)
@@ -186,8 +224,9 @@ def score_list(lines):
                 mean = statistics.fmean(values) if values else None
                 deviation = statistics.stdev(values) if len(values) > 1 else None
                 metric = embbert_scores.metric_of(table, column) if column in table.columns else "mean"
-                body.append([number, model, form, column, metric, mean, deviation, len(values), printed.get(column)])
-    return ["table", "model", "form", "column", "metric", "mean", "deviation", "seeds", "paper"], body
+                figures = [mean, deviation, len(values), printed.get(column)]
+                body.append([number, splits, model, form, column, metric, *figures])
+    return ["table", "splits", "model", "form", "column", "metric", "mean", "deviation", "seeds", "paper"], body
 
 
 def memory_table(rows):

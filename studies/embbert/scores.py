@@ -66,10 +66,10 @@ def line_of(arguments):
 
 
 def file_sizes(rows):
-    """``{model: bytes}`` of the eight-bit files, averaged over the runs, whose heads differ in size."""
+    """``{model: bytes}`` of the eight-bit files, averaged over the runs on own splits, whose heads differ in size."""
     found = {}
     for row in rows:
-        if row["metric"] == "bytes":
+        if row["metric"] == "bytes" and splits_of(row) == "own":
             found.setdefault(line_of(row["overrides"])[0], []).append(row["value"])
     return {model: round(statistics.fmean(sizes)) for model, sizes in found.items()}
 
@@ -97,12 +97,17 @@ def paper_share(arguments, *, form, column, metric):
     return None
 
 
-def collect(rows):
-    """``{(model, start, form): {seed: {column: {metric: value}}}}`` of the rows of fine-tuned models."""
+def splits_of(row):
+    """ "own" for the splits that come with the data, "code" for those of the authors' code."""
+    return row["overrides"].get("splits", "own")
+
+
+def collect(rows, *, splits="own"):
+    """``{(model, start, form): {seed: {column: {metric: value}}}}`` of the models fine-tuned on these splits."""
     found = {}
     for row in rows:
         given = row["overrides"]
-        if "task" in given and row["metric"] in METRICS:
+        if "task" in given and row["metric"] in METRICS and splits_of(row) == splits:
             key = *line_of(given), given["form"]
             columns = found.setdefault(key, {}).setdefault(row["seed"], {})
             columns.setdefault(column_of(given["task"], row["split"]), {})[row["metric"]] = row["value"]

@@ -1,9 +1,11 @@
 """The study of EmbBERT-Q: models by tasks by seeds, from scratch and pre-trained, in float32 and in eight bits.
 
-    python -m studies.embbert --workdir=runs/embbert --out=docs/results/embbert
+    python -m studies.embbert --workdir=runs/embbert
     python -m studies.embbert --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb --seeds=1
     python -m studies.embbert --workdir=runs/embbert --starts=scratch,pretrained --only='^snips|^rte'
     python -m studies.embbert --workdir=runs/embbert --starts=further,taught --models=embbert
+    python -m studies.embbert --workdir=runs/embbert --starts=pretrained,paper --more=recipe=tuned   # and the paper's
+    python -m studies.embbert --workdir=runs/embbert --suite=tinynlp --splits=own,code
     python -m studies.embbert --workdir=runs/embbert --only=^base --index=$SLURM_ARRAY_TASK_ID   # then
     python -m studies.embbert --workdir=runs/embbert --only=-seed --index=$SLURM_ARRAY_TASK_ID   # these
     python -m studies.embbert --workdir=runs/embbert --report_only
@@ -18,7 +20,11 @@ scratch, as in the paper.
 the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all nine tasks, in ``base-MODEL-glue``).
 ``taught``: the model also learns from the mean of the first `TEACHERS` runs of the task whose start is ``pretrained``.
 ``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts that the
-validation or test set holds (`NGRAMS`).
+validation or test set holds (`ADDED`). ``paper``: pre-trained and fine-tuned by the paper's recipe, whatever recipe
+``--more`` names; its base is ``base-MODEL-paper``.
+
+``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
+test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
 
 The best checkpoint is evaluated on the test set (of MNLI: on both), then written to a file of integers, and evaluated
 again from there.
@@ -44,13 +50,19 @@ from studies.embbert import report as embbert_report
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further", "taught", "ngrams")
-NGRAMS = {"ngram_weights": 128_000, "leak_free": "true"}  # EmbBERT-Q of 18 classes then has less than 781 kB
+STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper")
+SPLITS = ("own", "code")
+ADDED = {  # to the arguments of a fine-tuning with this start, or on these splits
+    "ngrams": {"ngram_weights": 128_000, "leak_free": "true"},  # EmbBERT-Q of 18 classes then has less than 781 kB
+    "paper": {"recipe": "paper"},
+    "code": {"splits": "code", "leak_free": "true"},
+}
 TEACHERS = 3
+SET = ("model", "task", "data", "base", "seed", "splits")  # arguments of a fine-tuning that --more may not set
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
 
 
-def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3, more=""):
+def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=("own",), seeds=3, more=""):
     """The runs of the study, pre-trainings first.
 
     Args:
@@ -58,11 +70,13 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
         suite: "tinynlp", "glue" or "all".
         models: names of `configs/embbert_pretrain.py`; none: all of them.
         starts: of `STARTS`, for the models that the paper pre-trains.
+        splits: of `SPLITS`, for the tasks of TinyNLP.
         seeds: runs of every setting.
         more: further arguments of every fine-tuning, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
 
     Raises:
-        lwt.errors.ConfigError: an unknown suite, model or start; or `more` sets what distinguishes the runs.
+        lwt.errors.ConfigError: an unknown suite, model, start or kind of splits; or `more` sets what distinguishes the
+            runs.
     """
     config = config_file.module(FINETUNE)
     suites = {"tinynlp": config.TINYNLP, "glue": config.GLUE, "all": config.TINYNLP + config.GLUE}
@@ -70,26 +84,41 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), seeds=3,
     _require("suite", [suite], suites)
     _require("models", models, known)
     _require("starts", starts, STARTS)
+    _require("splits", splits, SPLITS)
     given = [item for item in more.split(",") if item]
-    taken = [item for item in given if item.partition("=")[0] in ("model", "task", "data", "base", "seed")]
+    taken = [item for item in given if item.partition("=")[0] in SET]
     if taken:
-        raise errors.ConfigError(f"--more={more}: the study sets {taken[0]}; see --models, --suite, --seeds")
+        raise errors.ConfigError(f"--more={more}: the study sets {taken[0]}; see --models, --suite, --seeds, --splits")
     if given:
         config_file.load(f"{FINETUNE}:{more}")  # an unknown argument is refused before anything is pre-trained
     shared = ",".join(item for item in given if item.partition("=")[0] in SHARED)
     bases, runs = {}, {}
-    for arguments in config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts):
+    swept = config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts)
+    for arguments in (on for one in swept for on in on_splits(one, splits)):
         for base_name, own, begun in bases_of(arguments):
             before = {"base": os.path.join(workdir, begun)} if begun else {}
-            bases[base_name] = study.Entry(base_name, own, study.spec_of(PRETRAIN, own | before, more=shared))
+            bases[base_name] = study.Entry(base_name, own, spec_of(PRETRAIN, own | before, more=shared))
         for needed in (*teachers_of(arguments), arguments):  # what another learns from comes first
             runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more=more))
     return [*bases.values(), *runs.values()]
 
 
+def on_splits(arguments, splits):
+    """The arguments of a fine-tuning for each of the `splits` that its task has: GLUE's have their own only."""
+    kinds = splits if arguments["task"] in config_file.module(FINETUNE).TINYNLP else {"own"} & {*splits}
+    return [arguments if kind == "own" else arguments | {"splits": kind} for kind in kinds]
+
+
 def name_of(arguments):
     """The folder of a fine-tuning."""
-    return "{task}-{model}-{start}-seed{seed}".format(**arguments)
+    texts = "-".join(arguments[key] for key in ("task", "splits") if key in arguments)
+    return "{texts}-{model}-{start}-seed{seed}".format(texts=texts, **arguments)
+
+
+def spec_of(path, arguments, *, more):
+    """`study.spec_of`, in which the `arguments` of a run override those of `more`."""
+    given = [item for item in more.split(",") if item.partition("=")[0] not in arguments]
+    return study.spec_of(path, arguments, more=",".join(given))
 
 
 def tuning_of(arguments, workdir, *, more):
@@ -97,11 +126,11 @@ def tuning_of(arguments, workdir, *, more):
     passed = {key: arguments[key] for key in ("model", "task", "seed")}
     if found := bases_of(arguments):
         passed = {"base": os.path.join(workdir, found[-1][0])} | passed
-    if arguments["start"] == "ngrams":
-        passed |= NGRAMS
+    for added in (arguments["start"], arguments.get("splits")):
+        passed |= ADDED.get(added, {})
     if found := teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
-    return study.spec_of(FINETUNE, passed, more=more)
+    return spec_of(FINETUNE, passed, more=more)
 
 
 def bases_of(arguments):
@@ -110,6 +139,8 @@ def bases_of(arguments):
     if start in (None, "scratch"):  # None: a pre-training itself
         return []
     first = f"base-{model}"
+    if start == "paper":
+        return [(f"{first}-paper", {"model": model, "recipe": "paper"}, "")]
     found = [(first, {"model": model}, "")]
     if start == "further":
         config, task = config_file.module(PRETRAIN), arguments["task"]
@@ -218,8 +249,8 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(
-        values.workdir, suite=values.suite, models=values.models, starts=values.starts, seeds=values.seeds,
-        more=values.more,
+        values.workdir, suite=values.suite, models=values.models, starts=values.starts, splits=values.splits,
+        seeds=values.seeds, more=values.more,
     )  # fmt: skip
     chosen = study.choose(found, only=values.only, index=values.index)
     chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own

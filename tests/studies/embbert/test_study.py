@@ -85,7 +85,7 @@ def test_the_command(finished, data, monkeypatch):
     assert "Not in the figures: rte-embedder-scratch-seed0." in page
     written = {path.name for path in (finished / "runs" / "report").iterdir()}
     files = "README.md results.json scores.csv".split()
-    assert written == {*files, report.CURVES}
+    assert written == {*files, report.CURVES[""][0]}
 
 
 def test_the_figures_are_those_of_the_checkpoint_and_of_the_file(finished, data, monkeypatch):
@@ -178,10 +178,10 @@ def test_entries():
     found = embbert_study.entries("runs/x", seeds=2, starts=embbert_study.STARTS, more="rate=0.1,precision=bfloat16")
     names = [entry.name for entry in found]
     pretrained = set(paper.MODELS) - set(paper.FROM_SCRATCH)
-    own = ("", "-glue", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
+    own = ("", "-glue", "-paper", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (5 * 7 + 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (6 * 7 + 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -211,15 +211,39 @@ def test_entries():
     needed = ["base-embbert", *teachers, "nlu-embbert-taught-seed0"]
     assert [entry.name for entry in embbert_study.with_needs(chosen, taught)] == needed
     assert chosen[0].spec.endswith("task=nlu,seed=0,teacher=" + "+".join(f"runs/x/{name}" for name in teachers))
-    wrong = (
-        dict(suite="blue"),
-        dict(models=["embert"]),
-        dict(starts=["x"]),
-        dict(more="rate=1,task=rte"),
-        dict(more="foo=1"),
-    )
-    for flag, given in zip(("suite", "models", "starts", "more"), wrong):
+    wrong = dict(suite="blue", models=["embert"], starts=["x"], splits=["x"], more="rate=1,task=rte")
+    for flag, value in wrong.items():
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
-            embbert_study.entries("runs/x", **given)
+            embbert_study.entries("runs/x", **{flag: value})
+    with pytest.raises(errors.ConfigError, match="the study sets splits=code; see .*--splits"):
+        embbert_study.entries("runs/x", more="splits=code")
     with pytest.raises(errors.ConfigError, match="'foo=1'"):  # before anything is pre-trained
         embbert_study.entries("runs/x", more="foo=1")
+
+
+def test_entries_by_the_paper_s_recipe():
+    """Runs of their own, whatever recipe the others have."""
+    given = dict(models=("embbert",), seeds=1, more="recipe=tuned,rate=0.1")
+    specs = {e.name: e.spec.partition(":")[2] for e in embbert_study.entries("runs/x", starts=("paper",), **given)}
+    assert specs["base-embbert-paper"] == "model=embbert,recipe=paper" and "base-embbert" not in specs
+    spec = "base=runs/x/base-embbert-paper,model=embbert,task=nlu,seed=0,recipe=paper,rate=0.1"
+    assert specs["nlu-embbert-paper-seed0"] == spec
+
+
+def test_entries_on_the_splits_of_the_code():
+    """Runs of TinyNLP beside those on own splits, with teachers on the same splits; GLUE has its own only."""
+    given = dict(models=("embbert",), seeds=1, starts=("taught",), more="recipe=tuned")
+    found = embbert_study.entries("runs/x", splits=("own", "code"), **given)
+    own = {e.name: e.spec for e in embbert_study.entries("runs/x", **given)}
+    beside = {e.name: e.spec.partition(":")[2] for e in found if e.name not in own}
+    assert own == {e.name: e.spec for e in found if e.name not in beside} and len(beside) == 7 * 4
+    assert all(name.split("-")[1] == "code" for name in beside)
+    teachers = [f"snips-code-embbert-pretrained-seed{seed}" for seed in range(3)]
+    spec = "base=runs/x/base-embbert,model=embbert,task=snips,seed=0,splits=code,leak_free=true,"
+    taught = f"{spec}teacher={'+'.join(f'runs/x/{name}' for name in teachers)},recipe=tuned"
+    assert beside["snips-code-embbert-taught-seed0"] == taught and beside[teachers[0]] == f"{spec}recipe=tuned"
+    chosen = study.choose(found, only="^snips-code-embbert-taught")
+    needed = ["base-embbert", *teachers, "snips-code-embbert-taught-seed0"]
+    assert [e.name for e in embbert_study.with_needs(chosen, found)] == needed
+    only = embbert_study.entries("runs/x", splits=("code",), **given)
+    assert {e.name for e in only} == {*beside, "base-embbert"}
