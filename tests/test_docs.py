@@ -91,7 +91,7 @@ def test_relative_links_point_to_what_is_there(path):
     assert [target for target in links(path) if not (path.parent / target.partition("#")[0]).exists()] == []
 
 
-WRITTEN = [path for path in PAGES[1:] if path.parent.name != "results" or path.name == "README.md"]
+WRITTEN = [path for path in PAGES[1:] if path != DOCS / "results/pareto.md"]
 WRITTEN = [path for path in WRITTEN if path.parents[1] != DOCS / "results"]  # programs write the others from records
 WRITTEN += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md", "pretrained/README.md")]
 WORDS, CELL, SENTENCE = 1500, 120, 40  # words of a page, letters of a cell, words of a sentence
