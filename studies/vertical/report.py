@@ -34,6 +34,8 @@ HOW_TO_READ = """\
 the seeds, and the difference from the whole model. Parameters are those stored, all of them trained; MB count them in
 float32 with Adam's moments. The time of a step is the median over a run's log lines; compare it only on one machine.
 "Turn" is the final validation loss minus the lowest one: according to the paper, it rises only for the whole model.
+"Fit" is the training loss, its mean over the last tenth of the training: according to the paper, the whole model has
+the lowest.
 """
 
 
@@ -47,8 +49,14 @@ def rows_of(records, *, command_line):
         values = {metric: record["figures"][metric]} | record["costs"]
         values["validation"] = max(validation[metric][1])
         values["turn"] = validation["loss"][1][-1] - min(validation["loss"][1])
+        values["fit"] = statistics.fmean(last_tenth(record["curves"]["train"]["loss"][1]))
         rows += [fixed | {"metric": name, "value": value} for name, value in values.items()]
     return rows
+
+
+def last_tenth(values):
+    """The last tenth of a list, at least its last value."""
+    return values[-max(1, len(values) // 10) :]
 
 
 def write(out, records, *, missing, command_line):
@@ -112,8 +120,9 @@ def table(rows, metric):
         megabytes = (own["parameter_bytes"][0] + own["optimizer_bytes"][0]) / 1e6
         sizes = [f"{own['parameters'][0]:,}", share, f"{megabytes:,.1f}"]
         time = f"{1e3 * statistics.fmean(own['step_seconds']):,.0f}"
-        body.append([name, *quality, f"{statistics.fmean(own['turn']):.3f}", *sizes, time])
-    first = ["model", f"test {metric.label}", "to whole", "best validation", "turn"]
+        losses = [f"{statistics.fmean(own[loss]):.3f}" for loss in ("turn", "fit")]
+        body.append([name, *quality, *losses, *sizes, time])
+    first = ["model", f"test {metric.label}", "to whole", "best validation", "turn", "fit"]
     return results.markdown([*first, "parameters", "share", "MB", "ms a step"], body)
 
 

@@ -104,7 +104,9 @@ def test_the_page(tmp_path):
     files = report.write(tmp_path, records, missing=[], command_line="python -m study")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
     text = (tmp_path / "README.md").read_text()
-    assert "| whole | 81.00 ± 1.41 (n=2) | – | 81.00 ± 1.41 (n=2) | 0.600 | 1,000 | 100.00 % | 0.0 | 200 |" in text
-    assert "| recursive, rank 4 | 78.00 (n=1) | -3.00 | 78.00 (n=1) | 0.000 | 270 | 27.00 % | 0.0 | 200 |" in text
+    whole = "| whole | 81.00 ± 1.41 (n=2) | – | 81.00 ± 1.41 (n=2) | 0.600 | 1.000 | 1,000 | 100.00 % | 0.0 | 200 |"
+    other = "| recursive, rank 4 | 78.00 (n=1) | -3.00 | 78.00 (n=1) | 0.000 | 1.000 | 270 | 27.00 % | 0.0 | 200 |"
+    assert whole in text and other in text
     assert text.index("| whole |") < text.index("| recursive, rank 4 |")
     assert "3 runs in 1.5 hours on h." in text
+    assert report.last_tenth(list(range(39))) == [36, 37, 38]
