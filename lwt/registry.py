@@ -71,7 +71,7 @@ class Registry:
     def partial(self, section, *, key, taken):
         """Binds the arguments of a config section to its class; a model adds those of `taken` in each layer."""
         cls, given = self.resolve(section, key=key, taken=taken)
-        return functools.partial(cls, **given)
+        return Bound(cls, **given)
 
     def _files(self):
         """``{name: module}`` of all files, sorted."""
@@ -91,6 +91,16 @@ class Registry:
             if own and all(hasattr(value, need) for need in self.needs):
                 return value
         return None
+
+
+class Bound(functools.partial):
+    """A class with arguments; equal to another of the same, so that models of equal configs are equal too."""
+
+    def __eq__(self, other):
+        return isinstance(other, Bound) and (self.func, self.keywords) == (other.func, other.keywords)
+
+    def __hash__(self):
+        return hash((self.func, *sorted(self.keywords)))
 
 
 NUMBERS = {bool: bool, int: numbers.Integral, float: numbers.Real}
@@ -131,7 +141,9 @@ def arguments(cls, section, *, key, taken=()):
 
 def _plain(value):
     """A value as Python has it: of JSON a list is a tuple, and of a config a section is a dict."""
-    return tuple(value) if isinstance(value, list) else value.to_dict() if hasattr(value, "to_dict") else value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def fits(value, annotation):

@@ -124,13 +124,15 @@ def cache(tmp_path_factory):
 def compiled_once(cache):
     """For the tests of a file that train runs: what another such file has compiled is not compiled again."""
     options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
+    from lwt.training import programs
+
+    programs.KEPT = 32  # tests of other files train the same runs
     before = {name: getattr(jax.config, name) for name in options}
     for name, value in options.items():
         jax.config.update(name, value)
     yield
     for name, value in before.items():
         jax.config.update(name, value)
-    jax.clear_caches()
 
 
 @pytest.fixture

@@ -73,8 +73,9 @@ def make_task(config):
     return registry.TASKS.make(task_section(config.task), key="task", dtype=config.precision)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def init_weights(model, key):
-    """Fresh weights of a model as a flat dict."""
+    """Fresh weights of a model as a flat dict. Compiled once for all equal models of a process."""
     return trees.flatten(model.init(key, model.example())["params"])
 
 
@@ -93,7 +94,7 @@ def initial_params(config, model, *, reparam, base=None):
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     fresh = functools.partial(init_weights, model, key)
     if base is None:
-        base = jax.jit(fresh)()
+        base = fresh()
     else:
         shapes = jax.eval_shape(fresh)
         skipped = _skipped(config.init_skip, base | shapes)

@@ -18,11 +18,40 @@ def share_of_process():
     return sharding.Share(jax.process_index(), jax.process_count())
 
 
+def _apply(model, weights, batch):
+    del batch
+    return functools.partial(model.apply, {"params": trees.unflatten(weights)})
+
+
+def _programs(task, apply, mesh):
+    """The compiled functions of an `Evaluator`: sums, predictions, texts, and an array gathered from all devices."""
+
+    def sums(weights, batch):
+        return task.evaluate(apply(weights, batch), batch)
+
+    def generate(weights, batch, **settings):
+        return task.generate(apply(weights, batch), batch, **settings)
+
+    def predict(weights, batch):
+        return task.predict(apply(weights, batch), batch), batch["example"]
+
+    compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
+    decode = compile_(generate, static_argnames=("length", "vocabulary", "shrink"))
+    return compile_(devices.over(mesh, sums)), compile_(predict), decode, compile_(lambda x: x)
+
+
+@functools.lru_cache(maxsize=16)
+def _shared(task, model, mesh):
+    """`_programs`, the same for all evaluators of equal tasks and models."""
+    return _programs(task, functools.partial(_apply, model), mesh)
+
+
 class Evaluator:
     """Figures of a model on a set of records, and its answer to each record.
 
     Args:
-        task: computes losses from batches, and may answer with texts (`generate`) or numbers (`predict`).
+        task: computes losses from batches, and may answer with texts (`generate`) or numbers (`predict`); hashable, as
+            frozen dataclasses are.
         model: a linen module.
         mesh: the devices over which the rows of a batch are sharded.
     """
@@ -32,25 +61,13 @@ class Evaluator:
     def __init__(self, task, model, mesh):
         self._task, self._model, self._mesh, self._given, self._spread = task, model, mesh, None, None
         self._decoded = collections.Counter()  # batches, by shape
-
-        def sums(weights, batch):
-            return task.evaluate(self.apply(weights, batch), batch)
-
-        def generate(weights, batch, **settings):
-            return task.generate(self.apply(weights, batch), batch, **settings)
-
-        def predict(weights, batch):
-            return task.predict(self.apply(weights, batch), batch), batch["example"]
-
-        compile_ = functools.partial(jax.jit, out_shardings=devices.replicated(mesh))
-        self._sums, self._predict = compile_(devices.over(mesh, sums)), compile_(predict)
-        self._generate = compile_(generate, static_argnames=("length", "vocabulary", "shrink"))
-        self._gather = compile_(lambda x: x)
+        own = type(self).apply is not Evaluator.apply  # of a subclass
+        programs = _programs(task, self.apply, mesh) if own else _shared(task, model, mesh)
+        self._sums, self._predict, self._generate, self._gather = programs
 
     def apply(self, weights, batch):
         """The model with its weights, as a task calls it; here a flat dict of weights, for all rows of `batch`."""
-        del batch
-        return functools.partial(self._model.apply, {"params": trees.unflatten(weights)})
+        return _apply(self._model, weights, batch)
 
     def _on_devices(self, weights):
         """The weights on all devices of the mesh; those of a checkpoint come on one."""

@@ -70,19 +70,22 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         optim.build, config.optimizer, trainable.keys(), steps=config.steps, frozen=frozen.keys(), reparam=reparam
     )
     optimizer, rate = make_optimizer()
-    sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
-    about = {"sums": (*sums, "grad_norm", "steps"), "averaged": config.optimizer.ema > 0}
-    about["memory"] = compose.memory(reparam, trees.subtree(trainable, "adapter"))
-    init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, **about)
     trees.require_effect([*trainable, *frozen], config.sharding, what="sharding rule")
-    placement = devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
-    frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
+    about = {"averaged": config.optimizer.ema > 0}
+    about["memory"] = compose.memory(reparam, trees.subtree(trainable, "adapter"))
+
+    def make_init(sums):
+        about["sums"] = (*sums, "grad_norm", "steps")
+        init = functools.partial(step.init_state, optimizer=optimizer, seed=config.seed, **about)
+        return init, devices.shardings(mesh, jax.eval_shape(init, trainable), rules=config.sharding)
 
     def make_programs():
+        sums = jax.eval_shape(lambda batch: loss(trainable, frozen, batch, 0, jax.random.key(0))[2], data.example())
         advance = methods.make_advance(config, reparam)
         update = make_update(config, loss, mesh=mesh, make_optimizer=make_optimizer, advance=advance)
         return programs.Programs(
-            step=jax.jit(update, donate_argnums=0, out_shardings=placement),
+            sums=tuple(sums),
+            step=jax.jit(update, donate_argnums=0, out_shardings=make_init(sums)[1]),
             evaluator=evaluation.Evaluator(task, model, mesh),
             weights=jax.jit(lambda params, at: linear.merge_floats(assembly.expand(reparam, params, step=at))),
         )
@@ -93,10 +96,12 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
         holds = {"identity": data.identity, "vocabulary": data.vocabulary, "outputs": data.outputs, "frame": data.frame}
         key = programs.key_of(config, arrays=(trainable, frozen), mesh=mesh, **holds)
         compiled = programs.shared(key, make_programs)
+    init, placement = make_init(compiled.sums)
+    frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
 
     # ---- How it is measured, and what it leaves behind.
     validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
-    checks.check_select(config, task, sums=sums, validation=validation)
+    checks.check_select(config, task, sums=compiled.sums, validation=validation)
     about = {"data": data, "identity": identity, "mesh": mesh}
     return loop.Run(
         workdir=workdir,

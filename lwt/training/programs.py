@@ -1,7 +1,8 @@
 """The compiled functions of a run, which the next run of the same process takes over if it would compile the same.
 
-Searches of a rate, seeds of a setting and a run that is resumed in its own process differ in values alone. Tracing and
-compiling the step again for each length of a batch costs a small run more than its training does.
+Searches of a rate, seeds of a setting and a run that is resumed in its own process differ in values alone, or in when
+the loop logs, evaluates and saves. Tracing and compiling the step again for each length of a batch costs a small run
+more than its training does.
 """
 
 import collections
@@ -13,13 +14,19 @@ import jax
 
 KEPT = 4  # programs; each holds what JAX compiled for it
 VALUES = ("seed", "init_from", "init_checkpoint")  # keys of a config that reach the functions as arrays
+# Keys that only the loop around the functions reads.
+LOOP = ("log_every", "eval_every", "save_every", "keep_last", "select", "select_mode", "patience", "profile_steps")
 _made = collections.OrderedDict()
 
 
 @dataclasses.dataclass(frozen=True)
 class Programs:
-    """``step(state, frozen, batch, learning_rate) -> state``; an `evaluation.Evaluator`; ``weights(params, step)``."""
+    """``step(state, frozen, batch, learning_rate) -> state``; an `evaluation.Evaluator`; ``weights(params, step)``.
 
+    And `sums`, the names of what the loss sums.
+    """
+
+    sums: tuple[str, ...]
     step: Any
     evaluator: Any
     weights: Any
@@ -41,7 +48,7 @@ def forget():
 
 
 def key_of(config, *, arrays, mesh, **more):
-    """What the programs of a run depend on, as text: the config without `VALUES` and the rate, and the shapes.
+    """What the programs of a run depend on, as text: the config without `VALUES`, `LOOP` and the rate, and the shapes.
 
     Args:
         config: with its length in steps.
@@ -51,7 +58,7 @@ def key_of(config, *, arrays, mesh, **more):
     """
     kept = config.to_dict()
     kept["optimizer"].pop("learning_rate")
-    for name in VALUES:
+    for name in (*VALUES, *LOOP):
         kept.pop(name)
     shapes = [(jax.tree_util.keystr(path), x.shape, x.dtype) for path, x in jax.tree.leaves_with_path(arrays)]
     places = [mesh.shape, *mesh.devices.flat]

@@ -86,7 +86,7 @@ def test_rows_have_to_divide_among_the_devices(tiny):
 
 def test_the_loss_in_evaluation_has_no_randomness(tiny, base):
     config = tiny()
-    loss = build.make_loss(base.model, base.task, reparam=base._reparam, train=False)
+    loss = jax.jit(build.make_loss(base.model, base.task, reparam=base._reparam, train=False))
     trainable = {f"base/{name}": w for name, w in base.weights.items()}
     batch = jax.device_put(next(assembly.make_data(config, base.workdir, make=False).training()))
     values = [float(loss(trainable, {}, batch, 0, jax.random.key(seed))[0]) for seed in (0, 1)]
