@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import functools
 import json
 import subprocess
 import sys
@@ -123,6 +124,13 @@ def test_a_section_restored_from_json_is_equal():
     section = {"name": "cnn", "widths": (8, 16), "outputs": 3}
     restored = json.loads(json.dumps(section))
     assert registry.MODELS.make(restored, key="model") == registry.MODELS.make(section, key="model")
+
+
+def test_bound_arguments_are_equal_if_the_class_and_they_are():
+    bind = functools.partial(registry.ATTENTIONS.partial, key="key", taken=())
+    one = bind("local:window=4")
+    assert one == bind({"name": "local", "window": 4}) and hash(one) == hash(bind("local:window=4"))
+    assert one != bind("local:window=5") and one != bind("softmax") and one != functools.partial(one.func, window=4)
 
 
 def test_a_section_without_a_name():

@@ -73,3 +73,8 @@ def test_expanding_gives_the_model_its_weights(tiny):
     weights = assembly.expand(compose.build(config.reparam), {**trainable, **frozen}, step=0)
     shapes = jax.eval_shape(lambda: assembly.init_weights(assembly.make_model(config, 128), jax.random.key(0)))
     assert trees.differences(shapes, weights) == ""
+
+
+def test_models_of_equal_configs_are_equal(tiny):
+    one, same, other = (assembly.make_model(tiny({"model.attention": f"local:window={n}"}), 128) for n in (4, 4, 5))
+    assert one == same and hash(one) == hash(same) and one != other

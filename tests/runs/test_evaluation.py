@@ -1,5 +1,6 @@
 """Figures do not depend on how records are batched, and answers come in the order of the records."""
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -75,6 +76,32 @@ def test_a_batch_is_padded_to_a_multiple_of_the_devices(evaluator, monkeypatch, 
     for name, array in batch.items():
         np.testing.assert_array_equal(placed[name][:rows], array)
     assert (placed["example"][rows:] == -1).all() and not placed["x"][rows:].any()
+
+
+@dataclasses.dataclass(frozen=True)
+class Powers(Squares):
+    """Squares, scaled by a number of the task's own."""
+
+    factor: float = 1.0
+
+    def predict(self, apply, batch):
+        return self.factor * apply(batch)
+
+
+def test_evaluators_of_equal_tasks_and_models_compile_once():
+    traced = []
+
+    class Traced(Scale):
+        def __call__(self, batch):
+            traced.append(batch)
+            return super().__call__(batch)
+
+    mesh = devices.make_mesh({"data": -1})
+    for factor, scale in ((1.0, 2.0), (1.0, 3.0), (2.0, 3.0)):
+        made = evaluation.Evaluator(Powers(factor), Traced(), mesh)
+        found = made.predictions({"scale": jnp.float32(scale)}, batches(range(7), rows=7), count=7)
+        np.testing.assert_allclose(found, factor * scale * X, rtol=1e-6)
+    assert len(traced) == 2, "once for each task, whatever the weights"
 
 
 class Copies:

@@ -18,10 +18,12 @@ def step_of(config, folder, base):
     return build.build(config, str(folder), base=base.weights).step.func
 
 
-def test_seeds_and_rates_take_over_the_step(tiny, base, tmp_path):
+def test_seeds_rates_and_cadences_take_over_the_step(tiny, base, tmp_path):
     config = LORA | {"init_from": base.workdir}
     first = step_of(tiny(config), tmp_path / "first", base)
     assert step_of(tiny(config | {"seed": 5, "optimizer.learning_rate": 0.5}), tmp_path / "second", base) is first
+    often = {"log_every": 2, "eval_every": 3, "save_every": 6, "keep_last": 5, "patience": 7, "select_mode": "max"}
+    assert step_of(tiny(config | often), tmp_path / "third", base) is first
 
 
 @pytest.mark.parametrize(
