@@ -1,6 +1,7 @@
 """Settings and fixtures of all tests. The environment must be set before jax is imported."""
 
 import gc
+import itertools
 import json
 import os
 import pathlib
@@ -50,6 +51,7 @@ LONG = (
     "demo",
 )  # slow folders
 COMPILED_ONCE = ("machine", "runs", "training")  # folders all of whose tests keep what they compile
+finished = itertools.count(1)  # files whose tests did
 
 
 def pytest_collection_modifyitems(items):
@@ -123,9 +125,9 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def compiled_once(cache):
     """For the tests of a file that train runs: what another such file has compiled is not compiled again."""
-    options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
     from lwt.training import programs
 
+    options = {"jax_compilation_cache_dir": cache, "jax_persistent_cache_min_compile_time_secs": 0.1}
     programs.KEPT = 32  # tests of other files train the same runs
     before = {name: getattr(jax.config, name) for name in options}
     for name, value in options.items():
@@ -133,6 +135,8 @@ def compiled_once(cache):
     yield
     for name, value in before.items():
         jax.config.update(name, value)
+    if next(finished) % 4 == 0:  # programs take memory; files that follow each other have many in common
+        jax.clear_caches()
 
 
 @pytest.fixture

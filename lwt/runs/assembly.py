@@ -73,10 +73,14 @@ def make_task(config):
     return registry.TASKS.make(task_section(config.task), key="task", dtype=config.precision)
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def init_weights(model, key):
-    """Fresh weights of a model as a flat dict. Compiled once for all equal models of a process."""
-    return trees.flatten(model.init(key, model.example())["params"])
+    """Fresh weights of a model as a flat dict; compiled once for equal models."""
+    return _initializer(model)(key)
+
+
+@functools.lru_cache(maxsize=8)
+def _initializer(model):
+    return jax.jit(lambda key: trees.flatten(model.init(key, model.example())["params"]))
 
 
 def initial_params(config, model, *, reparam, base=None):

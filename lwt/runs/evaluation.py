@@ -40,7 +40,7 @@ def _programs(task, apply, mesh):
     return compile_(devices.over(mesh, sums)), compile_(predict), decode, compile_(lambda x: x)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=8)
 def _shared(task, model, mesh):
     """`_programs`, the same for all evaluators of equal tasks and models."""
     return _programs(task, functools.partial(_apply, model), mesh)
