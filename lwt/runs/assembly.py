@@ -78,7 +78,22 @@ def init_weights(model, key):
     return _initializer(model)(key)
 
 
-@functools.lru_cache(maxsize=8)
+def once(make):
+    """`make` as a function that keeps its last results, for equal arguments; those without a hash are not kept."""
+    kept = functools.lru_cache(maxsize=8)(make)
+
+    @functools.wraps(make)
+    def answer(*args):
+        try:
+            hash(args)
+        except TypeError:  # a dict in a model or task, such as the sizes of a pruned one
+            return make(*args)
+        return kept(*args)
+
+    return answer
+
+
+@once
 def _initializer(model):
     return jax.jit(lambda key: trees.flatten(model.init(key, model.example())["params"]))
 

@@ -9,6 +9,7 @@ import numpy as np
 from lwt import trees
 from lwt.data.batches import sharding
 from lwt.machine import devices
+from lwt.runs import assembly
 
 OFTEN = 128  # batches of one shape, after which a program that drops rows that have ended pays for its compilation
 
@@ -40,7 +41,7 @@ def _programs(task, apply, mesh):
     return compile_(devices.over(mesh, sums)), compile_(predict), decode, compile_(lambda x: x)
 
 
-@functools.lru_cache(maxsize=8)
+@assembly.once
 def _shared(task, model, mesh):
     """`_programs`, the same for all evaluators of equal tasks and models."""
     return _programs(task, functools.partial(_apply, model), mesh)
@@ -50,8 +51,7 @@ class Evaluator:
     """Figures of a model on a set of records, and its answer to each record.
 
     Args:
-        task: computes losses from batches, and may answer with texts (`generate`) or numbers (`predict`); hashable, as
-            frozen dataclasses are.
+        task: computes losses from batches, and may answer with texts (`generate`) or numbers (`predict`).
         model: a linen module.
         mesh: the devices over which the rows of a batch are sharded.
     """

@@ -29,7 +29,7 @@ class Classify:
     """
 
     label_smoothing: float = 0.0
-    class_weights: str | dict | tuple = dataclasses.field(default="", hash=False)
+    class_weights: str | dict | tuple = ""
 
     METRICS = classification
 

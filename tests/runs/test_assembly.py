@@ -78,3 +78,15 @@ def test_expanding_gives_the_model_its_weights(tiny):
 def test_models_of_equal_configs_are_equal(tiny):
     one, same, other = (assembly.make_model(tiny({"model.attention": f"local:window={n}"}), 128) for n in (4, 4, 5))
     assert one == same and hash(one) == hash(same) and one != other
+
+
+def test_what_is_made_once_is_made_again_for_other_arguments_and_for_those_without_a_hash():
+    made = assembly.once(lambda *args: [*args])
+    assert made(1, "a") is made(1, "a") and made(1, "a") == [1, "a"] and made(2, "a") == [2, "a"]
+    assert made({"a": 1}) == made({"a": 1}) and made({"a": 1}) is not made({"a": 1})
+
+
+def test_a_model_of_own_sizes_has_fresh_weights(tiny):
+    model = assembly.make_model(tiny({"model.sizes": {"encoder/layer_0/mlp": 5}}), 128)
+    weights = assembly.init_weights(model, jax.random.key(0))
+    assert weights["encoder/layer_0/mlp/fc1/kernel"].shape == (32, 5)
