@@ -8,5 +8,5 @@ from lwt.machine import memory
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the program handles Ctrl-C itself, it ends without a traceback
 
 if __name__ == "__main__":
-    memory.tune_allocator()  # it may start the program anew, which costs least before the imports of the command
+    memory.tune()  # it may start the program anew, which costs least before the imports of the command
     runpy.run_module("lwt.commands.evaluate", run_name="__main__", alter_sys=True)

@@ -24,7 +24,7 @@ from lwt.machine import memory
 
 THREADS = 2
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
-# The same for every worker, PyTorch or JAX; so is the allocator (`memory.tune_allocator` in `arguments`).
+# The same for every worker, PyTorch or JAX; so is the allocator (`memory.tune` in `arguments`).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": str(THREADS),
     "MKL_NUM_THREADS": str(THREADS),
@@ -47,7 +47,7 @@ def arguments(description, variants, *, data="folder:mt_de_en_train", more=None)
         data: default of ``--data``.
         more: function that adds flags to the parser.
     """
-    memory.tune_allocator()
+    memory.tune()
     names, program = sorted(variants), parsing.program()
     parser = parsing.Parser(
         f"{description.strip()}\n\nA worker of `benchmarks.run` or `benchmarks.attention`, which ask it for steps: "

@@ -13,7 +13,7 @@ sys.path.insert(0, "tests")
 import parse_commands
 from lwt.machine import memory
 parse_commands.preload()
-memory.tune_allocator = lambda: None
+memory.tune = lambda: None
 
 def call(program, arguments):
     program, *command = program.split()

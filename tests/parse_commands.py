@@ -110,7 +110,7 @@ def patch(named, *, strict, base):
     known, parse, kept = argparse.ArgumentParser.parse_known_args, argparse.ArgumentParser.parse_args, common.kept_by
     argparse.ArgumentParser.parse_known_args = parse_known_args
     argparse.ArgumentParser.parse_args = parse_args
-    memory.tune_allocator = lambda: None  # it would start the process anew
+    memory.tune = lambda: None  # it would start the process anew
     command_line.show_log, common.kept_by = stop, kept_by
     hub.folder = str  # of a model hf:NAME, which is not here either
     flags.mark_flags_as_required = lambda names: mark([name for name in names if strict and name not in named])

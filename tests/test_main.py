@@ -21,7 +21,7 @@ def call(monkeypatch):
         monkeypatch.setattr(sys, "argv", ["lwt", *arguments])
         monkeypatch.setattr(runpy, "run_module", lambda name, **_: started.append((name, sys.argv[1:])))
         monkeypatch.setattr(command_line, "CALLED", {})
-        monkeypatch.setattr(memory, "tune_allocator", lambda: None)  # it would start the process anew
+        monkeypatch.setattr(memory, "tune", lambda: None)  # it would start the process anew
         console.main()
         return started[0] if started else None
 

@@ -93,7 +93,7 @@ def run(main, *, required):
     An error that the user can fix (`lwt.errors.LwtError`, or a wrong flag) ends the program with one line on standard
     error and exit code 2.
     """
-    memory.tune_allocator()
+    memory.tune()
     with guarded():
         _run(main, required)
 

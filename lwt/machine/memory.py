@@ -1,23 +1,33 @@
-"""Tunes the allocator for programs that free and allocate the same large buffers at every step."""
+"""Keeps the memory of a program small and at hand: tunes the allocator, and what JAX asks it for on a CPU."""
 
 import ctypes
+import functools
 import os
 import platform
 import sys
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # of glibc's mallopt
 TUNABLES = "glibc.malloc.hugetlb=1"
+ASYNC = "jax_cpu_enable_async_dispatch"
+COMPILED = "/jax/core/compile/backend_compile_duration"
+LONG = 1.0  # seconds of a compilation that leaves memory worth returning
 
 
-def tune_allocator():
-    """Keeps freed memory in the process and puts it on huge pages; does nothing without glibc.
+def tune():
+    """Tunes the allocator, and JAX if it is imported. Call it first of all, and again once JAX is imported."""
+    if platform.libc_ver()[0] == "glibc":
+        _tune_allocator()
+    if "jax" in sys.modules:
+        _tune_jax()
+
+
+def _tune_allocator():
+    """Keeps freed memory in the process and puts it on huge pages.
 
     By default glibc returns the hundreds of megabytes of a step to the system and requests them page by page again: a
     sixth of a training step's processor time in one comparison. Huge pages must be requested before a process starts,
-    so this restarts the program in place with `GLIBC_TUNABLES` set (unless the user has set it). Call it first of all.
+    so this restarts the program in place with `GLIBC_TUNABLES` set (unless the user has set it).
     """
-    if platform.libc_ver()[0] != "glibc":
-        return
     if "GLIBC_TUNABLES" not in os.environ and sys.orig_argv:
         os.environ["GLIBC_TUNABLES"] = TUNABLES
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -25,3 +35,21 @@ def tune_allocator():
     never = -1  # glibc reads it as no threshold; the largest int, 2 GB, is less than a large step allocates
     for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, never), (M_TOP_PAD, 1 << 28), (M_ARENA_MAX, 1)):
         libc.mallopt(option, value)
+
+
+@functools.cache
+def _tune_jax():
+    """Runs one program at a time on a CPU, unless the environment sets this; returns what a compilation has freed.
+
+    Programs that are sent ahead have their arrays while they wait: a step's memory would be there twice.
+    """
+    import jax
+
+    if ASYNC.upper() not in os.environ:
+        jax.config.update(ASYNC, False)
+    jax.monitoring.register_event_duration_secs_listener(_trim)
+
+
+def _trim(event, seconds, **_):
+    if event == COMPILED and seconds > LONG and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)

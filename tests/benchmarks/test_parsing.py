@@ -47,7 +47,7 @@ def worker():
 
 @pytest.mark.parametrize("main", [run.main, integers.main, worker], ids=["run", "integers", "a worker"])
 def test_help_says_what_a_program_does_with_its_flags_and_examples(main, monkeypatch, capsys):
-    monkeypatch.setattr(common.memory, "tune_allocator", lambda: None)  # it would start the process anew
+    monkeypatch.setattr(common.memory, "tune", lambda: None)  # it would start the process anew
     monkeypatch.setattr(sys, "argv", ["x", "--help"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -57,7 +57,7 @@ def test_loss_and_gradients_are_lwts(form):
 def test_workers_of_both_sides_train(monkeypatch):
     """In this process, which has imported both libraries; `test_pretrain.py` starts processes."""
     served = []
-    monkeypatch.setattr(common.memory, "tune_allocator", lambda: None)
+    monkeypatch.setattr(common.memory, "tune", lambda: None)
     monkeypatch.setattr(common, "serve", lambda run, **facts: served.append(facts | run(1)))
     for module, variant in ((torch_vit, "vit:plain"), (lwt_vit, "vlora:float32")):
         monkeypatch.setattr(sys, "argv", ["vit.py", f"--variant={variant}", "--batches=1", "--size=small"])

@@ -1,4 +1,4 @@
-"""The allocator: one restart with its tunables, and freed memory that stays in the process."""
+"""The allocator: one restart with its tunables, freed memory that stays. JAX: one program at a time, and a trim."""
 
 import os
 import platform
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the a
 RESTARTED = """
 import os, sys
 from lwt.machine import memory
-memory.tune_allocator()
+memory.tune()
 print(os.environ.get("GLIBC_TUNABLES"), *sys.argv[1:])
 """
 REALLOCATED = """
 import ctypes, resource
 from lwt.machine import memory
-memory.tune_allocator()
+memory.tune()
 libc = ctypes.CDLL(None)
 libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]
@@ -29,6 +29,25 @@ for _ in range(2):
         ctypes.c_char.from_address(place).value = b"x"
     libc.free(block)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+AHEAD = """
+import jax, jax.numpy as jnp
+from lwt.machine import memory
+memory.tune()
+x = jnp.ones((200, 200))
+long = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, x: jnp.sin(x @ x), x)).lower(x).compile()
+print(long(x).is_ready())
+"""
+COMPILES = """
+import ctypes, time, jax, jax.numpy as jnp
+from lwt.machine import memory
+memory.tune()
+trimmed = []
+memory.LONG = {long}
+memory.ctypes.CDLL = lambda name: type("Libc", (), dict(malloc_trim=trimmed.append))
+jax.jit(jnp.cos)(1.0)
+print(trimmed)
 """
 
 
@@ -51,3 +70,13 @@ def test_buffers_of_any_size_stay_in_the_process(tmp_path):
     # 2.5 GB: glibc's own options, as ints, end at 2 GB
     first, second = map(int, run(tmp_path, REALLOCATED).split())
     assert first >= 320 > 20 > second
+
+
+def test_no_program_is_sent_ahead(tmp_path):
+    assert run(tmp_path, AHEAD) == "True\n"
+    assert run(tmp_path, AHEAD, JAX_CPU_ENABLE_ASYNC_DISPATCH="true") == "False\n"
+
+
+def test_a_long_compilation_returns_what_it_freed(tmp_path):
+    assert run(tmp_path, COMPILES.format(long=0)) == "[0]\n"
+    assert run(tmp_path, COMPILES.format(long=1e9)) == "[]\n"

@@ -25,7 +25,7 @@ from lwt.report import style
 
 def main():
     warnings.simplefilter("ignore")  # jax warns about forks; this process computes nothing
-    memory.tune_allocator = lambda: None  # it would start the process anew
+    memory.tune = lambda: None  # it would start the process anew
     style.DPI = 20  # pixels are not compared
     for room in (lwt.inspect, lwt.report, studies, benchmarks):
         preload(room)
