@@ -1,6 +1,7 @@
 """Packages that only some features need: an extra of lwt installs them, and `load` says which one."""
 
 import importlib
+import importlib.metadata
 import importlib.util
 
 from lwt import errors
@@ -50,6 +51,13 @@ def load(module, purpose):
 
 
 def install(extra):
-    """The command that installs an extra."""
+    """The command that installs an extra: of the installed lwt, or in the clone if none is installed.
+
+    Without an installed lwt, ``pip install 'lwt[EXTRA]'`` would bring PyPI's package of that name, another program.
+    """
+    found = importlib.metadata.distributions(
+        name="lwt"
+    )  # an lwt.egg-info that a build left in a clone has no INSTALLER
+    ours = any(one.read_text("INSTALLER") and extra in one.metadata.get_all("Provides-Extra", ()) for one in found)
     more = f" && pip install --no-deps {NO_DEPS[extra]}" if extra in NO_DEPS else ""
-    return f"pip install 'lwt[{extra}]'{more}"
+    return f"pip install '{'lwt' if ours else '.'}[{extra}]'{more}"

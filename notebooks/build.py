@@ -20,6 +20,7 @@ REPOSITORY = "https://github.com/OWNER/lwt"
 FOLDER = pathlib.Path(__file__).resolve().parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 COLAB = "https://colab.research.google.com"
+UPLOAD = "*In Colab, upload this file; its first cell says where lwt comes from.*"  # the badge of an unknown address
 PROGRESS = re.compile(r"\d+/\d+  .* left")  # lines of a training, but for its first and its last
 FIRST = """\
 # In Colab, this installs lwt for its CPU, GPU or TPU; in a checkout, it only finds the folder.
@@ -34,10 +35,19 @@ import sys
 if pathlib.Path.cwd().name == "notebooks":
     os.chdir("..")  # configs are named relative to the root
 if not os.path.exists("lwt/__init__.py"):
-    if "/OWNER/" in REPOSITORY:
-        raise SystemExit("put the address of the repository into REPOSITORY, and run this cell again")
     if not os.path.exists("lwt-checkout"):
-        subprocess.run(["git", "clone", "--quiet", REPOSITORY, "lwt-checkout"], check=True)
+        remedy = (
+            "Set REPOSITORY above to an address that git can clone. Or upload your copy: in your clone, type\\n"
+            "    git archive --prefix=lwt-checkout/ --output=lwt.zip HEAD\\n"
+            "Upload lwt.zip (in Colab, to the files on the left), and run in a cell of its own\\n"
+            "    !unzip -q lwt.zip\\n"
+            "Then run this cell again."
+        )
+        if "/OWNER/" in REPOSITORY:
+            raise SystemExit(f"REPOSITORY has no address yet. {{remedy}}")
+        done = subprocess.run(["git", "clone", "--quiet", REPOSITORY, "lwt-checkout"], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"git cannot clone {{REPOSITORY}}: {{done.stderr.strip()}}\\n{{remedy}}")
     os.chdir("lwt-checkout")
     tpu = glob.glob("/dev/accel*") + glob.glob("/dev/vfio/[0-9]*")  # older and newer TPUs
     extra = "[tpu]" if tpu else "[cuda]" if os.path.exists("/dev/nvidia0") else ""
@@ -50,12 +60,16 @@ print(jax.default_backend(), jax.devices())"""
 
 
 def front(notebook, name):
-    """Puts the badge under the title of a notebook, and the first cell of all notebooks after it."""
+    """Puts the badge, or `UPLOAD`, under the title of a notebook, and the first cell of all notebooks after it."""
     title, *rest = notebook.cells[0].source.split("\n")
-    text = "\n".join(line for line in rest if COLAB not in line).strip()
-    path = REPOSITORY.removeprefix("https://")  # Colab names GitHub's repositories so
-    address = f"{COLAB}/{path.replace('github.com', 'github', 1)}/blob/main/notebooks/{name}.ipynb"
-    notebook.cells[0].source = f"{title}\n\n[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({address})\n\n{text}"
+    if "/OWNER/" in REPOSITORY:  # a badge would lead nowhere
+        badge = UPLOAD
+    else:
+        path = REPOSITORY.removeprefix("https://")  # Colab names GitHub's repositories so
+        address = f"{COLAB}/{path.replace('github.com', 'github', 1)}/blob/main/notebooks/{name}.ipynb"
+        badge = f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({address})"
+    text = "\n".join(line for line in rest if COLAB not in line and line != UPLOAD).strip()
+    notebook.cells[0].source = f"{title}\n\n{badge}\n\n{text}"
     notebook.cells[1].source = FIRST.format(repository=REPOSITORY)
 
 

@@ -173,7 +173,8 @@ def _columns(where, there, *, text, label):
         for name in filter(None, names):
             if name not in there:
                 shown = ", ".join(map(repr, there))
-                hint = errors.suggest(name, there) if len(there) > 1 else "give it"
+                close = errors.suggest(name, there)
+                hint = close if close.startswith("did you mean") else "name one of these"
                 raise errors.DataError(f"--{flag}={given}: {where} has no column {name!r}; it has {shown}; {hint}")
     if "+" in text and text in there:
         raise errors.DataError(f"--text={text}: a '+' joins two columns, so the column {text!r} needs another name")

@@ -51,7 +51,7 @@ def of_labels(looked):
     if shown:
         yield f"{len(looked.counts)} label{'s' * (len(looked.counts) != 1)}: {shown}{more}."
     if looked.spaced:
-        yield f"White space around a label does not count; {_rows(sum(looked.spaced.values()))} have it."
+        yield f"White space around a label does not count: {_rows(sum(looked.spaced.values()))}."
     if looked.merged:
         became = ", ".join(f"{label!r} ({count:,}) to {into!r}" for label, (into, count) in looked.merged.items())
         yield f"Labels changed as you asked: {became}."
@@ -97,8 +97,8 @@ def of_tokens(ids, *, longest, own):
         unknown = sum(one.count(tokenizer.UNK) for one in ids) / max(1, sum(map(len, ids)))
         if unknown > 0.01:
             yield (
-                f"{unknown:.1%} of the tokens are unknown to the model: its trained weights are of another language; "
-                "--model=embedder starts from scratch, with a vocabulary of the table."
+                f"{100 * unknown:.2g} % of the tokens are unknown to the model: its trained weights are of another "
+                "language; --model=embedder starts from scratch, with a vocabulary of the table."
             )
 
 

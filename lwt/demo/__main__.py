@@ -3,7 +3,7 @@
     python -m lwt.demo --workdir=runs/mt
     python -m lwt.demo --workdir=runs/base --adapter=sort=runs/sort --adapter=add=runs/add --port=7861
 
-Needs the extra ``demo``: ``pip install 'lwt[demo]'``. See docs/demo.md.
+Needs the extra ``demo``: ``pip install '.[demo]'``. See docs/demo.md.
 """
 
 import os

@@ -57,17 +57,21 @@ def write(experiment, path, *, output=None, out="", wanted=None):
         task = experiment.config.task["name"]
         raise errors.ConfigError(f"--scores and --threshold need probabilities, and task.name={task!r} gives none")
     as_table = (wanted or out) and inputs.holds_records(path, experiment.data)
-    cut = abstained = total = 0
+    cut = abstained = empty = total = 0
     with _writer(path, output, out=out, wanted=wanted, as_table=as_table) as add:
         texts = inputs.records(path, experiment.data) if as_table else inputs.read(path, experiment.data)
         rows = experiment.config.data.eval_batch
         for chunk in inputs.chunks(texts, first=rows, most=rows * max(1, CHUNK // rows)):
-            outputs, more = experiment.outputs([text for _, text in chunk] if as_table else chunk)
+            asked = [text for _, text in chunk] if as_table else chunk
+            outputs, more = experiment.outputs(asked)
             answers = _answers(experiment, outputs, wanted, probable=as_table or wanted)
             add([record for record, _ in chunk] if as_table else None, answers)
             cut, total = cut + more, total + len(chunk)
+            empty += sum(not text.strip() for text in asked if isinstance(text, str))
             abstained += sum(answer.get("abstained", False) for answer in answers)
     experiment.warn_of_cut(cut)
+    if empty:
+        LOG.warning("empty texts, whose answers mean nothing: %d", empty)
     if wanted.threshold is not None:
         LOG.info("abstained from %d of %d texts: no score of %g or more", abstained, total, wanted.threshold)
 

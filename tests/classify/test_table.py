@@ -111,6 +111,10 @@ def test_columns_are_joined_and_guessed_only_where_one_fits(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
+        (
+            dict(text="Anfrage"),
+            "--text=Anfrage: .*a.csv has no column 'Anfrage'; it has 'text', 'label'; name one of these$",
+        ),
         (dict(text="txt"), "--text=txt: .*a.csv has no column 'txt'; it has 'text', 'label'; did you mean 'text'"),
         (dict(label="Label"), "--label=Label: .*; did you mean 'label'"),
         (dict(text="text+title"), "no column 'title'"),

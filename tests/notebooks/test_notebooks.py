@@ -6,6 +6,9 @@ import glob
 import importlib.util
 import os
 import pathlib
+import re
+import shlex
+import shutil
 import subprocess
 
 import nbclient
@@ -44,13 +47,26 @@ def test_it_has_its_badge_the_first_cell_of_all_and_what_it_printed(path):
     for cell in written.cells:
         build.tidy(cell)
     assert written == notebook, "run notebooks/build.py --keep"
-    assert f"/blob/main/notebooks/{path.name})" in notebook.cells[0].source
+    assert notebook.cells[0].source.count(build.UPLOAD) == 1 and "OWNER" not in notebook.cells[0].source
     assert path.stat().st_size < 200_000
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run notebooks/build.py"
     outputs = [output for cell in code for output in cell.outputs]
     assert any("image/png" in output.get("data", ()) for output in outputs)
     assert not any(output.output_type == "error" or str(ROOT) in str(output) for output in outputs)
+
+
+def test_a_published_repository_has_a_badge(monkeypatch):
+    notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
+    unpublished = notebook.cells[0].source
+    address = "https://colab.research.google.com/github/someone/lwt/blob/main/notebooks/x.ipynb"
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "REPOSITORY", "https://github.com/someone/lwt")
+        for _ in range(2):
+            build.front(notebook, "x")
+            assert notebook.cells[0].source.count(f"]({address})") == 1 and build.UPLOAD not in notebook.cells[0].source
+    build.front(notebook, "x")
+    assert notebook.cells[0].source == unpublished
 
 
 def test_tidy_keeps_results_and_drops_progress_and_our_folder():
@@ -76,10 +92,11 @@ def test_the_first_cell_installs_what_the_machine_has(tmp_path, monkeypatch):
         folder.mkdir(parents=True, exist_ok=True)
         monkeypatch.chdir(folder)
 
-        def run(command, *, check, asked=asked):
+        def run(command, *, asked=asked, **options):
             asked.append(command)
             if command[0] == "git":
                 pathlib.Path(command[-1]).mkdir(exist_ok=True)
+            return subprocess.CompletedProcess(command, 0)
 
         monkeypatch.setattr(subprocess, "run", run)
         monkeypatch.setattr(os.path, "exists", lambda path, files=files: path in files)
@@ -87,9 +104,28 @@ def test_the_first_cell_installs_what_the_machine_has(tmp_path, monkeypatch):
         exec(build.FIRST.format(repository="https://example.org/lwt"), {})
         assert asked[0][:2] == ["git", "clone"] and asked[0][-2] == "https://example.org/lwt"
         assert asked[1][-1] == extra and pathlib.Path.cwd().name == "lwt-checkout"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("https://github.com/OWNER/lwt", "REPOSITORY has no address yet"),
+        ("no/such", "git cannot clone no/such: fatal: "),
+    ],
+)
+def test_without_a_repository_the_first_cell_says_what_helps(address, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="put the address"):
-        exec(build.FIRST.format(repository="https://github.com/OWNER/lwt"), {})
+    with pytest.raises(SystemExit, match=said) as raised:
+        exec(build.FIRST.format(repository=address), {})
+    (make,) = re.findall("git archive .*", str(raised.value))
+    (unpack,) = re.findall("!(unzip .*)", str(raised.value))
+    subprocess.run([*shlex.split(make), "lwt/__init__.py"], cwd=ROOT, check=True)  # of the clone, one file is enough
+    shutil.move(ROOT / "lwt.zip", tmp_path)
+    shutil.unpack_archive(tmp_path / "lwt.zip", tmp_path)
+    assert unpack == "unzip -q lwt.zip"
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: None)  # pip
+    exec(build.FIRST.format(repository=address), {})
+    assert pathlib.Path.cwd() == tmp_path / "lwt-checkout" and pathlib.Path("lwt/__init__.py").exists()
 
 
 def test_there_is_one_for_each_paper():

@@ -88,6 +88,13 @@ def test_lines_have_their_score_after_a_tab(run, tmp_path):
     assert (tmp_path / "y.txt").read_text() == written(run, tmp_path / "x.txt")
 
 
+def test_empty_texts_are_counted(run, tmp_path, caplog):
+    (tmp_path / "x.csv").write_text(f"id,text\n1,\n2,{WORDS[0]}\n3, \n")
+    with caplog.at_level("WARNING"):
+        assert written(run, tmp_path / "x.csv").count("\n") == 4
+    assert caplog.messages == ["empty texts, whose answers mean nothing: 2"]
+
+
 def test_what_cannot_be_answered_is_named(run, tmp_path):
     (tmp_path / "x.csv").write_text(f"text,a\n{TEXTS[0]!r},b,c\n")
     with pytest.raises(errors.DataError, match="x.csv:2: 4 cells instead of 2"):

@@ -5,8 +5,8 @@ import pytest
 from lwt import errors
 from lwt.export.c import costs, export
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
-pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 

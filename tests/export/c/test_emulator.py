@@ -8,8 +8,8 @@ import pytest
 from lwt import errors
 from lwt.export.c import emulator, toolchain
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
-pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 TEXTS = ["a cold old one, 2 bold ones", "", "£5 — naïve", "warm long dark young slow great small " * 6]
 

@@ -11,8 +11,8 @@ from lwt import errors
 from lwt.export.c import export, toolchain
 from lwt.runs import pretrained
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
-pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 

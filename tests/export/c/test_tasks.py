@@ -165,8 +165,8 @@ def _fingerprinted(slots):
 
 
 def test_the_device(run, many, others, exported, tmp_path):
-    pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
-    pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+    pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
+    pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
     folder, report = exported
     assert report["self_test_failures"] == 0 and report["flash"]["tasks"] == 1200
     figures = check.check(run, folder, emulated=2, many=many)

@@ -32,7 +32,7 @@ def folder(variant, tmp_path_factory):
 def require(compiler):
     """Skips a test without the compiler."""
     if compiler not in toolchain.devices():
-        how = {"zig": "pip install 'lwt[c]'", "gcc": "apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"}
+        how = {"zig": "pip install '.[c]'", "gcc": "apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"}
         pytest.skip(f"needs a compiler: {how[compiler]}")
 
 
@@ -81,5 +81,6 @@ def test_a_compiler_that_fails_is_replaced_by_the_other(folder, monkeypatch):
     path, compiler = toolchain.firmware(made, core="m3")
     assert path.exists() and compiler == working
     monkeypatch.setattr(toolchain, "devices", lambda: ("none",))
-    with pytest.raises(errors.ConfigError, match="TOOLCHAIN=none: see the first lines of the Makefile"):
+    said = f"TOOLCHAIN=none: cores are {' '.join(toolchain.CORES)}, toolchains gcc and zig"
+    with pytest.raises(errors.ConfigError, match=said):
         toolchain.firmware(made, core="m7")

@@ -10,7 +10,7 @@ from lwt import errors
 from lwt.export.wasm import check, folder
 from tests.export.c import test_tasks
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
 pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
 
 

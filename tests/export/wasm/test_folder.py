@@ -19,7 +19,7 @@ from lwt.export.c import export, fuzz, reference, toolchain
 from lwt.export.wasm import check, folder
 from tests.export.c import test_tasks
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="apt install nodejs: it runs WebAssembly")
 TEXTS = 300

@@ -7,8 +7,8 @@ from lwt.export import quantize
 from lwt.export.c import check, export
 from lwt.reparam.compression import quantize as reparam
 
-pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
-pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
+pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 

@@ -125,7 +125,7 @@ def test_random_texts_find_no_error(built):
 
 
 def test_the_device_translates_as_the_host(built):
-    pytest.importorskip("unicorn", reason="pip install 'lwt[c]' brings the emulator")
+    pytest.importorskip("unicorn", reason="pip install '.[c]' brings the emulator")
     _, _, folder = built("int4", "int8")
     board = emulator.Board(toolchain.read(toolchain.firmware(folder, FLASH_START=emulator.FLASH)[0]))
     assert [board.translate(text)[0] for text in TEXTS] == answers(folder).split("\n")[:-1]
@@ -137,7 +137,7 @@ def test_the_device_translates_as_the_host(built):
 @pytest.mark.skipif(not shutil.which(toolchain.QEMU), reason="needs qemu-system-arm: unicorn has no Cortex-M55")
 @pytest.mark.parametrize("core", ["m55", "m33"])  # vectors, and a core without a floating-point unit
 def test_other_cores_translate_too(core, built):
-    pytest.importorskip("ziglang", reason="pip install 'lwt[c]' brings the compiler")
+    pytest.importorskip("ziglang", reason="pip install '.[c]' brings the compiler")
     assert "self-test: passed" in toolchain.qemu(built("int4", "int8")[2], core=core, compiler="zig")
 
 
