@@ -60,7 +60,7 @@ def weights(recorded, workdir, *, read, given="", fingerprint=""):
             continue
         own = adapters.fingerprint(found)
         if fingerprint in ("", own):
-            if path not in (recorded, given):
+            if not given and os.path.realpath(path) != os.path.realpath(hub.folder(recorded)):
                 LOG.info("%s: its base %s is %s now", workdir, recorded, path)
             return found
         wrong.append(f"{path} has the fingerprint {own:.12} instead of {fingerprint:.12}")

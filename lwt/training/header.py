@@ -23,9 +23,10 @@ def lines(config, data, *, learned, leaves, validation, epoch):
     share = f", {trained:,} of them trained ({100 * trained / all_:.2g} %)" if trained < all_ else ", all trained"
     method = "" if config.reparam.name == "none" else f" with {config.reparam.name}"
     length = f" of up to {config.data.row_length} tokens" if config.data.kind != "images" else ""
+    epochs = f"{config.steps / epoch:.3g}"
     return (
         f"model   {config.model.name}{method}: {all_:,} parameters{share}",
         f"data    {data.taken()}; {validation:,} records to evaluate on while training",
-        f"length  {config.steps:,} steps of {config.data.rows} rows{length}, {config.steps / epoch:.3g} epochs",
+        f"length  {config.steps:,} steps of {config.data.rows} rows{length}, {epochs} epoch{'s' * (epochs != '1')}",
         f"device  {hardware.describe()}",
     )

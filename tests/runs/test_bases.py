@@ -46,6 +46,20 @@ def opens(workdir, weights, **options):
     return all(np.array_equal(found[name], w) for name, w in weights.items())
 
 
+@pytest.mark.parametrize(
+    ("recorded", "moved"), [("runs/base", False), ("runs/base/", False), ("hf:models/base", False), ("gone/base", True)]
+)
+def test_only_a_base_elsewhere_is_announced(recorded, moved, home, weights, tmp_path, monkeypatch, caplog):
+    shutil.copytree(home, tmp_path / "home")
+    monkeypatch.chdir(tmp_path / "home")
+    record(pathlib.Path("runs/adapted"), recorded)
+    folder = bases.hub.folder
+    monkeypatch.setattr(bases.hub, "folder", lambda name: "runs/base" if name == "hf:models/base" else folder(name))
+    with caplog.at_level("INFO", logger="lwt.runs.bases"):
+        assert opens("runs/adapted", weights)
+    assert any(f"its base {recorded} is " in message for message in caplog.messages) == moved
+
+
 @pytest.mark.parametrize("recorded", ["runs/base", "runs/base/", "../home/runs/base", "/gone/runs/base"])
 def test_moved_together_and_opened_from_elsewhere(home, weights, recorded, tmp_path, monkeypatch):
     shutil.copytree(home, tmp_path / "home")

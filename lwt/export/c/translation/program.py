@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import logging
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from lwt.export.c import bytepair, costs, emulator, literals, parts, reference, 
 from lwt.export.c.translation import network, simulate
 from lwt.tasks import decoding
 
+LOG = logging.getLogger(__name__)
 FILES = ("seq2seq", "search", "detokenize")  # .c and .h, besides those of every program
 OWN = ("lwt.h", "lwt.c", "golden.h", "golden.c", "main.c", "README.md", "translate.ino")  # in source/translator
 MEMORY = 4 << 20, 256 << 10  # bytes of flash and RAM that the emulated device has
 CHARACTER_BYTES = 4
 GOLDENS = 3
+BUILT_IN = reference.TEXTS[:GOLDENS]  # where the test set is not there
 RECORDS = 64  # translated at a time in NumPy
 
 
@@ -121,7 +124,12 @@ class Translator:
 
 def program(experiment, activations):
     """The `parts.Program` of a run."""
-    return Translator(experiment, activations).program(self_test_texts(experiment))
+    texts = self_test_texts(experiment)
+    if texts is BUILT_IN:
+        LOG.warning(
+            "the run's test set is not there: built-in English texts replace it; --sentence gives one to measure"
+        )
+    return Translator(experiment, activations).program(texts)
 
 
 def self_test_texts(experiment):
@@ -129,7 +137,7 @@ def self_test_texts(experiment):
     try:
         return experiment.data.evaluation(experiment.data.test, limit=GOLDENS).sources
     except errors.LwtError:
-        return reference.TEXTS[:GOLDENS]
+        return BUILT_IN
 
 
 def texts_of(experiment, sentences):

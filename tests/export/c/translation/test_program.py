@@ -15,7 +15,7 @@ from lwt import errors, trees
 from lwt.attention import kv_projection
 from lwt.attention import linear as linear_attention
 from lwt.data import tokenizer
-from lwt.export.c import emulator, export, fuzz, toolchain
+from lwt.export.c import emulator, export, fuzz, reference, toolchain
 from lwt.export.c.translation import program
 from lwt.layers import linear
 from lwt.reparam.compression import quantize
@@ -154,3 +154,18 @@ def test_what_the_engine_lacks_is_refused(fields, task, message, variant, run):
     other.model, other.task = other.model.clone(**fields), type(run.task)(**task)
     with pytest.raises(errors.ConfigError, match=message):
         program.Translator(other, "int8").program(TEXTS)
+
+
+def test_a_run_without_its_test_set_says_what_it_translates(variant, monkeypatch, caplog):
+    other = variant("paper")
+    program.program(other, "int8")
+    assert not caplog.messages
+
+    def gone(*_, **__):
+        raise errors.DataError("no folder multi30k_de_en")
+
+    monkeypatch.setattr(type(other.data), "evaluation", gone)
+    assert program.texts_of(other, ()) == (reference.TEXTS[0],)
+    program.program(other, "int8")
+    (said,) = caplog.messages
+    assert "test set is not there: built-in English texts replace it; --sentence gives one" in said
