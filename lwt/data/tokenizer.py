@@ -104,7 +104,8 @@ class Tokenizer:
         try:
             model = files.read(path)
         except OSError as error:
-            raise errors.DataError(f"tokenizer {path} cannot be read: {error.strerror}") from error
+            begun = "; a run has it once its training has begun" if isinstance(error, FileNotFoundError) else ""
+            raise errors.DataError(f"tokenizer {path} cannot be read: {error.strerror}{begun}") from error
         except ValueError as error:
             raise errors.DataError(f"tokenizer {path} is damaged: {error}") from error
         try:

@@ -42,12 +42,13 @@ def find(path):
     for file in (path, inside, folder() / inside.name) if ours else (path,):
         if file.is_file():
             return file
-    known = {str(file) for file in path.parent.glob("*.py")}
+    known = {str(file) for file in path.parent.glob("*.py")} if path.suffix else set()
     if path.parent == pathlib.Path():
         known.update(names())
     if path.parent == inside.parent:
         known.update(f"configs/{name}.py" for name in names())
-    raise errors.ConfigError(f"config file {path} is not there; {errors.suggest(path, known)}")
+    hint = errors.suggest(path, known, limit=len(known))
+    raise errors.ConfigError(f"config file {path} is not there; {hint}")
 
 
 def names():

@@ -168,7 +168,10 @@ def collect(workdir, expected, *, record):
     found = {name: kept for name, folder in folders(workdir).items() if (kept := read_record(folder, record))}
     missing = [entry.name for entry in expected if entry.name not in found]
     if not found:
-        raise errors.DataError(f"none of the {len(missing)} runs has a record; run the study without --report_only")
+        raise errors.DataError(
+            f"none of the {len(missing)} runs of {workdir} has a record: each failed, as said above, or --report_only "
+            "kept them from training"
+        )
     return found, missing
 
 

@@ -13,3 +13,6 @@ def test_the_folder_has_the_configs(tmp_path, monkeypatch):
     assert config_folder.defaults() == config_folder.common().base()
     with pytest.raises(errors.ConfigError, match="is not there; did you mean 'finetune'"):
         config_folder.find("fintune")
+    (tmp_path / "train.py").write_text("")  # a program beside, as in a clone, is no config
+    with pytest.raises(errors.ConfigError, match=f"choose from {', '.join(config_folder.names())}$"):
+        config_folder.find("vertical_lora")
