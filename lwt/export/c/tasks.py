@@ -20,6 +20,7 @@ from lwt.runs import adapter_folder, experiment
 
 FILE = "tasks.bin"
 SLOT = 2048  # bytes
+LARGEST = 1 << 15  # bytes of a slot, at most
 OWN = ("outputs", "tasks", "slot_bytes", "golden_bytes", "tolerance")  # of the shape: what no slot depends on
 HEAD = "head/classifier"
 SAME = ("clean", "row_length", "cut")  # keys of config.data that all tasks share
@@ -106,8 +107,11 @@ class Tasks:
         for task in self.tasks:
             data, parts = task.slot(places, fingerprint)
             if len(data) > self.slot_bytes:
+                needs = max(len(each.slot(places, fingerprint)[0]) for each in self.tasks)
+                larger = f"give --slot={needs}, or train" if needs <= LARGEST else "train"
                 raise errors.ConfigError(
-                    f"task {task.name!r} takes {len(data):,} bytes, {parts}; a slot has {self.slot_bytes:,}"
+                    f"task {task.name!r} takes {len(data):,} bytes, {parts['adapter']:,} of them its adapter; a slot "
+                    f"has {self.slot_bytes:,}: {larger} an adapter of lower rank or fewer targets"
                 )
             slots.append(data.ljust(self.slot_bytes, b"\xff"))
             method = task.experiment.config.reparam["name"]
@@ -126,7 +130,7 @@ def define_flags():
     flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     flags.DEFINE_multi_string("adapter", [], "NAME=FOLDER of a task's adapter on this run; once for each task.")
     flags.DEFINE_enum("heads", None, HEADS, "Type of the weights in the tasks' heads; default: int8.")
-    flags.DEFINE_integer("slot", None, f"Bytes of a task; default: {SLOT}.", lower_bound=64, upper_bound=1 << 15)
+    flags.DEFINE_integer("slot", None, f"Bytes of a task; default: {SLOT}.", lower_bound=64, upper_bound=LARGEST)
 
 
 def open_run(**options):
@@ -164,7 +168,7 @@ def load(base, folders, *, heads="int8", slot_bytes=SLOT):
         lwt.errors.CheckpointError: see `experiment.load`.
     """
     values.choice(*HEADS).require("heads", heads)
-    values.whole(64, 1 << 15).require("slot_bytes", slot_bytes)
+    values.whole(64, LARGEST).require("slot_bytes", slot_bytes)
     stored, used = weights.of(base)
     tasks = []
     for name, folder in folders.items():
