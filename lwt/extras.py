@@ -55,9 +55,7 @@ def install(extra):
 
     Without an installed lwt, ``pip install 'lwt[EXTRA]'`` would bring PyPI's package of that name, another program.
     """
-    found = importlib.metadata.distributions(
-        name="lwt"
-    )  # an lwt.egg-info that a build left in a clone has no INSTALLER
+    found = importlib.metadata.distributions(name="lwt")  # what a build leaves in a clone has no INSTALLER
     ours = any(one.read_text("INSTALLER") and extra in one.metadata.get_all("Provides-Extra", ()) for one in found)
     more = f" && pip install --no-deps {NO_DEPS[extra]}" if extra in NO_DEPS else ""
     return f"pip install '{'lwt' if ours else '.'}[{extra}]'{more}"

@@ -38,9 +38,9 @@ if not os.path.exists("lwt/__init__.py"):
     if not os.path.exists("lwt-checkout"):
         remedy = (
             "Set REPOSITORY above to an address that git can clone. Or upload your copy: in your clone, type\\n"
-            "    git archive --prefix=lwt-checkout/ --output=lwt.zip HEAD\\n"
-            "Upload lwt.zip (in Colab, to the files on the left), and run in a cell of its own\\n"
-            "    !unzip -q lwt.zip\\n"
+            "    git archive --prefix=lwt-checkout/ --output=checkout.zip HEAD\\n"
+            "Upload checkout.zip (in Colab, to the files on the left), and run in a cell of its own\\n"
+            "    !unzip -q checkout.zip\\n"
             "Then run this cell again."
         )
         if "/OWNER/" in REPOSITORY:

@@ -47,7 +47,7 @@ def test_a_package_that_fails_is_not_called_missing(monkeypatch, tmp_path):
     [
         {},
         dict(METADATA="Name: lwt\nSummary: another program of PyPI\n", INSTALLER="pip\n"),
-        {"PKG-INFO": "Name: lwt\nProvides-Extra: data\n"},  # an lwt.egg-info that a build left in the clone
+        {"PKG-INFO": "Name: lwt\nProvides-Extra: data\n"},  # what a build leaves in the clone
     ],
 )
 def test_without_an_installed_lwt_the_command_is_that_of_a_clone(installed, monkeypatch, tmp_path):

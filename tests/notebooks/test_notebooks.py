@@ -120,9 +120,9 @@ def test_without_a_repository_the_first_cell_says_what_helps(address, said, tmp_
     (make,) = re.findall("git archive .*", str(raised.value))
     (unpack,) = re.findall("!(unzip .*)", str(raised.value))
     subprocess.run([*shlex.split(make), "lwt/__init__.py"], cwd=ROOT, check=True)  # of the clone, one file is enough
-    shutil.move(ROOT / "lwt.zip", tmp_path)
-    shutil.unpack_archive(tmp_path / "lwt.zip", tmp_path)
-    assert unpack == "unzip -q lwt.zip"
+    shutil.move(ROOT / "checkout.zip", tmp_path)
+    shutil.unpack_archive(tmp_path / "checkout.zip", tmp_path)
+    assert unpack == "unzip -q checkout.zip"
     monkeypatch.setattr(subprocess, "run", lambda command, **options: None)  # pip
     exec(build.FIRST.format(repository=address), {})
     assert pathlib.Path.cwd() == tmp_path / "lwt-checkout" and pathlib.Path("lwt/__init__.py").exists()
