@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import pathlib
-import platform
 import re
 import shlex
 import subprocess
@@ -17,7 +16,7 @@ import sys
 from benchmarks import common, parsing, speed_page
 from benchmarks.work import image_samples
 from lwt import errors
-from lwt.machine import command_line
+from lwt.machine import command_line, hardware
 from lwt.report import results
 
 EXAMPLES = (
@@ -110,16 +109,11 @@ def commands(what, *, pattern="", extra=()):
     }
 
 
-def hardware():
+def machine():
     """Describes the processor, the threads used, and any preloaded library."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
     preloaded = os.environ.get("LD_PRELOAD", "")
     suffix = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
-    return f"{model}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
+    return f"{hardware.processor()}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
 
 
 def rows(what, lines, *, flags):
@@ -141,7 +135,7 @@ def rows(what, lines, *, flags):
             "value": line[metric],
             "range": line.get(f"{metric}_range"),
             "paper": None,
-            "hardware": hardware(),
+            "hardware": machine(),
             "seconds": line["step_seconds"] * flags.steps * flags.rounds,
             "command": f"python -m benchmarks.run {shlex.join(sys.argv[1:])}",
             "date": datetime.date.today().isoformat(),

@@ -18,7 +18,7 @@ NAME = "hardware.txt"
 def describe():
     """The processor and accelerators of this machine, such as ``"Intel Xeon 6975P-C, 2 cores"``; no host names."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # this process may use
-    parts = [_processor(), f"{cores} core{'s' if cores > 1 else ''}"]
+    parts = [processor(), f"{cores} core{'s' if cores > 1 else ''}"]
     accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
     return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
 
@@ -53,10 +53,19 @@ def slow_in_bfloat16():
     return bool(flags) and "amx_bf16" not in flags and not (amd and "avx512_bf16" in flags)
 
 
-def _processor():
-    """The processor's model, or its architecture if the model is unknown."""
+def processor():
+    """The processor's model, or its architecture if the model is unknown.
+
+    A name without a number, such as "AMD EPYC" of a virtual machine, is that of many: it gets ``(family 25, model 1)``.
+    """
     found = re.search(r"^model name\s*:\s*(.+)$", _cpuinfo(), re.MULTILINE)
-    return " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split()) if found else platform.machine()
+    if not found:
+        return platform.machine()
+    name = " ".join(re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*", "", found[1]).split())
+    numbers = [re.search(rf"^{key}\s*:\s*(\d+)", _cpuinfo(), re.MULTILINE) for key in ("cpu family", "model")]
+    if re.search(r"\d", name) or None in numbers:
+        return name
+    return f"{name} (family {numbers[0][1]}, model {numbers[1][1]})"
 
 
 @functools.cache

@@ -66,9 +66,9 @@ def test_the_committed_page_is_made_from_its_rows(tmp_path):
 
 def test_a_preloaded_library_is_part_of_the_hardware(monkeypatch):
     monkeypatch.delenv("LD_PRELOAD", raising=False)
-    plain = run.hardware()
+    plain = run.machine()
     monkeypatch.setenv("LD_PRELOAD", "/somewhere/fast_mkl.so")
-    assert run.hardware() == f"{plain}, with fast_mkl.so preloaded"
+    assert run.machine() == f"{plain}, with fast_mkl.so preloaded"
 
 
 def test_defaults_and_other_variants_do_not_overlap():

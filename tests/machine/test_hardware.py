@@ -25,6 +25,19 @@ def test_a_run_records_its_machines(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ("cpu family\t: 6\nmodel\t\t: 173\nmodel name\t: Intel(R) Xeon(R) 6975P-C\n", "Intel Xeon 6975P-C"),
+        ("cpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n", "AMD EPYC (family 25, model 1)"),
+        ("model name\t: Intel(R) Xeon(R) CPU @ 2.20GHz\n", "Intel Xeon"),
+    ],
+)
+def test_a_processor_s_name_tells_it_from_others(monkeypatch, lines, name):
+    monkeypatch.setattr(hardware, "_cpuinfo", lambda: lines)
+    assert hardware.processor() == name
+
+
+@pytest.mark.parametrize(
     ("processor", "slow"),
     [
         ("flags\t\t: fpu avx512_bf16 avx512f\n", True),
