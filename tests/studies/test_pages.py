@@ -1,5 +1,6 @@
 """Pages of docs/results, made again by their commands: what is committed comes out, but for the pixels of pictures."""
 
+import collections
 import json
 import os
 import pathlib
@@ -113,3 +114,10 @@ def test_the_readme_has_the_figures_of_the_pages_that_it_links_to():
     assert len(linked) >= 5
     for cell in linked:
         assert re.search(FIGURE, cell) and figures_not_on_their_page(cell, ROOT) == []
+
+
+def test_no_two_pages_have_the_same_title():
+    """The side bar of the site lists them by it."""
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    titles = collections.Counter(path.read_text(encoding="utf-8").partition("\n")[0] for path in pages)
+    assert [title for title, count in titles.items() if count > 1 or not title.startswith("# ")] == []
