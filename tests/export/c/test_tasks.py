@@ -155,6 +155,12 @@ def test_slots_are_replaced(run, others, exported, tmp_path):
         path.write_bytes(data)
         done = subprocess.run([folder / "classify", "mood", path], input="a\n", capture_output=True, text=True)
         assert done.returncode == 3 and f"slot 0: status {status}\n" in done.stderr and not done.stdout
+    for arguments, said in (
+        (["anger"], f"no slot has the task anger; tasks: {' '.join(SECTIONS)}\n"),
+        (["mood", tmp_path / "none.bin"], f"{tmp_path}/none.bin: No such file or directory\n"),
+    ):
+        done = subprocess.run([folder / "classify", *arguments], input="a\n", capture_output=True, text=True)
+        assert (done.returncode, done.stderr, done.stdout) == (3, said, "")
 
 
 def _fingerprinted(slots):

@@ -21,7 +21,11 @@ static int choose(const char *name, const char *path)
 {
     static uint16_t slots[LWT_TASKS][LWT_SLOT_BYTES / 2];
     FILE *file = path ? fopen(path, "rb") : NULL;
-    size_t count = file ? fread(slots, sizeof slots[0], LWT_TASKS, file) : path ? 0 : LWT_TASKS;
+    size_t count = file ? fread(slots, sizeof slots[0], LWT_TASKS, file) : LWT_TASKS;
+    if (path && !file) {
+        perror(path);
+        return 1;
+    }
     if (file)
         fclose(file);
     for (size_t i = 0; i < count; i++) {
@@ -31,7 +35,11 @@ static int choose(const char *name, const char *path)
         else if (!name || !strcmp(name, task.name))
             return 0;
     }
-    fprintf(stderr, "no slot has the task %s\n", name ? name : "");
+    fprintf(stderr, "no slot has %s%s; tasks:", name ? "the task " : "a task", name ? name : "");
+    for (size_t i = 0; i < count; i++)
+        if (lwt_select(&task, file ? slots[i] : lwt_tasks[i]) == LWT_OK)
+            fprintf(stderr, " %s", task.name);
+    fprintf(stderr, "\n");
     return 1;
 }
 #endif
