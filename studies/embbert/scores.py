@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import re
 import statistics
 
 from lwt import errors
@@ -163,3 +164,13 @@ def paper_line(table, model, *, form):
     if printed and table.metric == "glue":
         printed["without_wnli"] = statistics.fmean(printed[c] for c in table.columns if c != "wnli")
     return printed
+
+
+def begun(missing, records):
+    """The missing runs of settings of which another seed has a record; a setting without any is a "–" in the tables."""
+    settings = {_without_seed(name) for name in records}
+    return [name for name in missing if _without_seed(name) in settings]
+
+
+def _without_seed(name):
+    return re.sub(r"-seed\d+$", "", name)

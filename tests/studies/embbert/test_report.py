@@ -63,6 +63,9 @@ def test_the_page_says_where_a_pre_training_began():
     assert report.pre_trainings({"base": by_paper})[1][0][0] == "EmbBERT, by the paper's recipe"
 
 
+MISSING = ["rte-embbert-pretrained-seed9", "rte-bert_2mb-pretrained-seed0"]  # of the second no seed has a record
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """EmbBERT complete for two seeds (0.8 and 0.82, but MNLI 0.5); a third without nlu; Embedder without Snips."""
@@ -74,14 +77,14 @@ def page(tmp_path_factory):
     runs += [("embbert", "pretrained", "snips-code", seed) for seed in range(2)]
     runs.remove(("embbert", "pretrained", "nlu", 2))
     records = {
-        f"{task}-{model}-{start}-{seed}": record_of(
+        f"{task}-{model}-{start}-seed{seed}": record_of(
             task, model, start, seed, 0.5 if task == "mnli" else (0.3 if "-code" in task else 0.8) + 0.02 * seed
         )
         for model, start, task, seed in runs
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        written = report.write(out, records, workdir="", missing=["rte-embbert-9"], command_line="python -m study")
+        written = report.write(out, records, workdir="", missing=MISSING, command_line="python -m study")
     assert {path.name for path in out.iterdir()} == {*written}
     return out
 
@@ -115,7 +118,7 @@ def test_the_page_tells_the_figures(page):
     text = (page / "README.md").read_text()
     means = text.split("## The means")[1]
     assert "| EmbBERT | 81.00 ± 1.41 | -0.10 | 87.19; 88.17 in 8 bits | " in means and "| Embedder" not in means[:500]
-    assert "Not in the figures: rte-embbert-9." in text
+    assert "- Not in the figures: rte-embbert-pretrained-seed9.\n" in text
     assert "| snips | 14.5k | 7 | 100 | 10 | 20 | 1 | i |" in text
     assert "| mnli | 403k | 3 | 100 | 10 | 20 + 20 | 2 | i |" in text
     assert "| EmbBERT | 357,000 | 357,248 | 131,000 | 131,072 | 781,000 | 1,953,280 | 390,0" in text
