@@ -1,10 +1,10 @@
 """Settings and fixtures of all tests. The environment must be set before jax is imported."""
 
 import gc
-import itertools
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -51,7 +51,7 @@ LONG = (
     "demo",
 )  # slow folders
 COMPILED_ONCE = ("machine", "runs", "training")  # folders all of whose tests keep what they compile
-finished = itertools.count(1)  # files whose tests did
+MEMORY = 3 << 30  # bytes that a worker may hold when a file's tests have finished
 
 
 def pytest_collection_modifyitems(items):
@@ -135,8 +135,19 @@ def compiled_once(cache):
     yield
     for name, value in before.items():
         jax.config.update(name, value)
-    if next(finished) % 4 == 0:  # programs take memory; files that follow each other have many in common
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded():
+    """Forgets what was compiled if it takes much memory; files that follow each other have many programs in common."""
+    yield
+    try:
+        held = int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:  # not Linux
+        held = MEMORY
+    if held >= MEMORY:
         jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def _operations(cost):
 
 
 def test_a_table_of_ngrams_keeps_embbert_q_within_781_kb():
-    row, given = memory.table_2()["EmbBERT"], study.NGRAMS["ngram_weights"]
+    row, given = memory.table_2()["EmbBERT"], study.ADDED["ngrams"]["ngram_weights"]
     tasks = [(task, paper.SIZES[task][1]) for task in paper.TINYNLP]
     for task, classes in tasks:
         plain = memory.make(row).clone(outputs=classes, pool="rms")
