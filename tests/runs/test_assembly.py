@@ -87,6 +87,9 @@ def test_what_is_made_once_is_made_again_for_other_arguments_and_for_those_witho
 
 
 def test_a_model_of_own_sizes_has_fresh_weights(tiny):
-    model = assembly.make_model(tiny({"model.sizes": {"encoder/layer_0/mlp": 5}}), 128)
+    config = tiny()
+    with config.unlocked():
+        config.model.sizes = {"encoder/layer_0/mlp": 5}
+    model = assembly.make_model(config, 128)
     weights = assembly.init_weights(model, jax.random.key(0))
     assert weights["encoder/layer_0/mlp/fc1/kernel"].shape == (32, 5)

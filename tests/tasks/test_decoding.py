@@ -211,8 +211,9 @@ def test_rows_that_have_ended_leave_the_batch_and_change_nothing(search, rows, f
     jax.effects_barrier()
     beams = search.get("beams", 1)
     assert len(sizes) == 14 and set(sizes) == {rows * beams, fewer * beams}
-    for one, other in zip(whole, shrunk, strict=True):
-        np.testing.assert_array_equal(one, other)
+    (tokens, scores), (same, close) = whole, shrunk
+    np.testing.assert_array_equal(tokens, same)
+    np.testing.assert_allclose(scores, close, rtol=1e-6)  # products of fewer rows may be summed in another order
     forever = {"bias": cache["cross"]["bias"].at[:, EOS].add(-60.0)}  # no row ever ends
     endless = [run(step, cache | {"cross": forever}, fewer=n, **settings)[0] for n in (0, fewer)]
     np.testing.assert_array_equal(*endless)
