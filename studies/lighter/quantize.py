@@ -134,8 +134,8 @@ def write_page(out, measured, *, command_line, rows, **about):
         rows: of ``results.json``.
         about: ``calibrate``, ``machine``, ``rounds`` and ``records``.
     """
-    title = f"Number formats of {measured[0].made} on {measured[0].task}"
-    page = pages.Page(out, title, command_line=command_line)
+    data = measured[0].task.partition("@")[0].removeprefix("folder:")
+    page = pages.Page(out, f"Number formats of {measured[0].made} on {data}", command_line=command_line)
     page.rows(rows)
     page.csv("formats.csv", table(measured))
     scored = f"the first {about['records']} records" if about["records"] else "all records"

@@ -106,7 +106,7 @@ def write(out, facts, *, folder):
         folder: with the run's ``metrics.jsonl``; without it there are no curves.
     """
     first = facts["evaluations"][0]
-    page = pages.Page(out, f"Translation: `{facts['config']}`", command_line=facts["command"])
+    page = pages.Page(out, f"Translations of `{facts['workdir']}`", command_line=facts["command"])
     page.rows(rows_of(facts))
     body = [
         [own["data"], own["decoding"], f"{own['bleu']:.2f}", f"{own['chrf']:.2f}", f"{own['sentence_bleu']:.4f}",
