@@ -37,7 +37,7 @@ def write(out, records, *, workdir, missing, command_line):
     on_code = lines_of(rows, ON_CODE, splits="code")
     measured = [number for number in tables if any(map(_has_figures, lines[number].values()))]
     report.csv("scores.csv", score_list({"own": lines, "code": on_code}))
-    report.add(trained(own), pages.bullets(pages.notes(records, missing=embbert_scores.begun(missing, records))))
+    report.add(trained(own), pages.bullets([*embbert_scores.absent(missing, records), *pages.notes(records)]))
     if any(line["average"] for number in SUITES.values() for line in lines[number].values()):
         memory = memory_table(rows)
         report.add("## The means", results.markdown(*means_table(lines, rows)), MEANS)

@@ -7,6 +7,7 @@ import re
 import statistics
 
 from lwt import errors
+from lwt.report import pages
 from studies.embbert import glue
 from studies.embbert import paper as embbert_paper
 
@@ -166,10 +167,13 @@ def paper_line(table, model, *, form):
     return printed
 
 
-def begun(missing, records):
-    """The missing runs of settings of which another seed has a record; a setting without any is a "–" in the tables."""
+def absent(missing, records):
+    """Sentences on the runs without a record: those of which another seed has one, and the settings without any."""
     settings = {_without_seed(name) for name in records}
-    return [name for name in missing if _without_seed(name) in settings]
+    runs = [name for name in missing if _without_seed(name) in settings]
+    never = dict.fromkeys(_without_seed(name) for name in missing if _without_seed(name) not in settings)
+    found = [f"Not in the figures: {pages.listed(runs)}."] if runs else []
+    return found + ([f"Settings without a run: {pages.listed(never)}."] if never else [])
 
 
 def _without_seed(name):
