@@ -19,7 +19,7 @@ SOURCES = pathlib.Path(__file__).parent / "source"
 STACK = 65536  # bytes; the program takes less than 1,024 on a Cortex-M
 COMPILER = (
     *("cc", "-target", "wasm32-freestanding", "-mcpu=generic+simd128+bulk_memory", "-O2", "-s", "-nostdlib"),
-    *("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-Isrc"),
+    *("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-Isrc", "-Itest"),
     *("-Wl,--no-entry", f"-Wl,-z,stack-size={STACK}", "-Wl,--export=__heap_base"),
 )
 
@@ -78,8 +78,10 @@ def build(folder, path):
     Raises:
         lwt.errors.ConfigError: the compiler fails; has the end of what it says.
     """
-    files = [SOURCES / "exports.c", *sorted((folder / "src").glob("*.c")), "test/golden.c", "test/goldens.c"]
-    command = [*toolchain.ZIG, *COMPILER, *map(str, files), "-Itest", "-o", str(path.absolute())]
+    # Zig caches the object of a file outside the folder with the headers of the program that was compiled first.
+    shutil.copyfile(SOURCES / "exports.c", folder / "exports.c")
+    files = ["exports.c", *sorted((folder / "src").glob("*.c")), "test/golden.c", "test/goldens.c"]
+    command = [*toolchain.ZIG, *COMPILER, *map(str, files), "-o", str(path.absolute())]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise errors.ConfigError(f"ziglang does not compile the program: {done.stderr.strip()[-2000:]}")

@@ -214,6 +214,14 @@ def test_the_page_in_chromium(kind, request, browser, address):
     assert wrong == [] and all(url.startswith((start, "data:")) for url in asked), asked
 
 
+def test_the_compiler_does_not_mix_programs(run, many, tmp_path):
+    """Its cache may hold what other programs were compiled from; with a wrong object, the second is not linked."""
+    for name, options in {"one": {}, "many": {"many": many}}.items():
+        (tmp_path / name).mkdir()
+        export.write(run, tmp_path / name, activations="int8", **options)
+        folder.build(tmp_path / name, tmp_path / name / folder.WASM)
+
+
 def test_what_cannot_be_written(variant, tmp_path, monkeypatch):
     experiment = variant("embbert", layers=1, kernel_size=4)
     (tmp_path / "other").mkdir()
