@@ -6,7 +6,7 @@ import pytest
 
 from lwt import errors
 from lwt.classify import look, table
-from tests.classify import messy
+from studies.data import tickets
 
 
 def rows(*pairs, part=""):
@@ -25,14 +25,14 @@ def kinds(looked):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_mess_is_found_and_counted(tmp_path, seed):
     path = tmp_path / "tickets.csv"
-    made = messy.write(path, 1200, seed=seed)
+    made = tickets.write(path, 1200, seed=seed)
     found = look.look(table.read(table.find(path)))
     assert len(found.rows) + len(found.left_out) == made["rows"] == 1200
     names = ("malformed", "no text", "no label", "repeated", "nearly repeated")
     assert {name: kinds(found)[name] for name in names} == {name: made[name] for name in names}
     assert kinds(found)["contradictory"] == made["contradictory"]
     assert found.exact == made["repeated"] and found.normalized == made["nearly repeated"]
-    spellings = {label for group in found.alike for label in group} - set(messy.TOPICS)
+    spellings = {label for group in found.alike for label in group} - set(tickets.TOPICS)
     assert sum(found.counts[label] for label in spellings) == made["alike"]
     assert sum(found.counts[label] for label in found.typos) == made["typos"]
     assert sum(found.spaced.values()) == made["spaced"]

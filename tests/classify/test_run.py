@@ -14,7 +14,7 @@ import pytest
 import lwt
 from lwt import errors, extras
 from lwt.classify import baseline, run
-from tests.classify import messy
+from studies.data import tickets
 
 ROOT = pathlib.Path(__file__).parents[2]
 MORE = ("--epochs=1", "--merge_labels", "--rename_labels=Biling:Billing", "--min_rows=3")  # to what the page says
@@ -42,7 +42,7 @@ def of_page(begin, *, folder, cache, more=()):
 def made(tmp_path_factory, cache):
     """``(folder, what is wrong with its table tickets.csv, figures, lines that were printed)``."""
     folder = tmp_path_factory.mktemp("classify")
-    wrong = messy.write(folder / "tickets.csv", 400)
+    wrong = tickets.write(folder / "tickets.csv", 400)
     command = "lwt classify tickets.csv --text=text --label=category"
     lines = of_page(command, folder=folder, cache=cache, more=MORE)
     return folder, wrong, json.loads(lines[-1]), lines
@@ -119,7 +119,7 @@ def test_the_same_call_continues_and_another_is_refused(made, inside):
 
 def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    messy.write("tickets.csv", 100)
+    tickets.write("tickets.csv", 100)
 
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -160,7 +160,7 @@ def test_without_scikit_learn_the_rest_goes_on(inside, monkeypatch):
 
 def test_a_table_comes_back_with_answers(made, cache):
     folder = made[0]
-    messy.write_new(folder / "new.csv", 100)
+    tickets.write_new(folder / "new.csv", 100)
     of_page("lwt predict", folder=folder, cache=cache)
     with open(folder / "answers.csv", encoding="utf-8", newline="") as file:
         answers = list(csv.DictReader(file))

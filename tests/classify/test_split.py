@@ -7,7 +7,7 @@ import pytest
 
 from lwt import errors
 from lwt.classify import look, split, table
-from tests.classify import messy
+from studies.data import tickets
 
 
 def rows(count, label, *, part="", start=0):
@@ -32,7 +32,7 @@ def test_the_seed_decides_and_other_classes_do_not():
 
 def test_no_text_is_in_two_parts(tmp_path):
     path = tmp_path / "tickets.csv"
-    messy.write(path, 600)
+    tickets.write(path, 600)
     parts = split.split(look.look(table.read(table.find(path))).rows)
     keys = {part: {look.CLEANER.clean(row.text) for row in found} for part, found in parts.items()}
     assert all(len(keys[part]) == len(parts[part]) for part in parts)

@@ -1,14 +1,21 @@
-"""A messy table of support tickets: 12 classes and what real tables hold. `table` makes it, `write` writes a CSV, and
-`write_new` one of tickets without a label.
+"""A made-up table of support tickets in 12 classes, with the faults of real tables.
 
-python -m tests.classify.messy tickets.csv 3000 new.csv
+Some rows have no text or no label, are repeated, contradictory or malformed; some labels are rare, misspelled or wrong.
+
+    python -m studies.data.tickets --rows=1000 --out=tickets.csv
+    python -m studies.data.tickets --rows=3000 --out=tickets.csv --new=new.csv
+
+`table` makes it, `write` writes a CSV, and `write_new` one of tickets without a label.
 """
 
 import csv
 import io
 import pathlib
 import random
-import sys
+
+from absl import flags
+
+from lwt.machine import command_line
 
 TOPICS = {  # label -> (opening phrases, things, requests)
     "Billing": ("I was charged twice for|The invoice shows the wrong amount for|There is an unknown fee on",
@@ -133,7 +140,18 @@ def write_new(path, rows=200, *, seed=1):
         csv.writer(file).writerows([["id", "text"], *enumerate(texts, 1)])
 
 
+def main():
+    """The program."""
+    given = flags.FLAGS
+    counts = write(given.out, given.rows)
+    print(f"{given.out}: {', '.join(f'{kind} {count:,}' for kind, count in counts.items())}")
+    if given.new:
+        write_new(given.new)
+        print(f"{given.new}: tickets without a label")
+
+
 if __name__ == "__main__":
-    print(write(sys.argv[1], int(sys.argv[2])))
-    for name in sys.argv[3:]:
-        write_new(name)
+    flags.DEFINE_integer("rows", 3000, "Rows of the table.", lower_bound=100)
+    flags.DEFINE_string("out", None, "CSV to write.")
+    flags.DEFINE_string("new", "", "Another CSV to write, of tickets without a label.")
+    command_line.run(main, required=["out"])
