@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -62,9 +63,11 @@ def test_a_run_and_the_page(tmp_path, monkeypatch):
     }
     width = positions.config_of(entry).model.width
     assert learned["parameters"] - sinusoidal["parameters"] == 2 * 128 * width  # a table each for source and target
+    learned["groups"]["up to 15"]["bleu"], learned["groups"]["26 and more"]["bleu"] = 20.0, 5.0
+    sinusoidal["groups"]["up to 15"]["bleu"] = 0.0
     positions.write(tmp_path / "out", records, missing=["another"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page
-    assert "| positions | parameters | all | up to 15 (4) | 21 to 25 (1) | 26 and more (1) |" in page
-    for title in positions.KINDS.values():
-        assert f"| {title} |" in page
+    assert "| positions | parameters | all | up to 15 (4) | 21 to 25 (1) | 26 and more (1) | kept (%) |" in page
+    assert re.search(r"^\| learned \| .* \| 5.00 \(n=1\) \| 25 \(n=1\) \|$", page, re.MULTILINE)
+    assert re.search(r"^\| sinusoids \| .* \| – \|$", page, re.MULTILINE)
