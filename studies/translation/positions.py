@@ -6,8 +6,8 @@
 
 "Implementing Transformers" (section 2.1 and appendix 1) says that sinusoids generalize better to unseen lengths. A run
 is `configs/translation.py` on Multi30k, whose training leaves out pairs with a side of more than `TRAINED` tokens. The
-test set has all of its pairs; their BLEU is given by the longest side. The best checkpoint is chosen on the validation
-set, which has all of its pairs, too.
+test set keeps all of its pairs, in groups by the length of their longer side. The best checkpoint is chosen on the
+validation set, which keeps all of its pairs, too.
 
 How runs are chosen, resumed and reported: `lwt/report/study.py`.
 """
@@ -28,7 +28,12 @@ CONFIG = "configs/translation.py"
 RECORD = os.path.join("eval", "positions_study.json")
 KINDS = {"sinusoidal": "sinusoids", "learned": "learned"}
 TRAINED = 15  # most tokens of a side in training
-BORDERS = (TRAINED, 20, 25)  # the groups are up to 15, 16 to 20, 21 to 25, and more
+BORDERS = (TRAINED, 20, 25)  # most tokens of a group's pairs
+GROUPS = (
+    f"up to {TRAINED}",
+    *(f"{low + 1} to {high}" for low, high in zip(BORDERS, BORDERS[1:])),
+    f"{BORDERS[-1] + 1} and more",
+)
 LONGEST = 127  # tokens of a translation
 SETTINGS = {"steps": 2_000, "eval_every": 500, "save_every": 500, "optimizer.schedule.warmup": 400}
 HOW_TO_READ = f"""\
@@ -97,11 +102,8 @@ def longer_sides(data, name):
 
 
 def groups_of(lengths):
-    """The name of each length's group: ``"up to 15"``, ``"16 to 20"``, ``"21 to 25"`` or ``"26 and more"``."""
-    lows = [border + 1 for border in BORDERS]
-    between = [f"{low} to {high}" for low, high in zip(lows, BORDERS[1:])]
-    names = [f"up to {BORDERS[0]}", *between, f"{lows[-1]} and more"]
-    return [names[place] for place in np.searchsorted(BORDERS, lengths)]
+    """The name of each length's group, one of `GROUPS`."""
+    return [GROUPS[place] for place in np.searchsorted(BORDERS, lengths)]
 
 
 def write(out, records, *, missing, command_line):
@@ -115,8 +117,7 @@ def write(out, records, *, missing, command_line):
         f"`{CONFIG}`, {first['steps']:,} steps on {first['trained_pairs']:,} pairs; runs: {len(runs)}, "
         f"{pages.hours(runs)} in all on {pages.machines(runs)}."
     )
-    names = groups_of([*BORDERS, BORDERS[-1] + 1])
-    names = [name for name in names if name in first["groups"]]
+    names = [name for name in GROUPS if name in first["groups"]]
     sizes = [f"{name} ({first['groups'][name]['pairs']})" for name in names]
     header = ["positions", "parameters", "all", *sizes, "kept (%)"]
     report.add(results.markdown(header, list(lines(runs, names))))

@@ -220,6 +220,8 @@ def test_the_compiler_does_not_mix_programs(run, many, tmp_path):
         (tmp_path / name).mkdir()
         export.write(run, tmp_path / name, activations="int8", **options)
         folder.build(tmp_path / name, tmp_path / name / folder.WASM)
+    one, several = ((tmp_path / name / folder.WASM).read_bytes() for name in ("one", "many"))
+    assert b"select" not in one and b"select" in several  # the names of exported functions
 
 
 def test_what_cannot_be_written(variant, tmp_path, monkeypatch):
