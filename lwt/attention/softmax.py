@@ -15,7 +15,7 @@ class Attention(base.Base):
             attention (Shazeer 2019), more are grouped-query attention (Ainslie et al. 2023). The cache shrinks in
             proportion.
         block: queries handled at once, so that no array `[t s]` is formed (`blockwise.py`); 0: all, unless fewer are
-            faster or the weights would be more than `base.WHOLE` numbers.
+            faster, the weights would be more than `base.WHOLE` numbers, or a GPU has a kernel (`fused.py`).
         norm: keeps every logit within ±bound. "": no norm. "clip": queries (scaled) and keys longer than √bound are
             shortened to it. "rms": all get that length (after Henry et al. 2020, "Query-Key Normalization for
             Transformers", section 2, with a fixed factor).

@@ -12,7 +12,7 @@ from jax import export
 from jaxtyping import Array, Float
 
 from lwt import errors
-from lwt.attention.parts import blockwise, core, masks
+from lwt.attention.parts import blockwise, core, fused, masks
 from lwt.layers import blocks, linear
 
 WHOLE = 2**27  # most weights, of all rows and heads, formed at once; larger arrays cost memory, and time to allocate it
@@ -126,7 +126,10 @@ class Base(nn.Module):
         return self.weigh(q, cache, allowed=seen, dtype="float32")
 
     def mix(self, q, cache, *, mask, dtype, key=None):
-        """Softmax attention between the projections, in blocks of queries where faster or needed: `[b h t k]`.
+        """Softmax attention between the projections: `[b h t k]`.
+
+        On a GPU it is one kernel where there is one and no `block` is set; else it is computed in blocks of queries
+        where that is faster or needed.
 
         Args:
             q: queries `[b h t k]`, scaled.
@@ -135,10 +138,12 @@ class Base(nn.Module):
             key: random key of dropout, or None.
         """
         (_, h, t, _), s = q.shape, cache["key"].shape[2]
+        keys, values = cache["key"], cache.get("value", cache["key"])  # efficient.py has no values
+        if not self.block and fused.fits(q, keys, v=values, mask=mask, key=key, dtype=dtype):
+            return fused.attend(q, keys, v=values, mask=mask)
         block, apart = self._blocks(*q.shape, s)
         if t > block or apart:
-            values = cache.get("value", cache["key"])
-            k, v = (jnp.repeat(x, h // self.key_heads, axis=1) for x in (cache["key"], values))
+            k, v = (jnp.repeat(x, h // self.key_heads, axis=1) for x in (keys, values))
             settings = dict(mask=mask, block=block, apart=apart, key=key, rate=self.dropout, dtype=dtype)
             return blockwise.attention(q, k, v=v, **settings)
         allowed = None if mask is None else mask.array(t, s)
@@ -157,7 +162,7 @@ class Base(nn.Module):
 
     def weigh(self, q, cache, *, allowed, dtype, key=None):
         """Softmax attention, given the mask as an array (or None)."""
-        values = cache.get("value", cache["key"])  # efficient.py has no values
+        values = cache.get("value", cache["key"])
         return core.attend(q, cache["key"], v=values, mask=allowed, key=key, rate=self.dropout, dtype=dtype)
 
     def __call__(
