@@ -73,9 +73,9 @@ def records(path, data):
     """
     fields = text_fields.names_in(data.input_fields)
     if not fields:
-        raise errors.DataError(f"--predict={path}: this run reads no records; give a .txt file with one path a line")
+        raise errors.DataError(f"{path}: this run reads no records; give a .txt file with one path a line")
     if not os.path.isfile(path):
-        raise errors.DataError(f"--predict={path} cannot be read: No such file; give a file, or - for standard input")
+        raise errors.DataError(f"{path} cannot be read: No such file; give a file, or - for standard input")
     for _, line, _, record in formats.read([pathlib.Path(path)]):
         try:
             if isinstance(record, formats.Malformed):
@@ -123,5 +123,5 @@ def _lines(path):
                     ) from error
     except OSError as error:
         raise errors.DataError(
-            f"--predict={path} cannot be read: {error.strerror}; give a text file, or - for standard input"
+            f"{path} cannot be read: {error.strerror}; give a text file, or - for standard input"
         ) from error

@@ -192,7 +192,7 @@ class Page:
         try:
             self._session.table(str(path), str(out), adapter=adapter)
         except errors.LwtError as error:
-            return None, _alert(str(error).replace(f"--predict={path}", path.name).replace(str(path), path.name))
+            return None, _alert(str(error).replace(str(path), path.name))
         return str(out), ""
 
     def _connect(self):

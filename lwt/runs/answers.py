@@ -104,7 +104,7 @@ def _writer(path, output, *, out, wanted, as_table):
     if as_table and out:
         record_writer.check_out(path, out)
     if binary and not out:
-        raise errors.ConfigError(f"--predict={path}: its records are written to a file only; give --out=FILE.parquet")
+        raise errors.ConfigError(f"{path}: its records are written to a file only; give --out=FILE.parquet")
     with contextlib.ExitStack() as stack:
         if out:
             temporary = stack.enter_context(files.replacing(out))

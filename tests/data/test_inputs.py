@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(errors.DataError, match="x.jsonl:2: bad JSON"):
         read(tmp_path / "x.jsonl")
     for name in ("none.txt", "none.csv", "."):
-        with pytest.raises(errors.DataError, match=f"--predict={tmp_path / name} cannot be read: .*give"):
+        with pytest.raises(errors.DataError, match=f"{tmp_path / name} cannot be read: .*give"):
             read(tmp_path / name)
     (tmp_path / "latin.txt").write_bytes(b"add 1: 2\n\xe4\n")
     with pytest.raises(errors.DataError, match="latin.txt:2: not UTF-8"):

@@ -174,6 +174,6 @@ def test_wrong_evaluations(runs, tmp_path):
     opened = experiment.load(f"{runs}/base")
     text = complaint(opened.report, split="nonsense")
     assert "'nonsense'" in text and "test, train, validation" in text
-    assert "--predict=nowhere.txt" in complaint(opened.predict_file, "nowhere.txt")
+    assert "nowhere.txt cannot be read" in complaint(opened.predict_file, "nowhere.txt")
     (tmp_path / "latin.txt").write_bytes(b"add 1: 2\n\xe4\n")
     assert "latin.txt:2: not UTF-8" in complaint(opened.predict_file, tmp_path / "latin.txt")
