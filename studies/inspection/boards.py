@@ -1,6 +1,8 @@
 """Builds a classifier for every core, compiler and type of states, and runs its self-test on QEMU's boards.
 
     python -m studies.inspection.boards --workdir=runs/intents --out=docs/results/boards
+    python -m studies.inspection.boards --workdir=runs/mamba-snips \
+        --weights=runs/mamba-snips/export/int4-calibrated.safetensors --out=docs/results/boards
     python -m studies.inspection.boards --out=docs/results/boards --report_only
 
 A run adds its table to the page, or measures it anew. Needs QEMU and both compilers:
@@ -16,10 +18,9 @@ import time
 from absl import flags
 
 from lwt import errors
-from lwt.export.c import export, toolchain
+from lwt.export.c import export, tasks, toolchain
 from lwt.machine import command_line, hardware
 from lwt.report import pages, results
-from lwt.runs import experiment
 
 COMPILERS = ("gcc", "zig")
 HOW_TO_READ = """\
@@ -37,10 +38,12 @@ A classifier that fits on every board, EmbBERT with 27 kB of weights and scales,
         --config.model.max_length=32 --config.data.row_length=32
 """,
     "mamba-snips": """\
-MAMBA(2MB), which is some kilobytes larger than the flash of the board with a Cortex-M0+ (256 kB), trained by
+MAMBA(2MB) with weights of four bits; with those of eight it is some kilobytes larger than the flash of the board with a
+Cortex-M0+ (256 kB). Made by
 
     python train.py --config=configs/finetune.py:base=pretrained/mamba-2mb-tinynlp,data=folder:snips,epochs=3 \\
         --workdir=runs/mamba-snips
+    python -m lwt.export.quantize --workdir=runs/mamba-snips --format=int4 --block=32 --rounding=calibrated
 """,
 }
 
@@ -122,11 +125,12 @@ def main():
     rows = results.load(path) if path.exists() else []
     if not values.report_only:
         rows = [row for row in rows if row["config"] != values.workdir]
-        rows += measure(experiment.load(values.workdir), command_line=line)
+        rows += measure(tasks.open_run(), command_line=line)
     print(f"wrote {values.out}/{', '.join(write(values.out, rows))}")
 
 
 if __name__ == "__main__":
     command_line.define_run(out="Folder of the page.")
+    flags.DEFINE_string("weights", "", "File of lwt.export.quantize, in place of the run's own weights.")
     pages.define_report_only()
     command_line.run(main, required=["out"])

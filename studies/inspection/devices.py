@@ -1,11 +1,10 @@
 """Measures a program in C and as WebAssembly: bytes, instructions, and how many answers are those of the model.
 
     python -m studies.inspection.devices --workdir=pretrained/snips-int4 --emulated=50 --out=docs/results/devices
-    python -m studies.inspection.devices --workdir=runs/snips --runtime=litert --out=docs/results/devices
+    python -m studies.inspection.devices --workdir=runs/snips --activations=int8 --out=docs/results/devices
     python -m studies.inspection.devices --out=docs/results/devices --report_only
 
-A run adds its program to the page, or measures it anew; with --runtime, a file for LiteRT or ONNX Runtime. Needs Node,
-a compiler for this machine, and:
+A run adds its program to the page, or measures it anew. Needs Node, a compiler for this machine, and:
 
     pip install 'lwt[c]'
 
@@ -19,7 +18,6 @@ import time
 from absl import flags
 
 from lwt.export.c import check, export, tasks
-from lwt.export.phone import classify
 from lwt.export.wasm import check as wasm_check
 from lwt.export.wasm import folder
 from lwt.machine import command_line, hardware
@@ -29,12 +27,10 @@ HOW_TO_READ = """\
 Every column has a command. Sizes are in bytes. "The model" is the run in JAX, with the exported integers. "With rounded
 states" is a program in JAX (classifiers) or NumPy (translators) that rounds states as the program in C does. The device
 is an emulated Cortex-M4F, for which ziglang compiles. The texts are those of the run's test set. Flash includes golden
-texts, which are of the validation set where its data are found, and otherwise built in. Files for other runtimes
-contain no engine and no tokenizer; their model is the run in float32.
+texts, which are of the validation set where its data are found, and otherwise built in.
 """
 BYTES, SHARE, BLEU = "{:,.0f}", "{:.2f} %", "{:.2f}"
 LINES = {  # metric -> line of the table, and how its numbers are written
-    "file": ("the file", BYTES),
     "flash_weights": ("weights", BYTES),
     "flash_scales": ("scales", BYTES),
     "flash_tokenizer": ("tokenizer", BYTES),
@@ -65,10 +61,7 @@ LINES = {  # metric -> line of the table, and how its numbers are written
     "memory": ("memory of the WebAssembly", BYTES),
     "wasm_equal": ("answers equal to those in Node", BYTES),
 }
-KINDS = {
-    "instructions for a step": "Translators",
-    "the file": "Files for other runtimes",
-}  # by a line that only they have
+OF_TRANSLATORS = "instructions for a step"  # a line that only they have
 OF_REPORT = ("total", "tokens", "instructions", "instructions_a_token", "instructions_a_step", "self_test_failures")
 
 
@@ -98,16 +91,6 @@ def measure(source, *, activations, emulated, records=0, many=None):
     return {"": shared | found.pop("", {})} | found
 
 
-def measure_file(source, *, runtime, format):
-    """The same of a file for another runtime."""
-    with tempfile.TemporaryDirectory() as place:
-        path = pathlib.Path(place, f"model.{classify.RUNTIMES[runtime].SUFFIX}")
-        report = classify.export(source, path, runtime=runtime, format=format)
-    found = {"file": report["bytes"], "texts": report["records"]}
-    found |= {"eval_accuracy": 100 * report["jax_accuracy"], "program_accuracy": 100 * report["accuracy"]}
-    return {"": found | {"as_model": round(report["agreement"] * report["records"])}}
-
-
 def _known(figures):
     """The figures of a check that are kept, under one name for both kinds of models."""
     names = {"sentences": "texts", "equal": "agree"}
@@ -119,8 +102,7 @@ def name(row):
     """The program of a row."""
     chosen = row["overrides"]
     parts = [pathlib.Path(row["config"]).name, pathlib.Path(chosen["weights"]).stem]
-    kind = f"{chosen['states']} states" if chosen["states"] else f"{chosen['runtime']} {chosen['format']}"
-    return f"{' '.join(filter(None, parts))}, {kind}"
+    return f"{' '.join(filter(None, parts))}, {chosen['states']} states"
 
 
 def cells(rows):
@@ -133,11 +115,6 @@ def cells(rows):
     return found
 
 
-def _kind(column):
-    """The table of a program."""
-    return next((kind for line, kind in KINDS.items() if line in column), "Classifiers")
-
-
 def write(out, rows):
     """Writes README.md and results.json into the folder `out`; returns their names."""
     commands = [*dict.fromkeys(row["command"] for row in rows)]
@@ -145,9 +122,9 @@ def write(out, rows):
     found = cells(page.rows(rows))
     page.add(HOW_TO_READ, "\n".join(f"    {command}" for command in commands))
     shared = {program: columns[""] for program, columns in found.items()}
-    kinds = {program: _kind(column) for program, column in shared.items()}
-    for kind in ("Classifiers", *KINDS.values()):
-        chosen = {program: column for program, column in shared.items() if kinds[program] == kind}
+    for kind in ("Classifiers", "Translators"):
+        translates = kind == "Translators"
+        chosen = {program: column for program, column in shared.items() if (OF_TRANSLATORS in column) == translates}
         lines = _lines(chosen)
         body = [[line, *(column.get(line, "") for column in chosen.values())] for line in lines]
         if chosen:
@@ -174,16 +151,10 @@ def main():
     if not values.report_only:
         begin, source = time.perf_counter(), tasks.open_run()
         options = {"activations": values.activations, "records": values.records, "emulated": values.emulated}
-        of_file = {"runtime": values.runtime, "format": values.format}
-        found = (
-            measure_file(source, **of_file)
-            if values.runtime
-            else measure(source, many=tasks.of_flags(source), **options)
-        )
+        found = measure(source, many=tasks.of_flags(source), **options)
         fixed = {"config": values.workdir, "seed": None, "split": source.config.data.test, "paper": None}
         fixed |= {"hardware": hardware.describe(), "seconds": round(time.perf_counter() - begin, 2), "command": line}
-        about = {"weights": pathlib.Path(values.weights).name, "states": "" if values.runtime else values.activations}
-        about |= of_file if values.runtime else {}
+        about = {"weights": pathlib.Path(values.weights).name, "states": values.activations}
         new = [
             fixed | {"overrides": about | {"task": task}, "metric": metric, "value": value}
             for task, figures in found.items()
@@ -199,8 +170,6 @@ if __name__ == "__main__":
     flags.DEFINE_enum("activations", "int8", export.ACTIVATIONS, "Type that states between the layers are rounded to.")
     flags.DEFINE_integer("records", 0, "Number of texts to draw from every test set; 0: all.", lower_bound=0)
     flags.DEFINE_integer("emulated", 10, "Number of texts to run on the emulated device.", lower_bound=0)
-    flags.DEFINE_enum("runtime", None, [*classify.RUNTIMES], "Measure a file for this runtime instead.")
-    flags.DEFINE_enum("format", "float32", classify.RUNTIMES["litert"].FORMATS, "Format of the file.")
     tasks.define_flags()
     pages.define_report_only()
     command_line.run(main, required=["out"])

@@ -7,6 +7,7 @@ import pytest
 
 from lwt.report import results
 from studies.inspection import devices
+from tests import markdown
 
 ROOT = pathlib.Path(__file__).parents[3]
 KEPT = ROOT / "docs/results/devices/results.json"
@@ -77,32 +78,11 @@ def test_translators_have_a_table_of_their_own(measured, tmp_path):
     assert "| answers equal to those with rounded states | 3 |" in text and "| texts | 3 |" in text
 
 
-def test_files_for_other_runtimes_too(monkeypatch, tmp_path):
-    report = {"bytes": 77, "records": 8, "jax_accuracy": 0.5, "accuracy": 0.25, "agreement": 0.875, "milliseconds": 3}
-    monkeypatch.setattr(devices.classify, "export", lambda *_, **__: report)
-    found = devices.measure_file(None, runtime="litert", format="int8")
-    devices.write(tmp_path, rows("runs/one", found, states="", runtime="litert", format="int8"))
-    text = (tmp_path / "README.md").read_text()
-    assert "## Files for other runtimes\n\n|  | one, litert int8 |" in text and "| the file | 77 |" in text
-    assert "| accuracy of the program | 25.00 % |" in text and "| answers equal to those of the model | 7 |" in text
-
-
-def tables(text):
-    """The Markdown tables of a text, each a list of rows of cells."""
-    found, before = [], ""
-    for line in text.splitlines():
-        if line.startswith("|"):
-            found += [] if before.startswith("|") else [[]]
-            found[-1].append([cell.strip().strip("*") for cell in line.strip("|").split("|")])
-        before = line
-    return found
-
-
 def test_the_documents_say_what_was_measured():
     kept, count = devices.cells(results.load(KEPT)), 0
     known = {line for line, _ in devices.LINES.values()}
     for name in ("browser.md", "many_tasks.md", "microcontroller_figures.md", "microcontroller_translator.md"):
-        for (corner, *heads), _, *body in tables((ROOT / "docs" / name).read_text()):
+        for (corner, *heads), _, *body in markdown.tables((ROOT / "docs" / name).read_text()):
             if corner in kept:  # the tasks of a program, one in a line
                 assert known.issuperset(heads), (name, corner)
                 for task, *cells in body:
