@@ -16,6 +16,7 @@ KINDS = {  # other settings of the same files
     "softmax, kv_heads": ("softmax", {"kv_heads": 2}),
     "softmax, block": ("softmax", {"block": 2}),
     "softmax, kv_heads and block": ("softmax", {"kv_heads": 1, "block": 4}),
+    "softmax_one, kv_heads and block": ("softmax_one", {"kv_heads": 2, "block": 3}),
     "kv_projection, folded": ("kv_projection", {"rank": 1, "folded": True}),
     "kv_projection, heads of their own": ("kv_projection", {"rank": 3, "shared": False, "mixing": True}),
     "linformer, E and F": ("linformer", {"shared": False, "rank": 5, "max_length": 12}),

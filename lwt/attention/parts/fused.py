@@ -71,4 +71,5 @@ def _needs_array(mask, t, s):
     """Whether the kernel needs the mask as an array; it knows the causal one of whole rows."""
     if mask is None:
         return False
-    return mask.key_segments is not None or mask.query_segments is not None or (mask.causal and t != s)
+    apart = mask.key_segments is not None or mask.query_segments is not None
+    return apart or (mask.causal and (mask.nothing or t != s))

@@ -15,11 +15,13 @@ class Mask:
         key_segments: int `[b s]`, the segment (text) each key belongs to, 0 for padding; None: there is no padding.
         query_segments: int `[b t]`, the segment of each query; None: every row holds one text.
         causal: whether a query sees only itself and earlier positions.
+        nothing: whether the last key is no position of the row, and every query sees it; see `softmax_one.py`.
     """
 
     key_segments: typing.Any = None  # without shape annotations: JAX puts other things than arrays into its pytrees
     query_segments: typing.Any = None
     causal: bool = flax.struct.field(pytree_node=False, default=False, kw_only=True)
+    nothing: bool = flax.struct.field(pytree_node=False, default=False, kw_only=True)
 
     def real(self, s) -> Bool[Array, "#b s"]:
         """Which of the `s` keys of a row are not padding."""
@@ -27,6 +29,9 @@ class Mask:
 
     def array(self, t, s, *, start=0) -> Bool[Array, "#b 1 #t s"]:
         """True where one of t queries, from position `start` on (which may be traced), may attend to one of s keys."""
+        if self.nothing:
+            allowed = self.replace(nothing=False).array(t, s - 1, start=start)
+            return jnp.pad(allowed, ((0, 0), (0, 0), (0, 0), (0, 1)), constant_values=True)
         allowed = self.real(s)[:, None, None, :]
         rows = start + jnp.arange(t)
         if self.query_segments is not None:
