@@ -1,10 +1,12 @@
 """Vision Transformers by size, from scratch or from a public checkpoint (Dosovitskiy et al. 2021).
 
     python train.py --config=configs/vit.py:size=cifar,data=folder:cifar10 --workdir=runs/vit
+    python train.py --config=configs/vit.py:size=cct2,data=folder:cifar10 --workdir=runs/cct
     python -m lwt.export.torch.timm --config=configs/vit.py:size=b16 --checkpoint=ViT-B_16.npz --workdir=runs/b16
     python train.py --config=configs/vit.py:base=runs/b16,data=folder:cifar10 --workdir=runs/b16-cifar
 
-size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); see SIZES
+size        cifar (32 pixels, patches of 2), ti16, s16, b16 (224 pixels, patches of 16); cct2, cct7: compact
+            transformers for 32 pixels (Hassani et al. 2021), with a convolutional stem and no class token; see SIZES
 data        images with classes, tfds:NAME or folder:NAME, resized to image_size
 image_size  0: the size's own
 hybrid      a small CNN before the encoder; the pixels of its feature map are the patches
@@ -23,6 +25,8 @@ SIZES = {  # weights: docs/results/parameters
     "ti16": dict(image_size=224, patch=16, width=192, layers=12, heads=3, hidden=768),
     "s16": dict(image_size=224, patch=16, width=384, layers=12, heads=6, hidden=1536),
     "b16": dict(image_size=224, patch=16, width=768, layers=12, heads=12, hidden=3072),
+    "cct2": dict(image_size=32, patch=4, width=128, layers=2, heads=2, hidden=128, stem="pooled", pool="sequence"),
+    "cct7": dict(image_size=32, patch=2, width=256, layers=7, heads=4, hidden=512, stem="pooled", pool="sequence"),
 }
 
 
@@ -74,7 +78,9 @@ def from_scratch(args):
     """The section of a new model."""
     if args["size"] not in SIZES:
         raise ValueError(f"size={args['size']!r}: choose from {', '.join(SIZES)}")
-    model = dict(SIZES[args["size"]], name="vit", attention="softmax", stem="conv" if args["hybrid"] else "patches")
+    model = dict(name="vit", attention="softmax", stem="conv" if args["hybrid"] else "patches") | SIZES[args["size"]]
+    if args["hybrid"] and model["stem"] != "conv":
+        raise ValueError(f"hybrid=True: size={args['size']} has a convolutional stem of its own")
     model["image_size"] = args["image_size"] or model["image_size"]
     return model
 

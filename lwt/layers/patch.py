@@ -1,5 +1,7 @@
 """Images as tokens: patches, or the pixels of a small CNN's feature map; with a class token and positions."""
 
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -23,17 +25,19 @@ def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) 
     The first window is centred on the first pixel, with zeros outside the image, as in PyTorch's
     ``Conv2d(padding=size // 2)``. A convolution is one product with these, in the order of `patches`.
     """
+    return jnp.concatenate(_shifted(images, size, stride), axis=-1)
+
+
+def _shifted(images, size, stride):
+    """The pixels of `windows`, a place in the window after the other: size² arrays `[b ⌈h/stride⌉ ⌈w/stride⌉ c]`."""
     border = (size // 2, size // 2)
     padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
     rows, columns = (-(-length // stride) for length in images.shape[1:3])
-    return jnp.concatenate(
-        [
-            padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
-            for i in range(size)
-            for j in range(size)
-        ],
-        axis=-1,
-    )
+    return [
+        padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+        for i in range(size)
+        for j in range(size)
+    ]
 
 
 class ConvStem(nn.Module):
@@ -54,6 +58,23 @@ class ConvStem(nn.Module):
         return x
 
 
+class PoolStem(nn.Module):
+    """3 × 3 convolutions of stride 1, each with ReLU and the maximum over 3 × 3 pixels, every second one.
+
+    Source: Hassani et al. 2021, "Escaping the Big Data Paradigm with Compact Transformers", section 3.
+    """
+
+    widths: tuple
+    dtype: str = "float32"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b _h _w _c"]:
+        for i, width in enumerate(self.widths):
+            x = linear.Linear(width, use_bias=False, dtype=self.dtype, name=f"conv_{i}")(windows(x, stride=1))
+            x = functools.reduce(jnp.maximum, _shifted(nn.relu(x), 3, 2))  # zeros outside the image raise no maximum
+        return x
+
+
 class PatchEmbed(nn.Module):
     """``[class token; patches W + b] + positions`` (Dosovitskiy et al. 2021, equation 1).
 
@@ -61,6 +82,7 @@ class PatchEmbed(nn.Module):
         width: d.
         size: side of a patch, in pixels of the image or of the stem's feature map.
         stem_widths: widths of a `ConvStem` before the patches; empty for none.
+        pooled: whether the stem is a `PoolStem`, whose pixels are the tokens as they are.
         token: whether a learned vector, the class token, precedes the patches.
         distilled: whether a second one, the distillation token, follows it (Touvron et al. 2021, section 4).
         positions: "learned", or "sinusoidal" in two dimensions (`position.sinusoidal_2d`; zeros for the tokens).
@@ -70,6 +92,7 @@ class PatchEmbed(nn.Module):
     width: int
     size: int
     stem_widths: tuple = ()
+    pooled: bool = False
     token: bool = True
     distilled: bool = False
     positions: str = "learned"
@@ -78,12 +101,15 @@ class PatchEmbed(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b t d"]:
-        if self.stem_widths:
+        if self.pooled:
+            x = PoolStem(self.stem_widths, dtype=self.dtype, name="stem")(x)
+        elif self.stem_widths:
             x = ConvStem(self.stem_widths, epsilon=self.epsilon, dtype=self.dtype, name="stem")(x)
         grid = [length // self.size for length in x.shape[1:3]]
-        kernel_init = nn.initializers.lecun_normal()  # pixels of variance 1 give tokens of variance 1
-        embed = linear.Linear(self.width, kernel_init=kernel_init, dtype=self.dtype, name="patch")
-        x = embed(patches(x, self.size))
+        x = patches(x, self.size)
+        if not self.pooled:
+            kernel_init = nn.initializers.lecun_normal()  # pixels of variance 1 give tokens of variance 1
+            x = linear.Linear(self.width, kernel_init=kernel_init, dtype=self.dtype, name="patch")(x)
         tokens = [name for name, used in (("class", self.token), ("distillation", self.distilled)) if used]
         for name in reversed(tokens):
             token = linear.dense(self.param(f"{name}_token", nn.initializers.zeros_init(), (self.width,)))

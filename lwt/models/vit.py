@@ -7,10 +7,13 @@ Weights, heads included:
     Ti/16  patch=16, width=192, heads=3, hidden=768      } image_size=224, 1000 classes            5,717,416
     S/16   patch=16, width=384, heads=6, hidden=1536     }                                        22,050,664
     B/16   patch=16, width=768, heads=12, hidden=3072    }                                        86,567,656
+    CCT-2/3x2   patch=4, width=128, layers=2, heads=2, hidden=128  } stem="pooled",                  284,491
+    CCT-7/3x1   patch=2, width=256, layers=7, heads=4, hidden=512  } pool="sequence", 10 classes   3,765,515
 
 Known deviations: the GELU is exact by default, as in the paper and timm, while the authors' code approximates it by
 tanh ("gelu_tanh"); the hybrid's CNN is a `patch.ConvStem`, not part of a ResNet; no tanh layer precedes the head, which
-the authors use in pre-training only. `lwt/export/torch/timm.py` reads checkpoints.
+the authors use in pre-training only; CCT has biases in the projections to queries, keys and values, and no stochastic
+depth. `lwt/export/torch/timm.py` reads checkpoints.
 """
 
 import collections.abc
@@ -22,8 +25,8 @@ from lwt import errors
 from lwt.attention import softmax
 from lwt.layers import blocks, dropout, linear, mlp, norm, patch, position, sublayers, validate
 
-POOLS = ("token", "tokens", "mean")
-STEMS = ("patches", "conv")
+POOLS = ("token", "tokens", "mean", "sequence")
+STEMS = ("patches", "conv", "pooled")
 
 
 class Block(nn.Module):
@@ -59,10 +62,12 @@ class ViT(nn.Module):
         patch: side of a patch in pixels; in the hybrid, image pixels per side of a pixel of the CNN's feature map.
         width: d; layers: l; heads: h; hidden: width f of the feed-forward networks.
         stem: "patches", or "conv": the hybrid, whose patches are the single pixels of the feature map after log2(patch)
-            convolutions of stride 2; the last has width d, and each half the width of the next.
+            convolutions of stride 2; the last has width d, and each half the width of the next. "pooled": the same with
+            convolutions and pooling (`patch.PoolStem`), whose pixels are the tokens as they are.
         positions: "learned" or "sinusoidal" (fixed, in two dimensions).
         pool: input of the head: "token", the state of a class token; "tokens", its state and that of the distillation
-            token, one behind the other [2d]; or "mean" of all states.
+            token, one behind the other [2d]; "mean" of all states; or "sequence", their mean with learned weights
+            (Hassani et al. 2021, section 3.3). The last two have no class token.
         distilled: whether the distillation token follows the class token (Touvron et al. 2021, section 4).
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
         activation: "gelu", "gelu_tanh", "relu" or "silu".
@@ -117,6 +122,8 @@ class ViT(nn.Module):
             for i in range(self.layers)
         ]
         self.norm = norm.make("layer", epsilon=self.norm_epsilon)
+        if self.pool == "sequence":
+            self.weigh = linear.Linear(1, dtype=self.dtype)
         self.head = linear.Linear(self.outputs, dtype=self.dtype)
 
     @nn.nowrap
@@ -128,12 +135,13 @@ class ViT(nn.Module):
 
     def _embed(self):
         size, widths = self.patch, ()
-        if self.stem == "conv":
+        if self.stem != "patches":
             stages = self.patch.bit_length() - 1
             size, widths = 1, tuple(self.width >> i for i in reversed(range(stages)))
         given = dict(positions=self.positions, epsilon=self.norm_epsilon, dtype=self.dtype)
+        given |= dict(stem_widths=widths, pooled=self.stem == "pooled")
         return patch.PatchEmbed(
-            self.width, size, stem_widths=widths, token=self.pool != "mean", distilled=self.distilled, **given
+            self.width, size, token=self.pool in ("token", "tokens"), distilled=self.distilled, **given
         )
 
     def _check(self):
@@ -145,15 +153,15 @@ class ViT(nn.Module):
         validate.require_scales(self, "norm_epsilon")
         validate.require_multiple(self, "image_size", of="patch")
         validate.require_multiple(self, "width", of="heads")
-        if self.distilled and self.pool == "mean" or self.pool == "tokens" and not self.distilled:
+        if self.distilled and self.pool in ("mean", "sequence") or self.pool == "tokens" and not self.distilled:
             raise validate.refuse(self, "pool", must=f"{POOLS[0]!r} or, with model.distilled, {POOLS[1]!r}")
         if self.positions == "sinusoidal" and self.width % 4:
             raise validate.refuse(self, "width", must="a multiple of 4 for sinusoidal positions")
         power = self.patch > 1 and self.patch & (self.patch - 1) == 0
-        if self.stem == "conv" and not (power and self.width % (self.patch // 2) == 0):
+        if self.stem != "patches" and not (power and self.width % (self.patch // 2) == 0):
             raise errors.ConfigError(
-                f"model.patch={self.patch} must be 2, 4, 8, ... with model.stem='conv', and half of it must divide "
-                f"model.width={self.width}: every convolution halves the image and doubles the channels"
+                f"model.patch={self.patch} must be 2, 4, 8, ... with model.stem={self.stem!r}, and half of it must "
+                f"divide model.width={self.width}: every convolution halves the image and doubles the channels"
             )
 
     def hidden_states(self, batch, *, train=False):
@@ -171,6 +179,8 @@ class ViT(nn.Module):
         if self.pool == "token":  # a single query of the last block
             return self.norm(self._encode(batch, train=train, first=True)[:, 0])
         states = self.hidden_states(batch, train=train)
+        if self.pool == "sequence":
+            return (nn.softmax(self.weigh(states), axis=1) * states).sum(1)
         return states[:, :2].reshape(len(states), -1) if self.pool == "tokens" else states.mean(1)
 
     def __call__(self, batch, *, train=False):

@@ -97,6 +97,10 @@ ROWS = (
         for size, paper in {"ti16": 5_700_000, "s16": 22_100_000, "b16": 86_600_000}.items()
     ),
     *(
+        Row("configs/vit.py", f"size={size}", classes=10, paper={"total": paper})
+        for size, paper in {"cct2": 280_000, "cct7": 3_760_000}.items()
+    ),
+    *(
         Row("configs/lh_vit.py", f"model={model}", classes=8)
         for model in ("lh_vit", "vit", "cnn", "cnn_small", "cnn_tiny", "cnn_light")
     ),

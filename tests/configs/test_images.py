@@ -57,6 +57,15 @@ def test_vit(hybrid, method, pictures, tmp_path):
     assert isinstance(kernel, quantized_weight.Quantized)
 
 
+def test_compact_transformers(pictures, tmp_path):
+    spec = f"{smoke.ROOT}/configs/vit.py:size=cct2,data=folder:{pictures}"
+    smoke.cycle(config_file.load(f"{spec},smoke=true"), tmp_path / "run")
+    found = experiment.load(str(tmp_path / "run"), checkpoint="last").model
+    assert (found.stem, found.pool) == ("pooled", "sequence")
+    with pytest.raises(errors.ConfigError, match="size=cct2 has a convolutional stem of its own"):
+        config_file.load(f"{spec},hybrid=true")
+
+
 @pytest.fixture
 def vlora(pictures):
     """``vlora(arguments)``: the config, small, on these images."""
