@@ -21,6 +21,7 @@ JAX = ">=0.10.2,<0.13"
 TORCH = "torch==2.13.0"
 TIMM = "timm~=1.0.31"  # brings torchvision
 SKLEARN = "scikit-learn~=1.9"
+ROUGE = "rouge-score~=0.1.2"
 
 RUNTIME = [
     f"jax{JAX}",
@@ -80,6 +81,7 @@ TEST = [
     "transformers>=5.23,<6",
     TIMM,
     SKLEARN,
+    ROUGE,
     *DATA,
     *DEVICE,
     *NOTEBOOKS,
@@ -111,6 +113,7 @@ setuptools.setup(
         "data": DATA,
         "tensorboard": ["tensorboard>=2.20,<3"],
         "sklearn": [SKLEARN],  # the linear baselines
+        "rouge": [ROUGE],  # scores of summaries
         "c": DEVICE,
         "litert": LITERT,
         "onnx": ONNX,

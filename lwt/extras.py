@@ -10,6 +10,7 @@ EXTRAS = {  # package, as it is imported -> the extra of setup.py
     "tensorflow_datasets": "data",
     "pyarrow": "data",
     "sklearn": "sklearn",
+    "rouge_score": "rouge",
     "huggingface_hub": "hf",
     "gradio": "demo",
     "torchvision": "augment",

@@ -25,7 +25,7 @@ from lwt.runs import assembly, bases, checkpoint, run_config
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
-FIGURES = ("bleu", "exact_match", "accuracy", "loss")
+FIGURES = ("bleu", "rougeL", "exact_match", "accuracy", "loss")
 ROWS = 64  # rows of the timed batch
 
 

@@ -183,7 +183,7 @@ def cells(rows, *, index, columns):
 
 def shown(metric):
     """``(label with the unit, factor)`` of a metric on pages and pictures: ``("accuracy (%)", 100)``."""
-    label = {"bleu": "BLEU", "mcc": "MCC", "chrf": "chrF"}.get(metric, metric.replace("_", " "))
+    label = {"bleu": "BLEU", "mcc": "MCC", "chrf": "chrF", "rougeL": "ROUGE-L"}.get(metric, metric.replace("_", " "))
     return (f"{label} (%)", 100) if metric in SHARES else (label, 1)
 
 

@@ -11,11 +11,11 @@ import jax
 
 from lwt import errors, values
 from lwt.layers.losses import vocabulary_loss
-from lwt.metrics import exact, translation
+from lwt.metrics import exact, rouge, translation
 from lwt.tasks import decoding
 
 BEAMS = 1000  # the most, of every sentence of a batch
-METRICS = {"translation": translation, "exact_match": exact}
+METRICS = {"translation": translation, "exact_match": exact, "rouge": rouge}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Translate:
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
-        metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match".
+        metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match", "rouge".
         lowercase: whether scores of translations ignore case, as models of lower-cased text require.
         beams: 1 for greedy decoding.
         length_penalty: α of beam search; penalty: its form, see `decoding.beam`.

@@ -73,6 +73,7 @@ ROWS = (
     Row("configs/translation.py", "data=pool", paper={"model": 8_200_000}),
     Row("configs/translation.py", "data=wmt17", paper={"model": 8_200_000}),
     Row("configs/translation.py", "data=multi30k"),
+    Row("configs/summarization.py", "source=description"),
     _lora("lora", 4, paper={"trainable": 36_000}),
     _lora("lora", 8, paper={"trainable": 72_000}),
     _lora("lora", 16, paper={"trainable": 144_000}),

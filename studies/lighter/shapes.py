@@ -234,6 +234,7 @@ def draw(path, runs, *, task, varied, times):
         "size": ("million parameters", 2),
         "time": ("ms, one text", 2),
     }
+    columns = {key: about for key, about in columns.items() if any(key in line for line in lines.values())}
     plots.rows(lines, path, columns=columns, dots=("quality",), title=f"{TITLES[task]}: {best} are best")
 
 

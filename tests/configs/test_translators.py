@@ -54,6 +54,16 @@ def test_translation(data, tmp_path):
     smoke.cycle(shallow(config), tmp_path / "run")
 
 
+def test_summarization(tmp_path):
+    config = shallow(smoke.small(f"summarization.py:data={smoke.PAIRS},source=de,target=en"))
+    assert config.select == "rougeL" and config.data.fields == ("de", "en")
+    smoke.cycle(config, tmp_path / "run")
+    figures, *_ = experiment.load(str(tmp_path / "run"), checkpoint="last").evaluate()
+    assert 0 <= figures["rougeL"] <= figures["rouge1"] <= 100 and "bleu" not in figures and figures["summaries"] == 4
+    whole = config_file.load(f"{smoke.ROOT}/configs/summarization.py:length=90,steps=7")
+    assert (whole.data.row_length, whole.data.max_tokens, whole.steps) == (91, 90, 7)
+
+
 def test_own_pairs(tmp_path):
     """Arguments name their fields."""
     spec = f"translation.py:data={smoke.PAIRS}"
