@@ -69,26 +69,28 @@ def read(workdir, name):
     return [step for step, _ in points], [value for _, value in points]
 
 
-def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title=""):
-    """A figure by rank, and by trained parameters: means over seeds, bars of ± one standard deviation.
+def ranks(series, path, *, parameters=None, paper=None, label="accuracy (%)", title=""):
+    """A figure by rank, and by trained parameters if they are given: means over seeds, bars of ± one deviation.
 
     Args:
         series: ``{method: {rank: values of all seeds}}``.
         path: of the PNG.
-        parameters: ``{method: {rank: trained parameters}}``.
+        parameters: ``{method: {rank: trained parameters}}``, or None.
         paper: ``{rank: value}`` for a dashed line, or None.
         label: of the vertical axes, with the unit.
     """
-    with style.drawing(path, title, panels=2) as (drawn, (left, right)):
-        ends = {}
-        for i, (name, by_rank) in enumerate(series.items()):
-            order = sorted(by_rank)
-            means = [statistics.fmean(by_rank[rank]) for rank in order]
-            spread = [statistics.stdev(by_rank[rank]) if len(by_rank[rank]) > 1 else 0.0 for rank in order]
-            look = style.look(i) | dict(capsize=3, elinewidth=1.2)
-            left.errorbar(order, means, spread, **look)
-            right.errorbar([parameters[name][rank] for rank in order], means, spread, **look)
-            ends[name] = (parameters[name][order[-1]], means[-1], look["color"])
+    with style.drawing(path, title, panels=2 if parameters else 1) as (drawn, axes):
+        left, *right = panels = axes if parameters else [axes]
+        for panel in panels:
+            ends = {}
+            for i, (name, by_rank) in enumerate(series.items()):
+                order = sorted(by_rank)
+                places = order if panel is left else [parameters[name][rank] for rank in order]
+                means = [statistics.fmean(by_rank[rank]) for rank in order]
+                spread = [statistics.stdev(by_rank[rank]) if len(by_rank[rank]) > 1 else 0.0 for rank in order]
+                look = style.look(i)
+                panel.errorbar(places, means, spread, **look, capsize=3, elinewidth=1.2)
+                ends[name] = (places[-1], means[-1], look["color"])
         if paper:
             order = sorted(paper)
             left.plot(order, [paper[rank] for rank in order], "--", color="#333333", linewidth=1.3)
@@ -98,12 +100,13 @@ def ranks(series, path, *, parameters, paper=None, label="accuracy (%)", title="
         left.set_xticks(every, [str(rank) for rank in every])
         left.minorticks_off()
         left.set(xlabel="rank", ylabel=label)
-        right.set_xscale("log")
-        right.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 3)))
-        right.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
-        right.minorticks_off()
-        right.set(xlabel="trained parameters")
-        line_names.put(right, ends, gap=0.12)
+        for panel in right:
+            panel.set_xscale("log")
+            panel.xaxis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 3)))
+            panel.xaxis.set_major_formatter(ticker.FuncFormatter(style.thousands))
+            panel.minorticks_off()
+            panel.set(xlabel="trained parameters")
+        line_names.put(panels[-1], ends, gap=0.12 if right else 0.055)
     return drawn
 
 

@@ -14,7 +14,7 @@ LoRA has α/r = 1 at every rank; "LoRA, α = 1" scales by 1/r, and rsLoRA by 16/
 
 
 def write(out, records, *, missing, command_line):
-    """Writes README.md, results.json, table.csv and three pictures into the folder `out`; see `study.main`.
+    """Writes README.md, results.json, table.csv and its pictures into the folder `out`; see `study.main`.
 
     `records` are those of searches and runs.
     """
@@ -30,6 +30,7 @@ def write(out, records, *, missing, command_line):
     page.add(pages.bullets([*findings(methods), *longer(every), *pages.notes(records, missing=missing)]))
     page.add(HOW_TO_READ, table(methods))
     _draw_accuracy(page.picture("accuracy.png", "accuracy by rank"), methods)
+    _draw_variants(page.picture("variants.png", "accuracy by rank of LoRA's variants"), methods)
     page.add(
         "## Beside the paper's Table 1", "Ours / the paper's, in per cent.", beside_the_paper(methods[tables.PLAIN])
     )
@@ -142,18 +143,41 @@ def csv_table(rows):
 
 
 def _draw_accuracy(path, methods):
-    ranked = {title: rows for title, rows in methods.items() if len(tables.means(rows)) > 1}
-    series = {title: {rank: [100 * v for v in found] for rank, found in tables.values_of(rows).items()}
-              for title, rows in ranked.items()}  # fmt: skip
-    best, method, rank = max(
-        (statistics.fmean(found), method, rank) for method, by_rank in series.items() for rank, found in by_rank.items()
-    )
-    title = f"{method} of rank {rank} answers {best:.0f} % of the arithmetic tasks exactly"
-    title += f" (dashed: {tables.PLAIN} in the paper)"
+    """LoRA and the two methods of which the report makes claims, over the rank and over the trained parameters."""
+    series = by_rank(methods, tables.CLAIMED)
+    method, rank, best = best_of(series)
     plots.ranks(
         series,
         path,
-        parameters={title: tables.means(rows, "trainable") for title, rows in ranked.items()},
+        parameters={title: tables.means(methods[title], "trainable") for title in series},
         paper={rank: 100 * figures["exact_match"] for rank, figures in tables.PAPER.items()},
-        title=title,
+        title=f"{method} of rank {rank} answers {best:.0f} % of the arithmetic tasks exactly "
+        f"(dashed: {tables.PLAIN} in the paper)",
     )
+
+
+def _draw_variants(path, methods):
+    """LoRA and its variants with another scale, another start or a magnitude, over the rank."""
+    variants = by_rank(methods, [title for title in methods if title not in tables.CLAIMED])
+    plain, rank = by_rank(methods, [tables.PLAIN]), tables.RATIO_RANK
+    method, _, best = best_of({title: {rank: ranks[rank]} for title, ranks in variants.items()})
+    title = f"At rank {rank}, {method} answers {best:.0f} % of the arithmetic tasks, {tables.PLAIN} "
+    plots.ranks(plain | variants, path, title=title + f"{statistics.fmean(plain[tables.PLAIN][rank]):.0f} %")
+
+
+def by_rank(methods, titles):
+    """``{title: {rank: values of the seeds, in per cent}}`` of those of `titles` that have several ranks."""
+    found = {title: tables.values_of(methods[title]) for title in titles if title in methods}
+    return {
+        title: {rank: [100 * value for value in values] for rank, values in ranks.items()}
+        for title, ranks in found.items()
+        if len(ranks) > 1
+    }
+
+
+def best_of(series):
+    """``(method, rank, mean)`` of the highest mean."""
+    means = [
+        (method, rank, statistics.fmean(values)) for method, ranks in series.items() for rank, values in ranks.items()
+    ]
+    return max(means, key=lambda mean: mean[2])

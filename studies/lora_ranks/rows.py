@@ -34,6 +34,7 @@ TITLES = {
     "bitfit": "BitFit",
     "full": "full fine-tuning",
 }
+CLAIMED = (PLAIN, TITLES["lora_plus"], TITLES["singlora"])  # the report makes claims of the last two
 RATIO_RANK = 8
 
 

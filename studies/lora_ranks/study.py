@@ -4,11 +4,10 @@
     python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --only=rank8
     python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --report_only
 
-LoRA, LoRA+ and SingLoRA train at all ranks, the variants of LoRA at rank `VARIANTS_RANK`. Every method gets the same
-search of its learning rate (`lwt/report/search.py`): five runs of `SEARCH_STEPS` steps with seed 0, judged by the loss
-on the validation set, at each of its ranks that is in `SEARCHED`. Ranks in between take the rate on the line through
-their neighbours. LoRA+ has a search for each ratio at rank `VARIANTS_RANK`; the other ranks take the ratio that was
-best there. No choice sees the test set.
+Every method of `METHODS` trains at all ranks, and gets the same search of its learning rate (`lwt/report/search.py`):
+five runs of `SEARCH_STEPS` steps with seed 0, judged by the loss on the validation set, at each rank in `SEARCHED`.
+Ranks in between take the rate on the line through their neighbours. LoRA+ has a search for each ratio at rank
+`tables.RATIO_RANK`; the other ranks take the ratio that was best there. No choice sees the test set.
 
 Runs have names like ``rank16-lora-one-seed0``, searches like ``search-rank8-dora``. How runs are chosen, resumed and
 reported: `lwt/report/study.py`.
@@ -26,18 +25,18 @@ from lwt.machine import hardware
 from lwt.report import plots, search, study
 from lwt.runs import checkpoint, config_file, experiment, run_config
 from studies.lora_ranks import report as rank_report
+from studies.lora_ranks import rows as tables
 
 CONFIG = "configs/lora_ranks.py"
 RECORD = os.path.join("eval", "rank_study.json")
 RANKS = (1, 2, 4, 8, 16, 32)
 SEARCHED = (1, 8, 32)
 STEPS, SEARCH_STEPS = 2_000, 1_000
-METHODS = (dict(method="lora", scaling="one"), dict(method="lora_plus"), dict(method="singlora"))
-VARIANTS = (
+METHODS = (
+    dict(method="lora", scaling="one"),
     dict(method="lora", scaling="alpha/r"),
-    *(dict(method=method) for method in ("rslora", "dora", "pissa", "olora")),
+    *(dict(method=method) for method in ("rslora", "lora_plus", "singlora", "dora", "pissa", "olora")),
 )
-VARIANTS_RANK = 8
 UNRANKED = (dict(method="bitfit"), dict(method="full"))
 LONGER = dict(rank=8, method="lora", scaling="one", steps=6_000)  # what rank 8 reaches with time
 RATIOS = (2, 4, 8, 16, 32)  # of LoRA+; 1 is LoRA
@@ -51,10 +50,9 @@ def entries(base, *, seeds=3, more=""):
         more: further arguments of every run.
     """
     settings = [dict(rank=rank, **row) for row in METHODS for rank in RANKS]
-    settings += [dict(rank=VARIANTS_RANK, **row) for row in VARIANTS]
-    at_ratios = [dict(rank=VARIANTS_RANK, method="lora_plus", ratio=ratio) for ratio in RATIOS]
+    at_ratios = [dict(rank=tables.RATIO_RANK, method="lora_plus", ratio=ratio) for ratio in RATIOS]
     settings = [row for row in settings if row not in _without_ratio(at_ratios)] + at_ratios + [*UNRANKED]
-    rows = [dict(row, stage="search") for row in settings if row.get("rank", VARIANTS_RANK) in SEARCHED]
+    rows = [dict(row, stage="search") for row in settings if row.get("rank", tables.RATIO_RANK) in SEARCHED]
     rows += [dict(row, seed=seed) for seed in range(seeds) for row in settings] + [dict(LONGER, seed=0)]
     return [_entry(row, base, more=more) for row in rows]
 
@@ -99,7 +97,7 @@ def run(entry, workdir, *, searches):
 
 
 def with_ratio(entry, workdir, *, searches):
-    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `VARIANTS_RANK`."""
+    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `tables.RATIO_RANK`."""
     if entry.arguments["method"] != "lora_plus" or "ratio" in entry.arguments:
         return entry.spec
     return f"{entry.spec},ratio={best_ratio(workdir, searches=searches)}"
@@ -109,7 +107,7 @@ def best_ratio(workdir, *, searches):
     """The ratio of LoRA+ whose best trial has the lowest validation loss."""
     lowest = {}
     for ratio in RATIOS:
-        name = search_of(dict(rank=VARIANTS_RANK, method="lora_plus", ratio=ratio))
+        name = search_of(dict(rank=tables.RATIO_RANK, method="lora_plus", ratio=ratio))
         found = run(searches[name], workdir, searches=searches)
         lowest[ratio] = min(trial["loss"] for trial in found["tried"] if "loss" in trial)
     return min(lowest, key=lowest.get)
@@ -123,7 +121,7 @@ def rate_of(entry, workdir, *, searches):
     found = {}
     for rank in [own["rank"]] if own["rank"] in SEARCHED else SEARCHED:
         about = dict(own, rank=rank)
-        if own["method"] == "lora_plus" and rank == VARIANTS_RANK:
+        if own["method"] == "lora_plus" and rank == tables.RATIO_RANK:
             about["ratio"] = best_ratio(workdir, searches=searches)
         found[rank] = run(searches[search_of(about)], workdir, searches=searches)["rate"]
     return search.interpolated(found, own["rank"])
