@@ -7,7 +7,7 @@
 Every method of `METHODS` trains at all ranks, and gets the same search of its learning rate (`lwt/report/search.py`):
 five runs of `SEARCH_STEPS` steps with seed 0, judged by the loss on the validation set, at each rank in `SEARCHED`.
 Ranks in between take the rate on the line through their neighbours. LoRA+ has a search for each ratio at rank
-`tables.RATIO_RANK`; the other ranks take the ratio that was best there. No choice sees the test set.
+`rows.RATIO_RANK`; the other ranks take the ratio that was best there. No choice sees the test set.
 
 Runs have names like ``rank16-lora-one-seed0``, searches like ``search-rank8-dora``. How runs are chosen, resumed and
 reported: `lwt/report/study.py`.
@@ -97,7 +97,7 @@ def run(entry, workdir, *, searches):
 
 
 def with_ratio(entry, workdir, *, searches):
-    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `tables.RATIO_RANK`."""
+    """The spec of an entry; LoRA+ without a ratio takes the one that was best at rank `rows.RATIO_RANK`."""
     if entry.arguments["method"] != "lora_plus" or "ratio" in entry.arguments:
         return entry.spec
     return f"{entry.spec},ratio={best_ratio(workdir, searches=searches)}"
