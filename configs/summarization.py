@@ -6,7 +6,7 @@
 
 data      pairs of texts, KIND:NAME with the splits train, validation and test; `source` and `target` name the fields of
           a record. Records without a title are left out of training.
-length    most tokens of a source; longer ones are left out of training, and cut in evaluations
+length    most tokens of a side; longer pairs are left out of training, and cut in evaluations
 
 The set-up is that of `configs/translation.py:data=multi30k`. The checkpoint with the highest ROUGE-L on the validation
 set counts. "Lightweight Transformers" names summarization among the tasks of a phone, and has no experiment.

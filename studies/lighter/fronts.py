@@ -75,7 +75,7 @@ def names_of(points):
 
 
 def message(points):
-    """The title of a plot. It names the best model and the smallest one that reaches 99 % of its quality."""
+    """A plot's title: the smallest model with 99 % of the best quality, and the best model if it is another."""
     label, factor = results.shown(points[0].metric)
     best = max(points, key=lambda p: p.rank)
     small = min((p for p in points if p.rank >= best.rank - abs(best.rank) / 100), key=lambda p: p.bytes)

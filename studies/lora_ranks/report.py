@@ -30,7 +30,8 @@ def write(out, records, *, missing, command_line):
     page.add(pages.bullets([*findings(methods), *longer(every), *pages.notes(records, missing=missing)]))
     page.add(HOW_TO_READ, table(methods))
     _draw_accuracy(page.picture("accuracy.png", "accuracy by rank"), methods)
-    _draw_variants(page.picture("variants.png", "accuracy by rank of LoRA's variants"), methods)
+    if any(tables.RATIO_RANK in ranks for ranks in by_rank(methods, variants_of(methods)).values()):
+        _draw_variants(page.picture("variants.png", "accuracy by rank of LoRA's variants"), methods)
     page.add(
         "## Beside the paper's Table 1", "Ours / the paper's, in per cent.", beside_the_paper(methods[tables.PLAIN])
     )
@@ -158,11 +159,16 @@ def _draw_accuracy(path, methods):
 
 def _draw_variants(path, methods):
     """LoRA and its variants with another scale, another start or a magnitude, over the rank."""
-    variants = by_rank(methods, [title for title in methods if title not in tables.CLAIMED])
-    plain, rank = by_rank(methods, [tables.PLAIN]), tables.RATIO_RANK
-    method, _, best = best_of({title: {rank: ranks[rank]} for title, ranks in variants.items()})
+    plain, variants = (by_rank(methods, titles) for titles in ([tables.PLAIN], variants_of(methods)))
+    rank = tables.RATIO_RANK
+    method, _, best = best_of({title: {rank: ranks[rank]} for title, ranks in variants.items() if rank in ranks})
     title = f"At rank {rank}, {method} answers {best:.0f} % of the arithmetic tasks, {tables.PLAIN} "
-    plots.ranks(plain | variants, path, title=title + f"{statistics.fmean(plain[tables.PLAIN][rank]):.0f} %")
+    plots.ranks(plain | variants, path, title=title + f"{100 * tables.means(methods[tables.PLAIN])[rank]:.0f} %")
+
+
+def variants_of(methods):
+    """The titles of the methods that differ from LoRA by a scale, a start or a magnitude."""
+    return [title for title in methods if title not in tables.CLAIMED]
 
 
 def by_rank(methods, titles):
