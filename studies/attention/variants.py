@@ -10,6 +10,7 @@ from lwt import registry
 TITLES = {  # what people call them
     "softmax": "softmax",
     "softmax_block256": "softmax in blocks",
+    "softmax_one": "softmax with an empty key",
     "kv_projection_half": "K/V projection, half",
     "kv_projection_half_folded": "K/V, half, folded",
     "kv_projection_quarter": "K/V projection, quarter",
@@ -45,6 +46,7 @@ def sections(head_width, *, length, reach):
     return {
         "softmax": {"name": "softmax"},
         "softmax_block256": {"name": "softmax", "block": 256},
+        "softmax_one": {"name": "softmax_one"},
         "kv_projection_half": {"name": "kv_projection", "rank": half},
         "kv_projection_half_folded": {"name": "kv_projection", "rank": half, "folded": True},
         "kv_projection_quarter": {"name": "kv_projection", "rank": quarter},

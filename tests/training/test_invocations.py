@@ -64,7 +64,7 @@ WRONG = {
     "model.heads": (3, ["model.width=32", "model.heads=3"]),
     "model.dropout": (1.5, ["model.dropout=1.5", "[0, 1)"]),
     "model": ({"name": "seq2seq", "widht": 32}, ["model.widht", "'width'"]),
-    "task": ({"name": "translate", "metrics": ("blue",)}, ["'blue'", "exact_match, translation"]),
+    "task": ({"name": "translate", "metrics": ("blue",)}, ["'blue'", "exact_match, rouge, translation"]),
     "task.name": ("translat", ["'translat'", "'translate'"]),
     "reparam": ({"name": "lora", "rank": 0}, ["reparam.rank is 0", "1 or more"]),
     "reparam ": ({"name": "lora", "targets": ".*/qery/.*"}, ["reparam.targets '.*/qery/.*'", "matches no weight"]),
