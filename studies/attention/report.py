@@ -23,7 +23,7 @@ attention over the seeds that both have, with its standard error. Costs are thos
 over a run's log lines, mean over the seeds; the runs followed each other. Operations: forward and backward of a row of
 32 tokens (a side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both
 attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
-across to the encoder.
+across to the encoder. Runs on another machine than those of softmax attention have no time.
 """
 
 
@@ -47,7 +47,7 @@ def write(out, records, *, missing, command_line):
     report.add(
         "\n".join(_settings(records)), pages.bullets([*sentences, *pages.notes(records, missing=missing)]), HOW_TO_READ
     )
-    _draw(report.picture("quality.png", "quality and time of a step"), tables)
+    _draw(report.picture("quality.png", "quality and operations"), tables)
     for task, values in tables.items():
         report.add(f"## {task.capitalize()}", table(task, values, records=records))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
@@ -55,11 +55,17 @@ def write(out, records, *, missing, command_line):
 
 
 def values_of(rows, task):
-    """``{attention: {metric: {seed: value}}}`` of one task, in the order of the variants."""
+    """``{attention: {metric: {seed: value}}}`` of one task, in the order of the variants.
+
+    Times are those of the machines that have trained softmax attention, so that they can be compared.
+    """
+    plain = {"task": task, "attention": PLAIN}
+    machines = {row["hardware"] for row in rows if row["overrides"] == plain}
     found = {}
     for name in variants.names():
         for row in rows:
-            if row["overrides"] == {"task": task, "attention": name}:
+            elsewhere = row["metric"] == "step_seconds" and machines and row["hardware"] not in machines
+            if row["overrides"] == {"task": task, "attention": name} and not elsewhere:
                 found.setdefault(name, {}).setdefault(row["metric"], {})[row["seed"]] = row["value"]
     return found
 
@@ -155,15 +161,16 @@ def _lines(tables):
 
 
 def _draw(path, tables):
-    """A line for each attention: quality and time of a step, task by task."""
+    """A line for each attention: quality and operations, task by task."""
     lines, columns, dots = {}, {}, []
+    _, factor, _ = COSTS["flops"]
     for task, values in tables.items():
-        metric, label, factor, _ = METRICS[task]
-        columns |= {task: (label, 1), f"{task} time": ("step (ms)", 0)}
+        metric, label, scale, _ = METRICS[task]
+        columns |= {task: (label, 1), f"{task} operations": ("MFLOP", 0)}
         dots.append(task)
         for name, own in values.items():
             line = lines.setdefault(variants.TITLES[name], {})
-            line[task] = [factor * value for value in own[metric].values()]
-            line[f"{task} time"] = [1e3 * seconds for seconds in own["step_seconds"].values()]
-    title = f"{' and '.join(tables)}: quality, and time of a training step".capitalize()
+            line[task] = [scale * value for value in own[metric].values()]
+            line[f"{task} operations"] = factor * statistics.fmean(own["flops"].values())
+    title = f"{' and '.join(tables)}: quality, and operations of an example".capitalize()
     plots.rows(lines, path, columns=columns, title=title, dots=dots, faded=[variants.TITLES[PLAIN]])

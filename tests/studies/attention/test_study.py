@@ -167,6 +167,15 @@ def test_the_page(tmp_path):
     assert lines["classification", "softmax", "flops"]["deviation"] == ""
 
 
+def test_times_of_another_machine_are_left_out(tmp_path):
+    records = {name: record_of("translation", name, 0, 20.0, 4e6) for name in ("softmax", "local", "linear_elu")}
+    records["local"]["hardware"] = "another"
+    report.write(tmp_path, records, missing=[], command_line="python -m study")
+    text = (tmp_path / "README.md").read_text()
+    assert "| linear_elu | 20.00 (n=1) | +0.00 | 10.0 | 4.0 |" in text
+    assert "| local | 20.00 (n=1) | +0.00 | – | 4.0 |" in text
+
+
 def test_one_seed_is_compared_with_the_same_seed():
     assert report.difference({1: 18.0}, {0: 10.0, 1: 20.0, 2: 30.0}) == (-2.0, None)
     assert report.difference({0: 1.0, 1: 2.0}, {0: 2.0, 1: 4.0, 2: 99.0}) == (-1.5, pytest.approx(1.25**0.5))
