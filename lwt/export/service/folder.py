@@ -8,6 +8,7 @@ README.md, requirements.txt        how to use it, and the versions that were tri
 report.json        what was measured
 """
 
+import contextlib
 import copy
 import dataclasses
 import importlib.metadata
@@ -27,6 +28,7 @@ from lwt.export.phone import classify
 from lwt.export.service import predict, rows
 from lwt.layers import text_head
 from lwt.machine import hardware
+from lwt.runs import predictor
 from lwt.tasks import similarity
 
 LOG = logging.getLogger(__name__)
@@ -86,10 +88,11 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
         threads: of the measurements.
 
     Returns:
-        ``bytes`` of the model; ``largest_error`` of an output, relative to the largest; ``agreement``, the share of
-        equal labels, or ``least_cosine`` of vectors; figures of the folder, and of lwt; milliseconds of a text alone
-        (median and 99th percentile), and ``texts_per_second`` in batches, both with tokenizer and cleaner, with
-        ``threads`` and ``hardware``.
+        ``bytes`` of the model; ``data``, its ``records``, and how many of them are longer than a row, which are ``cut``;
+        ``largest_error`` of an output, relative to the largest; ``agreement``, the share of equal labels, or
+        ``least_cosine`` of vectors; figures of the folder, and of lwt; milliseconds of a text alone (median and 99th
+        percentile), and ``texts_per_second`` in batches, both with tokenizer and cleaner, with ``threads`` and
+        ``hardware``.
 
     Raises:
         lwt.errors.ConfigError: the answers differ from lwt's by more than `LIMITS`; ONNX packages are missing, or do
@@ -103,8 +106,10 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
         model = predict.load(new, threads=threads)
         report = {"precision": precision, "bytes": (new / MODEL).stat().st_size}
         limits = (VECTORS if _gives_vectors(source) else LIMITS)[precision]
-        report |= _compared(source, model, found=found, limits=limits)
-        report |= _measured(model, found.sources) | {"threads": threads, "hardware": hardware.describe()}
+        with _silent(rows.LOG, predictor.LOG):  # which warn of texts that are cut each time that they get them
+            report |= _compared(source, model, found=found, limits=limits)
+            report |= _measured(model, found.sources)
+        report |= {"threads": threads, "hardware": hardware.describe()}
         files.write_json(new / "report.json", report)
         card = _card(source, pathlib.Path(out).name, example=found.sources[0], data=found.name)
         (new / "README.md").write_text(card, encoding="utf-8")
@@ -201,7 +206,8 @@ def _compared(source, model, *, found, limits):
             f"the folder is not written: on {found.name} the largest error of an output is {error:.2g} of the largest "
             f"output of {source.workdir}, and must be at most {limits[0]:g}{shares}"
         )
-    report = {"data": found.name, "records": len(texts), "largest_error": float(f"{error:.2g}"), **alike}
+    report = {"data": found.name, "records": len(texts), "cut": source.data.cut(found)}
+    report |= {"largest_error": float(f"{error:.2g}"), **alike}
     if found.references is not None:
         scores = {"": source.task.score(outputs, found.references), "lwt_": source.task.score(wanted, found.references)}
         report |= {prefix + name: x[name] for prefix, x in scores.items() for name in classify.FIGURES if name in x}
@@ -225,6 +231,17 @@ def _measured(model, texts):
     p50, p99 = np.percentile(seconds, [50, 99]) * 1e3
     figures = {"p50_milliseconds": round(float(p50), 3), "p99_milliseconds": round(float(p99), 3)}
     return figures | {"batch": model.settings["rows"] or rows.MOST, "texts_per_second": round(float(np.median(rounds)))}
+
+
+@contextlib.contextmanager
+def _silent(*loggers):
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def _card(source, name, *, example, data):

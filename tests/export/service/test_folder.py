@@ -121,11 +121,12 @@ def imported(tmp_path_factory):
         yield {name: experiment.load(f"hf:{base}/{name}") for name in ("classifier", "encoder")}
 
 
-def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path):
+def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path, caplog):
     texts = [*small.TEXTS[:4], *TEXTS, "two  spaces\tand\u00a0more"]
     for name, run in imported.items():
         report = folder.write(run, tmp_path / name)
         assert report["data"] == "texts of lwt.export.service" and report["largest_error"] < 1e-5
+        assert report["cut"] and "which were cut" not in caplog.text
         assert report.get("least_cosine", report.get("agreement")) > 0.9999
     outputs, answers, shares, _ = bare(tmp_path / "classifier", texts)
     np.testing.assert_allclose(shares, imported["classifier"].predict_proba(texts), atol=1e-5)
