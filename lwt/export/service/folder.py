@@ -28,7 +28,6 @@ from lwt.export.phone import classify
 from lwt.export.service import predict, rows
 from lwt.layers import text_head
 from lwt.machine import hardware
-from lwt.runs import predictor
 from lwt.tasks import similarity
 
 LOG = logging.getLogger(__name__)
@@ -88,8 +87,8 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
         threads: of the measurements.
 
     Returns:
-        ``bytes`` of the model; ``data``, its ``records``, and how many of them are longer than a row, which are ``cut``;
-        ``largest_error`` of an output, relative to the largest; ``agreement``, the share of equal labels, or
+        ``bytes`` of the model; ``data``, its number of ``records``, and how many of them are longer than a row and
+        ``cut``; ``largest_error`` of an output, relative to the largest; ``agreement``, the share of equal labels, or
         ``least_cosine`` of vectors; figures of the folder, and of lwt; milliseconds of a text alone (median and 99th
         percentile), and ``texts_per_second`` in batches, both with tokenizer and cleaner, with ``threads`` and
         ``hardware``.
@@ -106,7 +105,7 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
         model = predict.load(new, threads=threads)
         report = {"precision": precision, "bytes": (new / MODEL).stat().st_size}
         limits = (VECTORS if _gives_vectors(source) else LIMITS)[precision]
-        with _silent(rows.LOG, predictor.LOG):  # which warn of texts that are cut each time that they get them
+        with _silent(rows.LOG):  # which warns of texts that are cut each time that it gets them
             report |= _compared(source, model, found=found, limits=limits)
             report |= _measured(model, found.sources)
         report |= {"threads": threads, "hardware": hardware.describe()}
@@ -234,14 +233,12 @@ def _measured(model, texts):
 
 
 @contextlib.contextmanager
-def _silent(*loggers):
-    for logger in loggers:
-        logger.disabled = True
+def _silent(logger):
+    logger.disabled = True
     try:
         yield
     finally:
-        for logger in loggers:
-            logger.disabled = False
+        logger.disabled = False
 
 
 def _card(source, name, *, example, data):

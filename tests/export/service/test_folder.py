@@ -126,7 +126,7 @@ def test_a_classifier_and_an_encoder_of_hugging_face(imported, bare, tmp_path, c
     for name, run in imported.items():
         report = folder.write(run, tmp_path / name)
         assert report["data"] == "texts of lwt.export.service" and report["largest_error"] < 1e-5
-        assert report["cut"] and "which were cut" not in caplog.text
+        assert report["cut"] and caplog.text.count("which were cut") == (name == "encoder")
         assert report.get("least_cosine", report.get("agreement")) > 0.9999
     outputs, answers, shares, _ = bare(tmp_path / "classifier", texts)
     np.testing.assert_allclose(shares, imported["classifier"].predict_proba(texts), atol=1e-5)
