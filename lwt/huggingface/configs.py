@@ -54,8 +54,7 @@ def of_model(name, model, *, labels=(), task="", pad=0):
     config["id2label"] = {str(i): label for i, label in enumerate(names)}
     config["label2id"] = {label: i for i, label in enumerate(names)}
     if task:
-        written = {**PROBLEMS, "multi_label_classification": "multilabel"}
-        config["problem_type"] = next((theirs for theirs, ours in written.items() if ours == task), CLASSES)
+        config["problem_type"] = next((theirs for theirs, ours in PROBLEMS.items() if ours == task), CLASSES)
     return config
 
 
@@ -197,7 +196,7 @@ def _class(found, model):
         for key, wanted in (("pool", "first"), ("pooler", True), ("ngram_weights", 0)):
             if getattr(model, key) != wanted:
                 raise errors.ConfigError(
-                    f"model.{key}={getattr(model, key)!r} must be {wanted!r}: their classifiers read position 0"
+                    f"model.{key}={getattr(model, key)!r} must be {wanted!r}: transformers' classifiers read position 0"
                 )
     return found.classes[model.head == "classify"]
 

@@ -117,8 +117,8 @@ class TextModel(nn.Module):
         head_dropout: rate on the classifier's input.
         word_dropout: rate at which tokens become [MASK] in training a classifier (Iyyer et al. 2015, section 3, drop
             them instead). `thinned` returns the remaining ids, so that a teacher reads the same.
-        ngram_weights: at most so many weights of a table of n-grams, whose logits are added to those of the
-            classifier: ``ngram_weights // outputs`` rows, see `Ngrams`; 0 for none.
+        ngram_weights: the most weights that a table of n-grams may have, whose logits are added to those of the
+            classifier; it has ``ngram_weights // outputs`` rows, see `Ngrams`. 0 for none.
         remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
             computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
@@ -158,7 +158,7 @@ class TextModel(nn.Module):
         if self.word_dropout and self.mask is None:
             raise validate.refuse(self, "word_dropout", must="0: the tokenizer has no token for masked words")
         if self.pool == "pair" and self.head == "pretrain":
-            raise validate.refuse(self, "pool", must="'first' or 'rms' with model.head='pretrain'")
+            raise validate.refuse(self, "pool", must="'first', 'mean' or 'rms' with model.head='pretrain'")
         if self.ngram_weights and self.ngram_weights < self.outputs:
             raise validate.refuse(self, "ngram_weights", must=f"0, or at least model.outputs={self.outputs}")
         sizes = (self.width, self.features, self.vocabulary, self.outputs, self.ngram_weights)

@@ -131,8 +131,8 @@ def _explained():
             raise
         fail(": ".join(str(part) for part in (error.filename, error.strerror) if part))
     except MemoryError as error:
-        reason = error or "for this size"
-        fail(f"not enough memory: {reason}; lower the size of the batches (data.rows, data.row_length)")
+        reason = f" ({error})" if str(error) else ""
+        fail(f"not enough memory{reason}; lower the size of the batches (data.rows, data.row_length)")
 
 
 def _run(main, required):
@@ -187,7 +187,7 @@ def check_config(config, flag):
 
 
 def help_text():
-    """What the program does, with its docstring, and its flags; of a config that is given, what it describes."""
+    """The text of --help: the program's docstring, its flags, and the description of a config that is given."""
     lines = [as_called((sys.modules["__main__"].__doc__ or "").strip()), "", "flags:"]
     for module, defined in flags.FLAGS.flags_by_module_dict().items():
         for flag in defined if module == sys.argv[0] or module.startswith(("lwt", "studies")) else ():

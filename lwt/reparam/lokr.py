@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam.parts import each, targets
 
@@ -29,6 +30,11 @@ class LoKr(each.Each):
     alpha: float = 8.0
     factor: int = -1
     targets: str | tuple[str, ...] = targets.ATTENTION
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.factor == 0:
+            raise errors.ConfigError("reparam.factor is 0; it has to be a whole number of 1 or more, or -1")
 
     def start(self, key, name, *, shape):
         """The leaves ``w1``, and ``a`` and ``b`` or ``w2``."""

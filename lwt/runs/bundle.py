@@ -55,8 +55,12 @@ def read_info(folder):
         sums, step, precision = dict(info["files"]), int(info["step"]), info["precision"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error or type(error).__name__}") from error
-    if info.get("kind") != KIND or precision not in (*FLOATS, *INTEGERS):
+    if info.get("kind") != KIND:
         raise errors.CheckpointError(f"{folder / INFO} is of kind {info.get('kind')!r}; it must be {KIND!r}")
+    if precision not in (*FLOATS, *INTEGERS):
+        raise errors.CheckpointError(
+            f"{folder / INFO}: precision={precision!r:.80}; {errors.suggest(precision, (*FLOATS, *INTEGERS))}"
+        )
     for name in {CONFIG, WEIGHTS, *({*tokenizer_files.NAMES} & set(os.listdir(folder)))} - sums.keys():
         raise errors.CheckpointError(f"{folder / INFO} does not list {name}, which is part of every bundle that has it")
     for name, digest in sums.items():

@@ -169,7 +169,7 @@ def check_pool(model, fields):
     if getattr(model, "pool", "") == "pair" and len(fields) != 2:
         raise errors.ConfigError(
             f"model.pool='pair' compares two texts, and a record has {len(fields)} ({', '.join(fields)}); it should be "
-            "'rms' or 'first', or data.fields should name two"
+            "'rms', 'mean' or 'first', or data.fields should name two"
         )
 
 

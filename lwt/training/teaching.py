@@ -88,6 +88,9 @@ def _check(teachers, data, *, once, layers):
         )
     classes = tuple(data.labels.names) if hasattr(data, "labels") else ()
     for teacher in teachers:
+        if bool(teacher.tokenizer) != bool(data.tokenizer):
+            what = "texts" if teacher.tokenizer else "images"
+            raise errors.ConfigError(f"task.teacher={teacher.workdir} reads {what}, which the run's data are not")
         student_print, teacher_print = (x.tokenizer.fingerprint if x.tokenizer else "" for x in (data, teacher))
         if student_print != teacher_print and not once:
             raise errors.ConfigError(

@@ -74,6 +74,13 @@ def test_log_lines_of_the_package_and_the_program_are_printed(monkeypatch, capsy
     assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]
 
 
+@pytest.mark.parametrize("reason, shown", [("", ""), ("'of the device'", " (of the device)")])
+def test_a_lack_of_memory_is_one_line(capsys, reason, shown):
+    with pytest.raises(SystemExit), command_line.guarded():
+        raise MemoryError(*([reason.strip("'")] if reason else []))
+    assert capsys.readouterr().err.startswith(f"error: not enough memory{shown}; lower the size of the batches")
+
+
 @pytest.mark.parametrize(
     "error, line",
     [

@@ -136,7 +136,7 @@ def test_wrong_fields_are_named(weights_of, run):
     for change, message in (
         (dict(head="clasify"), "model.head='clasify'.*did you mean 'classify'"),
         (dict(pool="max"), "model.pool='max'.*first, mean, pair, rms"),
-        (dict(pool="pair", head="pretrain"), "model.pool='pair' must be 'first' or 'rms'"),
+        (dict(pool="pair", head="pretrain"), "model.pool='pair' must be 'first', 'mean' or 'rms'"),
         (dict(outputs=0), "model.outputs=0"),
         (dict(head_dropout=1.0), r"model.head_dropout=1.0 must be in \[0, 1\)"),
     ):

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam import lokr
 
@@ -14,6 +15,11 @@ from lwt.reparam import lokr
 )
 def test_factors(size, factor, found):
     assert lokr.factors(size, factor) == found
+
+
+def test_a_factor_of_zero_is_refused():
+    with pytest.raises(errors.ConfigError, match="reparam.factor is 0; it has to be a whole number of 1 or more, or"):
+        lokr.LoKr(factor=0)
 
 
 def test_formula(base, moved):

@@ -56,6 +56,9 @@ def test_damage_of_the_description_is_named(folder):
     files.write_json(path, info | {"kind": "box"}, checked=True)
     with pytest.raises(errors.CheckpointError, match="bundle.json is of kind 'box'"):
         bundle.read_info(folder)
+    files.write_json(path, info | {"precision": "float64"}, checked=True)
+    with pytest.raises(errors.CheckpointError, match="bundle.json: precision='float64'; did you mean 'float"):
+        bundle.read_info(folder)
 
 
 def test_weights_beyond_the_range_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import types
 
 import flax.linen as nn
 import jax
@@ -72,6 +73,9 @@ def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
     ):
         other = student(tiny, teacher, **{"data.tokenizer.path": "", "data.tokenizer.vocabulary": 64})
         train.run(other, tmp_path / "other")
+    with pytest.raises(errors.ConfigError, match="task.teacher=images reads images, which the run's data are not"):
+        images = types.SimpleNamespace(workdir="images", tokenizer=None, labels=())
+        teaching.make([images], experiment.load(teacher).data, workdir=tmp_path, mesh=None, cache=True)
     both = student(tiny, teacher)
     with both.unlocked(), both.task.ignore_type():
         both.task.teacher = (str(teacher),) * 2
