@@ -1,4 +1,4 @@
-"""Runs the blocks of a model one after the other: what is kept for the backward pass, and as one loop or not.
+"""Runs the blocks of a model one after the other, in a loop or written out, and decides what the backward pass keeps.
 
 `once` and `unfused` keep XLA's CPU backend from fusing an operation into everything that reads its result.
 
@@ -82,7 +82,7 @@ def run(blocks, x, *arrays, model, train, **static):
         blocks: linen modules of one class, bound.
         x: the states; arrays: arrays, pytrees or None, the same for all blocks.
         model: has the fields ``remat``, one of `REMAT`, and ``scan``.
-        static: other keyword arguments of a block, which are no arrays.
+        static: other keyword arguments of a block, which are not arrays.
 
     Raises:
         lwt.errors.ConfigError: `model.scan`, and the weights of the blocks differ in shape or kind.

@@ -29,7 +29,7 @@ def windows(images: Float[Array, "b h w c"], *, size: int = 3, stride: int = 2) 
 
 
 def _shifted(images, size, stride):
-    """The pixels of `windows`, a place in the window after the other: size² arrays `[b ⌈h/stride⌉ ⌈w/stride⌉ c]`."""
+    """The pixels of `windows`, one place in the window after another: size² arrays `[b ⌈h/stride⌉ ⌈w/stride⌉ c]`."""
     border = (size // 2, size // 2)
     padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
     rows, columns = (-(-length // stride) for length in images.shape[1:3])

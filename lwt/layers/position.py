@@ -1,4 +1,4 @@
-"""Position encodings: sinusoids, which go on beyond the longest text of training; and which kinds models have."""
+"""Position encodings: the names of the kinds, and sinusoids, which also cover texts longer than those of training."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int

@@ -25,7 +25,7 @@ def rounded(x, dtype, *, once=False):
     bfloat16 on a CPU is computed by integer operations, in half of XLA's time.
 
     Args:
-        once: whether XLA's CPU backend writes the result, also where it could fuse it into everything that reads it.
+        once: whether XLA's CPU backend writes the result, even where it could fuse it into everything that reads it.
     """
     if jnp.dtype(dtype) != jnp.bfloat16:
         return x.astype(dtype)

@@ -1,6 +1,6 @@
-"""Where the configs of lwt lie: nothing in lwt imports configs/.
+"""Finds the configs of lwt by path, since nothing in lwt imports configs/.
 
-They lie in `folder()`: the checkout's ``configs/``, or a part of the installed package. ``quickstart`` and
+They are in `folder()`: the checkout's ``configs/``, or a part of the installed package. ``quickstart`` and
 ``configs/quickstart.py`` name the file there, unless the current folder has its own ``configs/quickstart.py``.
 """
 

@@ -67,7 +67,7 @@ def wait_for_all(what):
 
 
 def shardings(mesh, tree, *, rules):
-    """A sharding for every leaf, from the first rule whose regex matches the end of the leaf's path.
+    """A sharding for every leaf, from the first rule whose regex matches the last key of the leaf's path, its name.
 
     A rule is ``(regex, axis names per dimension)``; ``()`` replicates, ``("data",)`` shards the first dimension over
     the data axis (FSDP). Optimizer moments have their weight's name in their path, so one rule shards both. A dimension

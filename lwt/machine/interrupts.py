@@ -63,7 +63,7 @@ def cause(error):
 def deferred():
     """Notes a signal instead of raising; yields a function that returns its name, or "" if there was none.
 
-    Outside a program it handles the signals until it ends; the second one is then a KeyboardInterrupt.
+    Outside a program it handles the signals until the block ends; the second one is then a KeyboardInterrupt.
     """
     before, program = {}, _state["program"]
     if not program:

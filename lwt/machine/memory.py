@@ -39,9 +39,9 @@ def _tune_allocator():
 
 @functools.cache
 def _tune_jax():
-    """Runs one program at a time on a CPU, unless the environment sets this; returns what a compilation has freed.
+    """Runs one program at a time on a CPU, unless the environment sets this; trims the heap after long compilations.
 
-    Programs that are sent ahead have their arrays while they wait: a step's memory would be there twice.
+    A program that is dispatched ahead holds its arrays while it waits, so a step would take its memory twice.
     """
     import jax
 

@@ -1,4 +1,4 @@
-"""How well probabilities say how often an answer is right, and the temperature that makes them say it better."""
+"""Measures how well probabilities match the share of right answers, and fits a temperature that brings them closer."""
 
 import numpy as np
 

@@ -79,7 +79,7 @@ class Bert(text_head.TextModel):
             0: the tables have the model's width.
         segments: 3 rows in the paper's code (padding, first, second), 2 in BERT, 1 in RoBERTa, 0 in DistilBERT.
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.
-        activation: "relu", "silu" or "gelu" (exact).
+        activation: "relu", "silu", "gelu" (exact) or "gelu_tanh".
         norm, norm_epsilon, norm_place: see `Block`.
         dropout: rate on the sublayers' outputs, and on the embeddings if they are normalized.
         attention_dropout: rate on the attention weights.

@@ -26,7 +26,7 @@ class AdaLoRA(each.Each):
         rank: r, at the start.
         budget: mean rank at the end.
         alpha: α, above 0.
-        begin, end: steps between which ranks fall; of a shorter run, more than the budget remains.
+        begin, end: steps between which ranks fall; a shorter run keeps more than the budget.
         every: steps between two choices of directions.
         orthogonality: weight of the penalty, which is added to the loss.
         targets: which matrices to adapt, see `targets.matching`.

@@ -50,7 +50,7 @@ class LoRA:
         rank_pattern: ``((regex, rank), ...)``; the first match with a target's name replaces `rank`.
         alpha_pattern: ``((regex, alpha), ...)``, the same for `alpha`.
         start: "lora", "pissa", "olora", "eva", "corda" or "lora_ga".
-        batches: of training, from which the last three of these start.
+        batches: the number of training batches that "eva", "corda" and "lora_ga" start from.
         frozen_a: whether `a` is a constant.
     """
 

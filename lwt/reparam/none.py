@@ -23,5 +23,5 @@ class Unchanged:
         return dict(base)
 
     def labels(self, adapter):
-        """Labels of no leaves."""
+        """No labels, since there are no leaves."""
         return dict.fromkeys(adapter, "constant")

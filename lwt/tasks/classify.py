@@ -23,8 +23,8 @@ class Classify:
 
     Attributes:
         label_smoothing: ε of the cross-entropy.
-        class_weights: factor on the loss of a record, by the name of its label, ``{"spam": 3.0}`` (1 for names that are
-            not there); or "balanced" for ``n / (c · n_k)`` of a class with n_k of the n training records, as in
+        class_weights: factor on the loss of a record, by the name of its label, ``{"spam": 3.0}`` (1 for others); or
+            "balanced" for ``n / (c · n_k)`` of a class with n_k of the n training records, as in
             scikit-learn, so that the mean factor is 1; "" for none. `for_labels` makes numbers of them, `[c]`.
     """
 
@@ -52,7 +52,7 @@ class Classify:
             records: the number of training records.
 
         Raises:
-            lwt.errors.ConfigError: `class_weights` names a label that is not there, or leaves no record with a weight.
+            lwt.errors.ConfigError: `class_weights` names an unknown label, or gives all training records a weight of 0.
         """
         given, counts = self.class_weights, np.asarray(counts, np.float64)
         if given == "balanced":

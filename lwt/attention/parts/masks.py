@@ -15,10 +15,10 @@ class Mask:
         key_segments: int `[b s]`, the segment (text) each key belongs to, 0 for padding; None: there is no padding.
         query_segments: int `[b t]`, the segment of each query; None: every row holds one text.
         causal: whether a query sees only itself and earlier positions.
-        nothing: whether the last key is no position of the row, and every query sees it; see `softmax_one.py`.
+        nothing: whether the last key is not a position of the row but one that every query sees; see `softmax_one.py`.
     """
 
-    key_segments: typing.Any = None  # without shape annotations: JAX puts other things than arrays into its pytrees
+    key_segments: typing.Any = None  # no shape annotation: JAX also puts objects that are not arrays into pytrees
     query_segments: typing.Any = None
     causal: bool = flax.struct.field(pytree_node=False, default=False, kw_only=True)
     nothing: bool = flax.struct.field(pytree_node=False, default=False, kw_only=True)

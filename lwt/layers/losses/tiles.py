@@ -48,7 +48,7 @@ def cut(table, bias, *, positions, dtype, columns):
 
 
 class Sums(typing.NamedTuple):
-    """What a walk over the vocabulary finds at n positions: all `[n]`, but the last two.
+    """What a walk over the vocabulary finds at n positions: all are `[n]` except the last two.
 
     Attributes:
         top: the largest logit.

@@ -100,7 +100,7 @@ class Quantize:
         return _with_integer_inputs(name, node, limit) if multiplied else node
 
     def labels(self, adapter):
-        """Labels of no leaves."""
+        """Calibrated ranges, the only leaves, are not trained."""
         return dict.fromkeys(adapter, "constant")
 
     def select(self, base):

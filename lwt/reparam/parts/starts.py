@@ -1,4 +1,4 @@
-"""Initial factors of low-rank methods from data: from gradients of a weight, or from the inputs that it meets.
+"""Initial factors of low-rank methods from data: from the gradients or the inputs of a weight.
 
 All are computed in float64 on the host, with NumPy. The moments of n inputs x are ``Σ [x 1]ᵀ [x 1]``, `[in+1 in+1]`.
 """
