@@ -79,9 +79,9 @@ def boolean():
     return Value(lambda value: "" if isinstance(value, bool) else "True or False")
 
 
-def text(pattern=".*", says="a text"):
-    """A text that matches a regex; `says` describes it."""
-    return Value(lambda value: "" if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) else f"{says}")
+def text(pattern=".*", says="a string"):
+    """A string that matches a regex; `says` describes it."""
+    return Value(lambda value: "" if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) else says)
 
 
 def choice(*names):
@@ -141,7 +141,7 @@ def either(*values):
 
 
 def _range(value, low, high, *, above=False, below=False):
-    """What a number should be that is outside its range; "" if it is inside."""
+    """Describes the range of a number that lies outside it; "" if the number is inside."""
     if (low < value if above else low <= value) and (value < high if below else value <= high):
         return ""
     if math.isinf(low) and math.isinf(high):

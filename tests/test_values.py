@@ -18,13 +18,13 @@ from lwt import errors, values
         (values.real(), (), (math.nan,), "a number"),
         (values.real(0, 1, above=True, below=True), (0.5,), (0, 1, math.nan), "above 0 and below 1"),
         (values.boolean(), (True, False), (0, 1, "yes", None), "True or False"),
-        (values.text(), ("", "a\nb"), (None, 3), "a text"),
+        (values.text(), ("", "a\nb"), (None, 3), "a string"),
         (values.choice("a", None), ("a", None), ("b", ""), "one of 'a', None"),
         (values.regex(), (".*", ""), ("(", 3), "a regular expression"),
         (values.every(values.whole()), ((), (1, 2), [3]), ("12", 3), "a tuple"),
         (values.every(values.whole(), length=2), ((1, 2),), ((1,),), "a tuple of 2"),
         (values.rules(values.real(0)), (((".*", 1),), [["a", 2.0]], ()), (((1, 2),), ((".*",),)), "a pair"),
-        (values.either(values.text(), values.whole()), ("a", 3), (1.5,), "a text, or an integer"),
+        (values.either(values.text(), values.whole()), ("a", 3), (1.5,), "a string, or an integer"),
     ],
 )
 def test_values(value, right, wrong, says):

@@ -25,7 +25,7 @@ from lwt.data import dialects
 LOG = logging.getLogger(__name__)
 MAX_MEGABYTES = 256  # of a record, unless data.max_megabytes says otherwise
 JSON_RECORDS = 4  # a .json is read whole, and may hold this many times what a record may
-SUSPICIOUS = 3, 100  # lines of one cell, from which it is suspicious if they look like records, or anyway
+SUSPICIOUS = 3, 100  # lines that make a cell suspicious: the first if they look like records, the second in any case
 
 
 class Malformed(ValueError):
@@ -57,7 +57,7 @@ def is_pair(paths):
 
 
 def is_running_text(paths):
-    """Whether the files of a split hold text that is no record by itself."""
+    """Whether the files of a split hold running text, whose lines are not records of their own."""
     return of(paths[0]) == ".txt" and not is_pair(paths)
 
 

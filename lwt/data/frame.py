@@ -8,7 +8,7 @@ class Frame:
     """The frame of a tokenizer's rows.
 
     Attributes:
-        begin, between, end: ids before, between and after the texts; `between` and `end` count to the text before them.
+        begin, between, end: ids before, between and after the texts; the last two belong to the text before them.
         segments: the segments of the first and of the second text; 0 is padding. They are equal where the tokenizer
             does not tell the two apart.
         pad: the id of padding.

@@ -94,6 +94,6 @@ class Tokenizer:
         ):
             raise errors.DataError(
                 f"tokenizer {self.path} makes the row {two.tokens} of types {kinds} of two texts; it must be begin, "
-                "first, between, second, end, and of types 0 and 1, where what is between counts to the first"
+                "first, between, second, end, and of types 0 and 1, where what is between has the type of the first"
             )
         return frame.Frame(tuple(begin), tuple(between), tuple(end), segments=(1, second + 1), **more)

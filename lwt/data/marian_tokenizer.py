@@ -101,7 +101,7 @@ class Tokenizer:
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
             raise errors.DataError(f"tokenizer {path} is damaged: {error!r:.200}") from error
         if not sizes:
-            raise errors.DataError(f"tokenizer {path} is damaged: its ids are no numbers")
+            raise errors.DataError(f"tokenizer {path} is damaged: its ids are not numbers")
         self.path = pathlib.Path(path)
         self.sides = tuple(Side(model, table, where=path) for model, table in zip(models, tables, strict=True))
         self.source_vocabulary = self.sides[0].vocabulary if parts["target_vocabulary"] else 0

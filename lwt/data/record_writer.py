@@ -72,7 +72,7 @@ def check_out(source, out):
     form, other = formats.of(pathlib.Path(source)), pathlib.PurePath(out).suffix.lower()
     fits = other in JSON if form in JSON else other == form
     if not fits:
-        raise errors.ConfigError(f"--out={out}: records of a {form} are written as {form}; the name should end so")
+        raise errors.ConfigError(f"--out={out}: records of a {form} are written as {form}, so the name must end in it")
 
 
 def free_name(name, taken):

@@ -1,4 +1,4 @@
-"""Makes a run's config of a folder with a Vision Transformer."""
+"""Makes a run's config from a folder with a Vision Transformer."""
 
 import logging
 import pathlib

@@ -65,7 +65,7 @@ def to_torch(weights, layout, *, model):
 
 
 def from_hf(arrays, layout, *, where):
-    """Inverts `to_hf`: returns a flat dict of weights; what is no part of lwt's model keeps its name.
+    """Inverts `to_hf`: returns a flat dict of weights; those that lwt's model lacks keep their names.
 
     Args:
         arrays: ``{name: array}`` of a file.

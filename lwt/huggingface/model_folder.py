@@ -12,8 +12,8 @@ LOG = logging.getLogger(__name__)
 def read(folder):
     """Reads a folder; returns ``(section, weights)``.
 
-    ``section`` has the keys of ``config.model``; ``weights`` is a flat dict of float32 arrays under lwt's names. What
-    is no part of lwt's model keeps its name. The head of a text encoder is read if it classifies texts; those of
+    ``section`` has the keys of ``config.model``; ``weights`` is a flat dict of float32 arrays under lwt's names.
+    Weights that lwt's model lacks keep their names. The head of a text encoder is read if it classifies texts; those of
     pre-training and of other tasks are left out, which the log says.
 
     Raises:

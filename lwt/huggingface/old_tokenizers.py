@@ -1,4 +1,4 @@
-"""Makes a tokenizer.json of the files from before it: ``vocab.txt`` of BERT, ``vocab.json`` and ``merges.txt``."""
+"""Makes a tokenizer.json from the files that preceded it: BERT's ``vocab.txt``; ``vocab.json`` and ``merges.txt``."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Makes a run's config of a folder with a Marian model, and its weights in the order of lwt's ids."""
+"""Makes a run's config from a folder with a Marian model, and puts its weights in the order of lwt's ids."""
 
 import logging
 import pathlib

@@ -1,4 +1,4 @@
-"""Everything that lies on disk about a run, and the one way to open it.
+"""The files of a run on disk, and the one way to open it.
 
 `experiment` is the door; `assembly` makes the parts of a run from its config; `bases` finds the run that one started
 from, and `hub` imports models of Hugging Face; `run_config`, `checkpoint`, `saved_steps`, `manifest`, `bundle`,

@@ -1,7 +1,7 @@
 """The folder ``adapter/`` of a run: what it trained, without its base. `experiment.load` opens it with the base.
 
     adapter.safetensors, adapter.json   the leaves, whole weights such as a head's, and what they mean
-    config.json, labels.json            of the run: its model, task and classes may be others than those of the base
+    config.json, labels.json            of the run: its model, task and classes may differ from those of the base
 
 The tokenizer is that of the base.
 """

@@ -23,7 +23,7 @@ def make_data(config, workdir, *, make=True, base=""):
     Args:
         workdir: keeps the tokenizer, the splits and the labels.
         make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
-        base: folder with the tokenizer of an adapter alone, which has none; "": where ``config.init_from`` is.
+        base: the folder whose tokenizer an adapter alone uses; "": where ``config.init_from`` is.
     """
     kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")
     reads_base = config.init_from and (make or adapter_folder.is_adapter(workdir))

@@ -1,4 +1,4 @@
-"""Where the run lies from which another run started: where it was, or where both were moved to."""
+"""Finds the run from which another run started: where it was, or where both were moved to."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ def find(recorded, workdir):
 def candidates(recorded, workdir):
     """Folders of runs that may be the run `recorded`, the likeliest first.
 
-    A relative path holds from the current folder, or from a folder above `workdir`, where training began. Runs that
+    A relative path starts at the current folder, or at a folder above `workdir`, where training began. Runs that
     were moved together still share the end of their paths: at least, they lie beside each other.
 
     Args:

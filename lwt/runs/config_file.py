@@ -32,7 +32,7 @@ def define(help=""):
 
 
 def bring(arguments=""):
-    """Imports the models ``hf:...`` among the arguments of a config, and tells `configs/common.py` where they lie."""
+    """Imports the models ``hf:...`` among the arguments of a config, and tells `configs/common.py` where they are."""
     for name in hub.named_in(arguments):
         config_folder.common().FOLDERS[name] = hub.folder(name)
 

@@ -207,8 +207,8 @@ class Experiment(predictor.Predictor):
 
         Args:
             weights: names and shapes have to be those of the model.
-            name: how the evaluations' files call them.
-            step: optimizer steps behind them.
+            name: what the files of evaluations call them.
+            step: optimizer steps that led to them.
         """
         difference = trees.differences(self.weights, weights)
         if difference:

@@ -64,12 +64,12 @@ def find(name):
 @functools.cache  # a run asks for it several times
 def _downloaded(name):
     """The folder of the model `name` of the Hub."""
-    huggingface_hub = extras.load("huggingface_hub", f"{PREFIX}{name} is no folder here, and its download")
+    huggingface_hub = extras.load("huggingface_hub", f"{PREFIX}{name} is not a folder here, and its download")
     try:
         return pathlib.Path(huggingface_hub.snapshot_download(name, allow_patterns=list(WANTED)))
     except Exception as error:  # of the network, of the Hub, of the disk
         raise errors.ConfigError(
-            f"{PREFIX}{name} is no folder here and cannot be downloaded ({errors.first_line(error):.200})"
+            f"{PREFIX}{name} is not a folder here and cannot be downloaded ({errors.first_line(error):.200})"
         ) from error
 
 
@@ -137,7 +137,7 @@ def _limit(model):
 
 
 def _tokenizer(new, model):
-    """Copies the tokenizer of a folder, or makes one of its old files; returns it."""
+    """Copies the tokenizer of a folder, or makes one from its old files; returns it."""
     path = new / hf_tokenizer.FILE
     if (model / hf_tokenizer.FILE).exists():
         files.write_bytes(path, files.read(model / hf_tokenizer.FILE))

@@ -34,7 +34,7 @@ class Log:
         self._rows = self._board = self._bar = None
 
     def resume(self, step):
-        """Continues the files of an earlier start; call it before the first `write`, at the beginning with -1.
+        """Continues the files of an earlier start; call it before the first `write`, with 0 if there was none.
 
         Rows after `step` are dropped, since they will be written again, and so is a last row that a kill cut short.
         """

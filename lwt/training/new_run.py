@@ -1,6 +1,6 @@
 """Writes a run made from another run, by pruning, factorising, folding or converting its weights.
 
-Everything takes such a run like any other, so methods chain by their run folders.
+Every program treats such a run like any other, so methods chain by their run folders.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The compiled functions of a run, which the next run of the same process takes over if it would compile the same.
+"""The compiled functions of a run, which the next run of the same process reuses if it would compile the same ones.
 
 Searches of a rate, seeds of a setting and a run that is resumed in its own process differ in values alone, or in when
 the loop logs, evaluates and saves. Tracing and compiling the step again for each length of a batch costs a small run

@@ -99,7 +99,7 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     for changed, message in (
         ({k: v for k, v in table.items() if k != "<pad>"}, "has no <pad>"),
         (table | {"more": 10**6}, "the ids of its .* pieces must be 0 to"),
-        (dict.fromkeys(table, "x"), "its ids are no numbers"),
+        (dict.fromkeys(table, "x"), "its ids are not numbers"),
         ([], "vocab.json is damaged: it must be an object"),
     ):
         (folder / "vocab.json").write_text(json.dumps(changed))

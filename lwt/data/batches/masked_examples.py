@@ -96,7 +96,7 @@ class MaskedExamples(examples.Examples):
         self._firsts = np.flatnonzero(np.arange(self._segments) + 1 < self._high)
         if not len(self._firsts) or self._segments < 3:
             raise errors.DataError(
-                f"none of {len(sizes)} documents has two segments, with a third to draw from; a blank line ends one"
+                f"none of {len(sizes)} documents (a blank line ends one) has two segments, with a third to draw from"
             )
         if 0 < limit < len(self._firsts):
             self._firsts = self._firsts[np.linspace(0, len(self._firsts) - 1, limit).astype(np.int64)]

@@ -55,7 +55,7 @@ def images_among(names, folders, *, root=0, where):
 
 
 def _counted(names):
-    """ "11 .heic, 2 .txt" """
+    """The numbers of files by suffix, the most frequent first, such as "11 .heic, 2 .txt"."""
     counts = collections.Counter(pathlib.PurePath(name).suffix.lower() or pathlib.PurePath(name).name for name in names)
     return ", ".join(f"{count} {suffix}" for suffix, count in counts.most_common(8))
 

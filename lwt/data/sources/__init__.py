@@ -164,6 +164,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=
     Raises:
         lwt.errors.DataError: a kind, name, split or field does not exist, a split is empty, a file is damaged, or too
             many records are malformed.
+        lwt.errors.ConfigError: `max_megabytes` is out of range.
     """
     if not 0 < max_megabytes < 1e6:
         raise errors.ConfigError(f"data.max_megabytes={max_megabytes!r} must be above 0 and below 1,000,000")
