@@ -90,7 +90,7 @@ def config_of(spec, chosen, *, settings, overrides):
         overrides: ``{key: value}`` of the flags ``--config.KEY``.
 
     Raises:
-        lwt.errors.ConfigError: the config file refuses an argument, or a text is no value of its key.
+        lwt.errors.ConfigError: the config file refuses an argument, or a text is not a value of its key.
     """
     path, _, first = spec.partition(":")
     given = [f"{one.key}={chosen[one.key]}" for one in settings if one.is_argument]
@@ -150,6 +150,19 @@ def write(workdir, spec, *, records):
     return [os.path.join(workdir, name) for name in page.write()]
 
 
+def recorded(workdir, *, names):
+    """``{run: record}`` of the runs `names` in WORKDIR that have a record.
+
+    Raises:
+        lwt.errors.DataError: none has one.
+    """
+    kept = {name: study.read_record(os.path.join(workdir, name), RECORD) for name in names}
+    found = {name: record for name, record in kept.items() if record}
+    if not found:
+        raise errors.DataError(f"{workdir}: each of the {len(kept)} runs failed, as said above")
+    return found
+
+
 def measure(entry, folder):
     """What the record of a run holds."""
     del entry
@@ -176,8 +189,8 @@ def main():
     failures = study.run_all(entries, run)
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
-    found, missing = study.collect(values.workdir, entries, record=RECORD)
-    found = ranked({name: found[name] for name in chosen if name not in missing}, mode=values.config.select_mode)
+    found = recorded(values.workdir, names=chosen)
+    found = ranked(found, mode=values.config.select_mode)
     written = write(values.workdir, flag.config_filename, records=found)
     LOG.info("%s\nwrote %s", table(found), ", ".join(written))
     best = next(iter(found))

@@ -7,8 +7,7 @@ import jax
 import PIL.Image
 
 from lwt import errors
-from lwt.data import text as cleaning
-from lwt.data.batches import image_examples, labelled_examples, padded, tokenized
+from lwt.data.batches import image_examples, padded
 from lwt.runs import assembly
 
 LENGTHS = (32, 64, 128, 256, 512)  # lengths of padded rows, besides the run's longest
@@ -21,11 +20,11 @@ def lengths(longest):
 
 
 def of(experiment):
-    """The `Inputs` of a run, by the kind of its data."""
+    """The `Inputs` of a run, by the kind of its data; raises ConfigError for a kind that the page cannot show."""
     kinds = {"pairs": Pairs, "labelled": Texts, "masked": Unlabelled, "images": Images}
     kind = experiment.config.data.kind
     if kind not in kinds:
-        raise errors.ConfigError(f"{experiment.workdir}: the page shows no run of data.kind={kind!r}")
+        raise errors.ConfigError(f"{experiment.workdir}: the page cannot show a run of data.kind={kind!r}")
     return kinds[kind](experiment)
 
 
@@ -66,7 +65,7 @@ class Inputs:
             if len(text) > LONGEST:
                 raise errors.DataError(f"The text has {len(text):,} characters: shorten it to {LONGEST:,} or less.")
             if any("\ud800" <= character <= "\udfff" for character in text):
-                raise errors.DataError("The text has half of a surrogate pair, which is no character: remove it.")
+                raise errors.DataError("The text has half of a surrogate pair, which is not a character: remove it.")
 
     def _check(self, tokens, most):
         """Refuses an empty text, and one that the model cannot read to its end."""
@@ -118,11 +117,9 @@ class Unlabelled(Texts):
 
     def __init__(self, experiment):
         Inputs.__init__(self, experiment)
-        self._cleaner = cleaning.Cleaner(**experiment.config.data.clean)
 
     def _examples(self, given):
-        ids = self.data.tokenizer.encode([self._cleaner.clean(side) for side in given])
-        return labelled_examples.LabelledExamples((tokenized.RaggedArray.of(ids),), None, self.data.max_length)
+        return self.data.alone(given).examples
 
     def examples(self, count):
         """No examples: a record is a stretch of running text."""

@@ -52,6 +52,14 @@ def test_compare_reads_the_runs(swept):
     assert found[best["run"]]["best"] == best["best"] and (folder / "x.png").stat().st_size
 
 
+def test_a_sweep_whose_runs_all_failed_says_so(tmp_path):
+    (tmp_path / "seed=1").mkdir()
+    (tmp_path / "seed=1" / sweep.RECORD).write_text('{"best": 1.0}')
+    assert sweep.recorded(str(tmp_path), names=["seed=0", "seed=1"]) == {"seed=1": {"best": 1.0}}
+    with pytest.raises(errors.DataError, match="each of the 2 runs failed"):  # whatever other runs the folder has
+        sweep.recorded(str(tmp_path), names=["seed=0", "seed=2"])
+
+
 KEYS = ["seed", "optimizer.learning_rate", "data.rows", "model.name", "task.name"]
 
 
