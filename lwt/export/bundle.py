@@ -220,7 +220,8 @@ def _limits(source):
         yield f"It reads texts of up to {longest} tokens; longer ones are cut."
         yield "Texts are lowercased." if data.clean.lowercase else "Case matters."
     if source.labels and source.config.model.get("head") != "none":
-        yield f"Whatever it is asked, it answers with one of: {', '.join(source.labels)}."
+        which = "some or none" if data.get("label_separator") else "one"
+        yield f"Whatever it is asked, it answers with {which} of: {', '.join(source.labels)}."
     yield "It has the biases of its training data. Nothing but the figures above was measured."
 
 

@@ -1,5 +1,6 @@
 """Compares runs: what differs in their configs, their sizes, their best figures and their times."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -99,8 +100,10 @@ def _best(values, *, mode):
 
 
 def _suggest(folder, figure):
-    lines = pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    names = {name for line in lines for name in json.loads(line) if name.startswith("validation/")}
+    names = set()
+    for line in pathlib.Path(folder, "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):  # the last line may be in the middle of being written
+            names.update(name for name in json.loads(line) if name.startswith("validation/"))
     return errors.suggest(figure, {name.removeprefix("validation/") for name in names})
 
 

@@ -80,6 +80,16 @@ def test_the_card_has_size_licence_and_figures(run, folder):
     assert re.search(rf"loss {figures['loss']:.4g}.* on 8 records \(greedy\): {command}", card)
 
 
+@pytest.mark.parametrize("separator, words", [("", "one of: a, b"), ("|", "some or none of: a, b")])
+def test_the_card_says_how_many_labels_an_answer_has(separator, words, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "config", run.config.copy_and_resolve_references())
+    monkeypatch.setattr(run, "labels", ("a", "b"))
+    with run.config.unlocked():
+        run.config.data.label_separator = separator
+    bundle.write(run, tmp_path / "labels")
+    assert f"it answers with {words}." in (tmp_path / "labels/README.md").read_text()
+
+
 @pytest.mark.parametrize("precision, error", [("bfloat16", 2**-8), ("float16", 2**-11)])
 def test_half_precision_takes_half_the_bytes(precision, error, run, folder, tmp_path):
     size = bundle.write(run, tmp_path / "half", precision=precision)

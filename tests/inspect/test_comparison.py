@@ -1,5 +1,7 @@
 """What a comparison tells of runs, from their files."""
 
+import shutil
+
 import pytest
 
 from lwt import errors
@@ -35,6 +37,14 @@ def test_a_figure_that_is_not_there_is_named(runs):
         comparison.facts(runs / "base", "acuracy")
     with pytest.raises(errors.CheckpointError, match="nowhere"):
         comparison.facts(runs / "nowhere")
+
+
+def test_a_figure_is_suggested_while_a_row_is_being_written(runs, tmp_path):
+    folder = shutil.copytree(runs / "base", tmp_path / "base")
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"step": 3, "validation/lo')
+    with pytest.raises(errors.DataError, match="did you mean 'loss'"):
+        comparison.facts(folder, "los")
 
 
 def test_the_best_is_the_largest_of_an_accuracy_and_the_smallest_of_a_loss(tiny):
