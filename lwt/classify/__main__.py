@@ -61,6 +61,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("teacher", "", "A run of the same labels to learn from as well.")
     flags.DEFINE_integer("epochs", 0, "Passes over the training part; 0: what suits its size.", lower_bound=0)
     flags.DEFINE_integer("seed", 0, "Seed of the division and of the training.", lower_bound=0)
-    flags.DEFINE_string("time", "", "Search rate, epochs and word dropout for so long: 90s, 10m, 1h.")
+    flags.DEFINE_string("time", "", "Time in which to search rate, epochs and word dropout: 90s, 10m, 1h.")
     flags.DEFINE_string("out", "", "Folder of the run; default: runs/NAME of the table.")
     command_line.run(main, required=[])

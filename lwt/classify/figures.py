@@ -17,7 +17,7 @@ class Model:
     """A fitted model and its answers.
 
     Attributes:
-        name, about: how the table and the text call it.
+        name, about: what the table and the text call it.
         probabilities: `[n c]` of the test part, after temperature scaling on the validation part.
         seconds: to fit it; parameters, bytes: its size.
     """

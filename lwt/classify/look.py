@@ -181,5 +181,5 @@ def _distinct(rows):
 
 
 def _place(row, other):
-    """A row's number, and its file if that is another than the other row's."""
+    """A row's number, and its file if it differs from that of the row `other`."""
     return f"row {row.number}" + f" of {row.path}" * (row.path != other.path)

@@ -1,4 +1,4 @@
-"""The whole way of a table: look at it, divide it, fit the baseline and the model, measure both, write the report."""
+"""All steps for a table: look at it, divide it, fit the baseline and the model, measure both, write the report."""
 
 import dataclasses
 import pathlib

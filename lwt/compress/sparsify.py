@@ -25,7 +25,7 @@ def sparsify(experiment, out, *, sparsity=0.0, pattern=(), scope="layer", names=
     """Writes the run `out` with zeros; returns it and a dict that describes the change.
 
     Args:
-        sparsity, pattern: one of both; see `prune.Prune`.
+        sparsity, pattern: one of the two; see `prune.Prune`.
         names: regular expression for the arrays.
 
     Raises:

@@ -20,7 +20,7 @@ def checked(texts, *, kind=str):
         kind: a type, or a union of types, that every one of them must have.
 
     Raises:
-        lwt.errors.DataError: `texts` is a single text or has no order; or one of its items is no text.
+        lwt.errors.DataError: `texts` is a single text or has no order; or one of its items is not a text.
     """
     single = isinstance(texts, str | bytes | os.PathLike) or not isinstance(texts, collections.abc.Iterable)
     if single or isinstance(texts, collections.abc.Mapping | collections.abc.Set) or getattr(texts, "ndim", 1) != 1:

@@ -205,7 +205,7 @@ def near_duplicates(names):
 def warn_of_near_duplicates(names, *, where):
     """Logs the `near_duplicates` among the names."""
     for found in near_duplicates(names):
-        LOG.warning("%s: are the classes %s one? They are nearly equal", where, ", ".join(map(repr, found)))
+        LOG.warning("%s: are the classes %s the same? They are nearly equal", where, ", ".join(map(repr, found)))
 
 
 def number_of(value):

@@ -205,7 +205,7 @@ def _find(train, *, without=()):
 
 
 def _hidden(source, train, label):
-    """Whether all labels of a split are -1, which is no label of the training data."""
+    """Whether all labels of a split are -1, which is not a label of the training data."""
 
     def is_hidden(record):
         return str(record.get(label)).strip() in ("-1", "-1.0")

@@ -119,7 +119,7 @@ def _without_tags(text):
 
 
 def _short_number(match):
-    return f"&#{match[1][:8]}"  # more than seven digits are no character
+    return f"&#{match[1][:8]}"  # no character has more than seven digits
 
 
 def _behind_url(match):

@@ -1,7 +1,7 @@
 """Rounds the weights of linear layers so that their outputs change least on records: calibrated rounding.
 
 Source: Frantar et al. 2023, "GPTQ", arXiv 2210.17323, section 3: inputs one after the other, those with the largest
-squares first, and the error of each is taken over by those that are still to be rounded. The scales stay.
+squares first, and the error of each is compensated by those that are still to be rounded. The scales stay.
 """
 
 import jax.numpy as jnp

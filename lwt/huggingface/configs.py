@@ -190,7 +190,8 @@ def _class(found, model):
         return found.classes[0]
     if model.head not in ("none", "classify"):
         raise errors.ConfigError(
-            f"model.head={model.head!r} must be 'none' or 'classify': theirs for pre-training has one more layer"
+            f"model.head={model.head!r} must be 'none' or 'classify': transformers' head for pre-training "
+            "has one more layer"
         )
     if model.head == "classify":
         for key, wanted in (("pool", "first"), ("pooler", True), ("ngram_weights", 0)):

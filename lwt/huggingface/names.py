@@ -21,7 +21,7 @@ class Layout:
 
     Attributes:
         modules: lwt's name -> PyTorch's name of a module, which adapters use.
-        tables: lwt's name -> the other name of weights that are no module's kernel, bias or scale.
+        tables: lwt's name -> the other name of weights that are not the kernel, bias or scale of a module.
         body: prefix of their names outside a head; files of a model without a head omit it.
         files: name in `modules` -> name in files, where they differ.
         halves: whether the channels are reordered.

@@ -22,7 +22,7 @@ DPI = 150
 SHADES = 128  # colours of a PNG
 WIDTH = 7.2  # inches
 LETTERS = 8.9  # of a title, an inch
-BAR = "<colorbar>"  # how matplotlib calls the axes of one
+BAR = "<colorbar>"  # matplotlib's label of the axes of one
 STYLE = {
     "font.size": 11,
     "axes.titlesize": 11,
@@ -80,7 +80,7 @@ def entitle(drawn, title):
 
 
 def from_zero(axes):
-    """Lets linear axes begin at zero whose figures begin below four tenths of the largest one."""
+    """Lets a linear axis begin at zero if its figures begin below four tenths of the largest one."""
     if axes.get_label() == BAR:
         return
     for scale, limits, begin in (

@@ -81,7 +81,7 @@ class Predictor:
             normalize: whether the vectors get length 1; None: as ``model.normalize`` says.
 
         Raises:
-            lwt.errors.ConfigError: the model is no text encoder, or its pool compares two texts.
+            lwt.errors.ConfigError: the model is not a text encoder, or its pool compares two texts.
         """
         if not isinstance(self.model, text_head.TextModel) or self.model.pool == "pair":
             raise errors.ConfigError(

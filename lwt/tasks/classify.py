@@ -61,7 +61,7 @@ class Classify:
             for name in given:
                 if name not in names:
                     raise errors.ConfigError(
-                        f"task.class_weights names {name!r}, which is no label; {errors.suggest(name, names)}"
+                        f"task.class_weights names {name!r}, which is not a label; {errors.suggest(name, names)}"
                     )
             weights = np.array([given.get(name, 1.0) for name in names], np.float64)
         if not weights @ counts > 0:

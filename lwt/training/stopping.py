@@ -10,7 +10,7 @@ class Stopping:
         select: its name.
         mode: ``"min"`` or ``"max"``: whether lower or higher figures are better.
         patience: the evaluations in a row without improvement after which training ends; 0: it never does. A figure
-            that equals the best one, or is not finite, is no improvement.
+            that equals the best one, or is not finite, is not an improvement.
     """
 
     def __init__(self, select, *, mode, patience):
@@ -37,6 +37,6 @@ class Stopping:
         return {"select": self._select, "best": self._best, "since": self._since}
 
     def restore(self, state):
-        """Goes on from `state`, unless it followed another figure; None: a checkpoint that has none."""
+        """Goes on from `state`, unless that followed another figure; None, saved without patience, changes nothing."""
         if state and state["select"] == self._select:
             self._best, self._since = state["best"], state["since"]

@@ -129,7 +129,7 @@ def test_class_weights_are_factors_in_training_alone():
     [
         ("even", "class_weights='even' should be 'balanced' or {label: weight}"),
         ({"a": -1.0}, "class_weights.a=-1.0 should be positive or 0"),
-        ({"spam": 2.0}, "class_weights names 'spam', which is no label; did you mean 'Spam'?"),
+        ({"spam": 2.0}, "class_weights names 'spam', which is not a label; did you mean 'Spam'?"),
         ({"Spam": 0.0, "ham": 0.0}, "class_weights is 0 for all labels"),
     ],
 )

@@ -87,7 +87,7 @@ def test_what_does_not_fit_the_labels_is_refused(folder, tmp_path):
     with pytest.raises(errors.ConfigError, match="task.name='classify' should be 'multilabel'"):
         train.run(config, tmp_path / "run")
     config.task = {"name": "multilabel", "class_weights": {"spam": 2.0}}
-    with pytest.raises(errors.ConfigError, match="task.class_weights names 'spam', which is no label; choose from"):
+    with pytest.raises(errors.ConfigError, match="task.class_weights names 'spam', which is not a label; choose from"):
         train.run(config, tmp_path / "other")
     config.data.label_separator = ""
     with pytest.raises(errors.DataError, match="records are malformed .*field 'label' is empty"):

@@ -75,7 +75,7 @@ def _check(pieces, cleaner, first):
     missing = (characters | {MARK}) - set(pieces)
     if missing or len(characters) > NONE:
         raise errors.ConfigError(
-            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are no pieces; it must have at "
+            f"the tokenizer has {len(characters)} characters, of which {len(missing)} are not pieces; it must have at "
             f"most {NONE}, each of them a piece"
         )
     long = next((p for p in pieces[first:] if len(p) > LONGEST or MARK in p[1:]), None)

@@ -103,7 +103,7 @@ def answers(folder, texts, *, labels, task=""):
     found = [line.split("\t")[0] for line in printed]
     other = next((label for label in found if label not in labels), None)
     if other is not None:
-        raise errors.ConfigError(f"{folder} answers {other!r}, which is no label of the run; export the run again")
+        raise errors.ConfigError(f"{folder} answers {other!r}, which is not a label of the run; export the run again")
     return np.array([labels.index(label) for label in found])
 
 

@@ -194,7 +194,7 @@ class Board:
 
 @contextlib.contextmanager
 def _counted(machine, blocks):
-    """Lets a machine count the executions of blocks of code meanwhile."""
+    """A context in which a machine counts how often it executes each block of code, in the array `blocks`."""
     from unicorn.unicorn_py3 import unicorn
 
     hook, callback = ctypes.c_size_t(), ctypes.cast(_counter().note, ctypes.c_void_p)
@@ -219,6 +219,6 @@ def _counter():
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise errors.ConfigError(
-                f"{compiler} does not build what counts instructions: {done.stderr.strip()[-1000:]}"
+                f"{compiler} does not build the counter of instructions: {done.stderr.strip()[-1000:]}"
             )
         return ctypes.CDLL(str(library))

@@ -61,7 +61,7 @@ def fuzz(folder, *, inputs, seed=0, texts=1):
     """Tests an exported folder, a `pathlib.Path`; returns ``{"inputs", "findings", "first"}``.
 
     Args:
-        folder: an exported classifier or translator; it is built elsewhere.
+        folder: an exported classifier or translator; it is built in a temporary copy.
         inputs: number of random lines.
         seed: of the random numbers.
         texts: of a record, one or two.

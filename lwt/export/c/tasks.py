@@ -163,8 +163,8 @@ def load(base, folders, *, heads="int8", slot_bytes=SLOT):
         The `Tasks`.
 
     Raises:
-        lwt.errors.ConfigError: an adapter is no classifier, differs in what all share, or changes the base in a way
-            that the engine in C does not have.
+        lwt.errors.ConfigError: an adapter is not a classifier, differs in what all share, or changes the base in a way
+            that the engine in C does not support.
         lwt.errors.CheckpointError: see `experiment.load`.
     """
     values.choice(*HEADS).require("heads", heads)

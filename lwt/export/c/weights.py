@@ -124,7 +124,7 @@ class Source:
         inputs, outputs = kernel.shape
         if kernel.block > LARGEST_BLOCK:
             raise errors.ConfigError(
-                f"{name}/kernel has {kernel.block} inputs a scale, and the engine in C at most {LARGEST_BLOCK}: "
+                f"{name}/kernel has {kernel.block} inputs per scale, and the engine in C at most {LARGEST_BLOCK}: "
                 "quantize it in blocks"
             )
         bits, values, scales = BITS[kernel.format], np.asarray(kernel.values).T, np.asarray(kernel.scales).T
@@ -166,7 +166,7 @@ class Source:
         """A quantized weight.
 
         Raises:
-            lwt.errors.ConfigError: it is not quantized, or to what the engine in C does not have.
+            lwt.errors.ConfigError: it is not quantized, or in a form that the engine in C does not support.
         """
         node = self._weights[name]
         if isinstance(node, linear.Factors):
@@ -180,7 +180,9 @@ class Source:
             raise errors.ConfigError(f"{name!r} must be quantized to {' or '.join(BITS)} without outliers for C")
         several = name.endswith("kernel") and node.scales.shape[0] > 1
         if node.format == "int4" and several and node.block % GROUP:
-            raise errors.ConfigError(f"{name!r} has {node.block} inputs a scale: for C, a multiple of {GROUP}")
+            raise errors.ConfigError(
+                f"{name!r} has {node.block} inputs per scale; for the engine in C it must be a multiple of {GROUP}"
+            )
         self.used.add(name)
         return node
 

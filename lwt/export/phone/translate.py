@@ -82,7 +82,7 @@ def export(trained, out, *, runtime="litert", format="float32", length=None, rec
         the share of equal answers (``agreement``); and the figures on the test set, of the files and of JAX.
 
     Raises:
-        lwt.errors.ConfigError: the runtime is not installed or does not support the model; the run is no translation
+        lwt.errors.ConfigError: the runtime is not installed or does not support the model; the run does not translate
             or does not decode greedily; a source is longer than `length`; the folder holds something already.
     """
     runtime = classify.RUNTIMES[runtime]

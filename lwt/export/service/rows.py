@@ -1,4 +1,4 @@
-"""Makes a model's input of texts: cleans and tokenizes them, and pads rows of similar length."""
+"""Makes a model's input from texts: cleans and tokenizes them, and pads rows of similar length."""
 
 import logging
 

@@ -150,8 +150,8 @@ def write(source, path):
     """Writes the weights of a ViT as a .safetensors file with timm's names; returns their number.
 
     Raises:
-        lwt.errors.ConfigError: the model is no ViT, or timm does not support it; or the file is no older export, or
-            cannot be written.
+        lwt.errors.ConfigError: the model is not a ViT, or timm does not support it; or the file is not an older export,
+            or cannot be written.
     """
     if source.config.model.name != "vit":
         raise errors.ConfigError(f"{source.workdir} has model.name={source.config.model.name!r}; it must be 'vit'")

@@ -52,7 +52,7 @@ TIMM = {
 def read(path):
     """Reads a checkpoint; returns ``(weights, heads)``.
 
-    ``weights`` is a flat dict of float32 arrays under lwt's names; what is no part of a `vit.ViT` keeps its name.
+    ``weights`` is a flat dict of float32 arrays under lwt's names; what is not part of a `vit.ViT` keeps its name.
     ``heads`` is the number of heads, or 0 if the file does not say (.safetensors).
 
     Raises:
@@ -69,7 +69,7 @@ def read(path):
     try:
         return rename(arrays)
     except (ValueError, IndexError) as error:
-        raise errors.CheckpointError(f"{path} is no checkpoint of a ViT: {error}") from error
+        raise errors.CheckpointError(f"{path} is not a checkpoint of a ViT: {error}") from error
 
 
 def to_timm(weights, model):

@@ -42,7 +42,7 @@ def export(experiment, out, *, activations="fp16", sentences=(), many=None):
             else.
     """
     if not extras.available("ziglang"):
-        raise errors.ConfigError(f"--target=wasm needs ziglang, which is not installed: {extras.install('c')}")
+        raise errors.ConfigError(f"lwt.export.wasm needs ziglang, which is not installed: {extras.install('c')}")
     experiment = many.largest if many else experiment
     texts = engine.texts_of(experiment, sentences)
     with folders.new(out, marker=WASM) as folder, tempfile.TemporaryDirectory() as place:

@@ -127,6 +127,6 @@ def test_unsupported_cleaning_is_refused():
         with pytest.raises(errors.ConfigError, match=f"data.clean.{key}="):
             bytepair.make(pieces, text.Cleaner(**{"strip_accents": True, **change}), first=5)
     cleaner = text.Cleaner(strip_accents=True)
-    for wrong, message in (("ab", "are no pieces"), ("a" * 17, "of at most 16 letters"), ("a▁a", "within a word")):
+    for wrong, message in (("ab", "are not pieces"), ("a" * 17, "of at most 16 letters"), ("a▁a", "within a word")):
         with pytest.raises(errors.ConfigError, match=message):
             bytepair.make((*pieces, wrong), cleaner, first=5)

@@ -16,7 +16,7 @@ def test_all_texts_agree(run, tmp_path):
     assert figures["model_accuracy"] == figures["program_accuracy"]
     few = check.check(run, tmp_path / "out", records=3)
     assert few["agree"] == few["texts"] == 3
-    with pytest.raises(errors.ConfigError, match="out answers '.*', which is no label of the run"):
+    with pytest.raises(errors.ConfigError, match="out answers '.*', which is not a label of the run"):
         check.answers(tmp_path / "out", ["cold"], labels=("a", "b"))
     with pytest.raises(errors.ConfigError, match="out/classify answers 2 of 1 texts"):
         check.answers(tmp_path / "out", ["cold\nold"], labels=run.labels)

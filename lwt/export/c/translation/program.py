@@ -201,4 +201,4 @@ def _check(experiment):
             f"task.force_end={task.force_end} must be 0 and False"
         )
     if not isinstance(experiment.tokenizer, tokenizer.Tokenizer):
-        raise errors.ConfigError("the translator in C has lwt's own byte pairs; the run's tokenizer is another one")
+        raise errors.ConfigError("the translator in C has lwt's own byte pairs alone, not the tokenizer of this run")
