@@ -37,8 +37,8 @@ def main():
 
 
 if __name__ == "__main__":
-    positional.name("run")
     flags.DEFINE_multi_string("run", None, "Folder of a run; the arguments without a flag are runs.")
     flags.DEFINE_string("figure", "", "The evaluation figure to compare; default: the one the first run selects by.")
     flags.DEFINE_string("plot", "comparison.png", "The file of the plot.")
+    positional.name("run")
     command_line.run(main, required=[])

@@ -200,8 +200,8 @@ def main():
 
 
 if __name__ == "__main__":
-    positional.name("set")
     config_file.define()
     flags.DEFINE_multi_string("set", None, "KEY=VALUE,VALUE; the arguments without a flag are such settings.")
     flags.DEFINE_string("workdir", None, "Folder of the runs; the same command continues there.")
+    positional.name("set")
     command_line.run(main, required=["config", "workdir"])
