@@ -22,7 +22,7 @@ if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from lwt.machine import memory
 
-    memory.tune()  # it may start the program anew, which costs least before the program's imports
+    memory.tune()  # it may restart the program, which costs least before the program's imports
 
 
 Classifier: type  # see lwt/estimators/; `__getattr__` imports them when they are used

@@ -40,7 +40,7 @@ def overview():
 
 def main():
     """The program."""
-    memory.tune()  # it may start the program anew, which costs least before the imports of a command
+    memory.tune()  # it may restart the program, which costs least before the imports of a command
     command, *rest = sys.argv[1:] or ["--help"]
     if command in command_line.HELP:
         print(overview())

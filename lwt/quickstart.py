@@ -73,7 +73,7 @@ def run(*, smoke=False):
     for path in ("loss.png", "accuracy.png", "adapted/eval", "adapted/metrics.jsonl", "adapted/adapter"):
         print(f"  {FOLDER}/{path}")
     command = command_line.as_called(f"python eval.py --workdir={adapted} --predict=-")
-    if sys.prefix != sys.base_prefix:  # `python` may be another one than that of the environment in use
+    if sys.prefix != sys.base_prefix:  # `python` may not be that of the environment in use
         command = re.sub("^python(?= )", os.path.relpath(sys.executable), command)
     print(f"  {command}      # then type: sort descending: 8 13 2 5")
     print("next: a translator on real data, see README.md")

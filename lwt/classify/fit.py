@@ -29,11 +29,11 @@ TRIALS = "trials.jsonl"
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """What a model starts from.
+    """How to make and start a model.
 
     Attributes:
-        config: name of a config file; arguments: those of it.
-        about: a sentence.
+        config, arguments: the name of a config file, and its arguments.
+        about: a sentence on the model.
         large: whether it is a model of Hugging Face, which is tuned in another way.
     """
 

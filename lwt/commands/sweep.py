@@ -164,7 +164,7 @@ def recorded(workdir, *, names):
 
 
 def measure(entry, folder):
-    """What the record of a run holds."""
+    """The record of a run: its `comparison.Facts`, without the config."""
     del entry
     return {key: value for key, value in vars(comparison.facts(folder)).items() if key != "config"}
 

@@ -39,12 +39,12 @@ def copy(given, folder, *, specials=tokenizer.SEQ2SEQ):
 
 
 def of_run(folder, base="", *, specials=tokenizer.SEQ2SEQ):
-    """The tokenizer of a run, which must be that of the run `base` it starts from; an adapter alone has no own.
+    """The tokenizer of a run, which must be that of the run `base` it starts from; an adapter alone has none.
 
     A missing base is not compared, since it may have moved.
 
     Raises:
-        lwt.errors.DataError: no tokenizer, a damaged one, or another one than the base has.
+        lwt.errors.DataError: the tokenizer is missing or damaged, or is not that of the base.
     """
     path, other = path_in(folder), path_in(base) if base else ""
     there = bool(other) and os.path.exists(other)

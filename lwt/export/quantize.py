@@ -17,7 +17,7 @@ With ``--activations`` the inputs of the products are rounded to int8 too, and i
 "dynamic" uses each token's own maximum, "static" ranges measured on records of the validation set (or ``--data``).
 
 With ``--rounding=calibrated``, the integers of kernels are not the nearest ones but those that change the outputs least
-on such records; see `lwt.export.rounding`. With ``--anew``, weights that are integers already are rounded once more.
+on such records; see `lwt.export.rounding`. With ``--anew``, weights that are already integers are rounded once more.
 """
 
 import dataclasses
@@ -142,7 +142,9 @@ def main():
 if __name__ == "__main__":  # flags belong to the program: the functions above are imported beside other programs' flags
     command_line.define_run()
     flags.DEFINE_string("out", "", "File to write; default: export/FORMAT.safetensors in the workdir.")
-    flags.DEFINE_enum("format", None, sorted(quantized_weight.FORMATS), "Default: the run's own, else int8.")
+    flags.DEFINE_enum(
+        "format", None, sorted(quantized_weight.FORMATS), "Number format; default: the run's own, else int8."
+    )
     flags.DEFINE_integer(
         "block", None, "Weights that share a scale; 0: row-wise. Default: the run's own, else 64.", lower_bound=0
     )
@@ -157,7 +159,7 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
         "threshold", 6.0, "With --outliers: only entries above it in magnitude stay in float16.", lower_bound=0
     )
     flags.DEFINE_enum("rounding", "nearest", ["nearest", "calibrated"], "How kernels become integers.")
-    flags.DEFINE_boolean("anew", False, "Round weights that are integers already once more.")
+    flags.DEFINE_boolean("anew", False, "Round weights that are already integers once more.")
     flags.DEFINE_enum("rest", "float16", integer_file.REST, "Type of the weights that are not quantized.")
     flags.DEFINE_enum("activations", "", quantize.ACTIVATIONS, "Round the inputs of products too; needs --block=0.")
     flags.DEFINE_integer(

@@ -123,7 +123,7 @@ def to_section(config, *, where):
 
 
 def _of_encoder(config, found, *, section, where):
-    """What else the section of a text encoder has."""
+    """The keys of ``model`` that only a text encoder has, from its config.json."""
     more = {"pooler": True, "max_length": section["max_length"] - found.layout.offset}
     if more["max_length"] < 1:
         raise errors.CheckpointError(

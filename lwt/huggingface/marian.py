@@ -73,7 +73,7 @@ OWN_IDS = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3}  #
 
 
 def more(model):
-    """What else the config.json of a `seq2seq.Seq2Seq` has; the ids are lwt's."""
+    """The keys of config.json that only a `seq2seq.Seq2Seq` has; the ids are lwt's."""
     return {
         **{"decoder_attention_heads": model.heads, "decoder_ffn_dim": model.hidden},
         **{"vocab_size": model.source_vocabulary or model.vocabulary, "decoder_vocab_size": model.vocabulary},

@@ -92,7 +92,7 @@ def run(entry, workdir, *, measure, record, config=None):
         why = records.differs(folder, config)
         if not why and kept["steps"] == steps_of(config, folder, kept=kept):
             return kept
-        LOG.info("%s: its record is of another run (%s), it is trained again", folder, why or f"{kept['steps']} steps")
+        LOG.info("%s: its record is of another run (%s); it is trained again", folder, why or f"{kept['steps']} steps")
         for file in (record, run_config.NAME, records.METRICS, records.HARDWARE):
             pathlib.Path(folder, file).unlink(missing_ok=True)
         kept = None

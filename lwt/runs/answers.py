@@ -22,7 +22,7 @@ class Wanted:
     Attributes:
         scores: the probability of every class.
         threshold: an answer whose probability is lower is left out: the run abstains. Where a text may have several
-            labels, those of a lower probability are left out. None: none is.
+            labels, those of a lower probability are left out. None: nothing is left out.
     """
 
     scores: bool = False

@@ -61,7 +61,7 @@ def weights(recorded, workdir, *, read, given="", fingerprint=""):
         own = adapters.fingerprint(found)
         if fingerprint in ("", own):
             if not given and os.path.realpath(path) != os.path.realpath(hub.folder(recorded)):
-                LOG.info("%s: its base %s is %s now", workdir, recorded, path)
+                LOG.info("%s: its base %s is now %s", workdir, recorded, path)
             return found
         wrong.append(f"{path} has the fingerprint {own:.12} instead of {fingerprint:.12}")
     beside = os.path.join(os.path.dirname(os.path.abspath(workdir)), os.path.basename(recorded.rstrip("/")))

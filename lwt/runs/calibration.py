@@ -21,7 +21,7 @@ FILE = "calibration.json"
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What changes a model's probabilities or answers.
+    """A temperature that changes a model's probabilities, or thresholds that change its answers.
 
     Attributes:
         temperature: T of ``softmax(logits / T)``.

@@ -158,7 +158,7 @@ class Experiment(predictor.Predictor):
         """The weights of the run that this one started from, as arrays; None if it started from scratch.
 
         Raises:
-            lwt.errors.CheckpointError: that run is missing, or its weights are others than those in training.
+            lwt.errors.CheckpointError: that run is missing, or its weights differ from those in training.
         """
         if not self.config.init_from:
             return None

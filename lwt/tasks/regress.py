@@ -43,7 +43,7 @@ class Regress:
         return {"loss": float(np.mean(difference**2))} | figures
 
     def _target(self, labels):
-        """What a value should be, of the records' labels."""
+        """The values to predict, made from the labels of the records; here the labels themselves."""
         return labels
 
     def _values(self, apply, batch, **options):

@@ -117,7 +117,7 @@ _seen.defvjp(lambda x, probe: (_seen(x, probe), x), _seen_bwd)
 
 
 def make_advance(config, reparam):
-    """What happens after each update of the optimizer, as `step.make` takes it; None for most methods.
+    """The function to call after each update of the optimizer, for `step.make`; None for most methods.
 
     Raises:
         lwt.errors.ConfigError: the weights are averaged as well, which such a method does not allow.

@@ -56,7 +56,7 @@ def adapt(source, workdir, *, reparam, adapter, trained=None, classes=(), sectio
         reparam: the section of the adapter's reparametrization.
         adapter: its leaves; constant ones are not stored, they follow from the seed.
         trained: flat dict of weights of the model that replace those of `source`, such as a head's.
-        classes: names of the classes, if they are others than those of `source`; () for the same.
+        classes: names of the classes, if they differ from those of `source`; () for the same.
         sections: sections of the config that differ from those of `source`.
     """
     arrays, trained = linear.merge(source.weights), trained or {}

@@ -38,7 +38,7 @@ class Archive(collections.abc.Sequence):
 
     @property
     def notes(self):
-        """What is not read."""
+        """Log lines about files that are left out."""
         return self._content[1]
 
     @functools.cached_property

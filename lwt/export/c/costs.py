@@ -11,12 +11,12 @@ def texts_of(experiment, sentences):
     """The texts to measure, one for each side of a record; `sentences` may be empty.
 
     Raises:
-        lwt.errors.ConfigError: their number is another one.
+        lwt.errors.ConfigError: their number is not that of the sides.
     """
     sides = reference.sides(experiment)
     texts = tuple(sentences) or (reference.TEXTS[0],) * sides
     if len(texts) != sides:
-        raise errors.ConfigError(f"sentence is given {len(texts)} times; the run reads {sides} in a record")
+        raise errors.ConfigError(f"sentence is given {len(texts)} times; a record of the run has {sides}")
     return texts
 
 

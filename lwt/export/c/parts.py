@@ -32,7 +32,7 @@ class Network:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What is written of a model, besides the sources of every program.
+    """The files and constants that differ by model, besides the sources that all programs share.
 
     Attributes:
         name: of the program for this machine.
@@ -69,7 +69,7 @@ def require_attention(model, *names):
     """The name of the model's attention, if it is one of `names` without options.
 
     Raises:
-        lwt.errors.ConfigError: the attention is another one, or has options; says which are supported.
+        lwt.errors.ConfigError: the attention or one of its options is not supported; says which are.
     """
     cls = model.attention
     options = dict(getattr(cls, "keywords", {}))

@@ -9,7 +9,7 @@ from lwt.export.c import literals
 
 BLOCK = 16  # pieces, of which the first shares nothing
 RANGE = 1 << 11  # characters of a range
-NIBBLE = 15  # most shared symbols; from so many others on, a byte has the rest
+NIBBLE = 15  # most shared symbols; 15 others or more: a further byte has the rest
 
 
 @dataclasses.dataclass(frozen=True)

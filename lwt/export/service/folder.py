@@ -140,7 +140,7 @@ def _gives_vectors(source):
 
 
 def _texts(source, data, limit):
-    """What to compare on, a `lwt.data.kinds.common.Evaluation`; of vectors, without references."""
+    """The records to compare on, a `lwt.data.kinds.common.Evaluation`; of vectors, without references."""
     if not _gives_vectors(source) and (data or source.config.data.train):
         try:
             return source.data.evaluation(data or source.data.test, limit=limit)

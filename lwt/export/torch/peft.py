@@ -248,6 +248,6 @@ if __name__ == "__main__":  # flags belong to the program: the functions above a
     flags.DEFINE_bool("as_lora", False, "With --out: write plain LoRA, however the adapter was trained.")
     flags.DEFINE_string("adapter", "", "Folder of PEFT to read.")
     flags.DEFINE_string("base", "", "The run that --adapter, or --workdir, adapts.")
-    flags.DEFINE_list("classes", [], "With --adapter: names of its classes, if they are others than those of --base.")
+    flags.DEFINE_list("classes", [], "With --adapter: names of its classes, if they differ from those of --base.")
     flags.DEFINE_string("which", "best", "Checkpoint to read: best, last or a step.")
     command_line.run(main, required=["workdir"])

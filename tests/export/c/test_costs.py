@@ -30,5 +30,5 @@ def test_a_record_of_two_texts_needs_two_sentences(variant, monkeypatch):
     experiment = variant("bert")
     monkeypatch.setattr(costs.reference, "sides", lambda _: 2)
     assert len(costs.texts_of(experiment, ())) == 2
-    with pytest.raises(errors.ConfigError, match="sentence is given 1 times; the run reads 2 in a record"):
+    with pytest.raises(errors.ConfigError, match="sentence is given 1 times; a record of the run has 2"):
         costs.texts_of(experiment, ["one"])

@@ -83,7 +83,7 @@ def network(model, source):
 
 
 def frequencies(width):
-    """Those of `lwt.layers.position.sinusoidal`, `[width / 2]` float32."""
+    """The frequencies of `lwt.layers.position.sinusoidal`, `[width / 2]` float32."""
     return np.exp(-np.log(10000.0) * np.arange(0, width, 2) / width).astype(np.float32)
 
 

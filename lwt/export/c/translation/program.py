@@ -68,7 +68,7 @@ class Translator:
         return [answer for part in parts for answer in self.network.translate(part)]
 
     def program(self, sentences):
-        """What is written, a `parts.Program`; the self-test translates the sentences."""
+        """The `parts.Program` to write; its self-test translates the sentences."""
         source = weights.Source(self.values)
         made = network.network(self.model, source)
         source.require_all_used()
@@ -133,7 +133,7 @@ def program(experiment, activations):
 
 
 def self_test_texts(experiment):
-    """What the self-test translates: the first sentences of the run's test set, or others if it is not there."""
+    """The sentences of the self-test: the first ones of the run's test set, or built-in ones if it is not there."""
     try:
         return experiment.data.evaluation(experiment.data.test, limit=GOLDENS).sources
     except errors.LwtError:
