@@ -6,7 +6,7 @@ One alphabet names the axes everywhere, in annotations, einsums and prose:
     h head    k head width                f hidden width            v vocabulary
     c classes r rank                      l layer                   n patches
 
-The one idea that carries the package: a model is ``f(weights, batch)``, and a light method is a pure map
+The one idea behind the package: a model is ``f(weights, batch)``, and a light method is a pure map
 ``weights = expand(params, step)`` from what is stored and trained to what the model multiplies with.
 See ``docs/design/``.
 """

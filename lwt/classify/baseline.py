@@ -14,7 +14,7 @@ NAME = "TF-IDF, logistic regression"
 MISSING = f"the baseline is left out: it needs scikit-learn, {extras.install('sklearn')}"
 STRENGTHS = (1.0, 10.0)  # C: the validation set chooses
 UNSPACED = ("Chinese characters", "Japanese", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # without spaces of words
-MANY = 1000  # texts, from which on a term must be in two of them
+MANY = 1000  # with as many texts, a term must be in two of them
 
 
 @dataclasses.dataclass(frozen=True)

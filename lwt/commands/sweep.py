@@ -3,10 +3,10 @@
     lwt sweep --config=finetune:data=folder:tickets,base=pretrained/embbert --workdir=runs/rates rate=1e-4,3e-4,1e-3
     lwt sweep --config=quickstart:stage=base --workdir=runs/grid optimizer.learning_rate=1e-3,3e-3 seed=0,1
 
-``KEY=VALUE,VALUE`` names an argument of the config file, or a key of the config; of a key its last part is enough where
-no other ends like it. Every combination is a run, WORKDIR/KEY=VALUE,...: the same command resumes what was stopped, and
-leaves finished runs alone. The table, sorted, and the learning curves are in WORKDIR/README.md. The test set is never
-read. The last line is one JSON object.
+``KEY=VALUE,VALUE`` names an argument of the config file, or a key of the config; the last part of a key is enough if
+no other key ends with it. Every combination is a run, WORKDIR/KEY=VALUE,...: the same command resumes what was stopped,
+and leaves finished runs alone. The table, sorted, and the learning curves are in WORKDIR/README.md. The test set is
+never read. The last line is one JSON object.
 """
 
 import ast

@@ -9,13 +9,13 @@ import re
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # of a .csv; the first one wins a tie
 UTF_8, WINDOWS = "utf-8", "cp1252"
 SNIFFED = 1 << 22  # bytes that decide on the encoding
-FOREIGN = 3  # lines that are not UTF-8, from which on a file is Windows-1252; fewer are damaged lines
+FOREIGN = 3  # as many lines that are not UTF-8 make a file Windows-1252; fewer are damaged
 
 
 def of(content):
     """``(separator, whether a spreadsheet wrote it)`` of a file that begins with the bytes `content`.
 
-    A spreadsheet writes the mark of UTF-8 at the beginning, or Windows-1252.
+    A spreadsheet writes UTF-8 with a byte-order mark, or Windows-1252.
     """
     header = content.partition(b"\n")[0].decode("utf-8-sig", errors="replace")
     return separator_of(header), content.startswith(codecs.BOM_UTF8) or encoding_of(content) == WINDOWS

@@ -17,7 +17,7 @@ from lwt import errors
 
 LOG = logging.getLogger(__name__)
 FILE = "labels.json"  # of a workdir
-MANY = 100  # classes, from which on numbers with few records each may be meant to be predicted
+MANY = 100  # with as many classes, numbers with few records each may be meant to be predicted
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,7 +78,7 @@ def choose(parts, split, *, folder):
 
 
 def grouped(files):
-    """``{split: [Part, ...]}`` of files, of which shards belong together.
+    """``{split: [Part, ...]}`` of files; the shards of a split are one `Part`.
 
     Args:
         files: ``[(name without the format, format, path)]``

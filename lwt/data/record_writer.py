@@ -15,8 +15,8 @@ class Writer:
     """Writes records to an open file; close it at the end.
 
     Args:
-        source: the file whose records are written again, with fields added: its format and separator are kept. What
-            is text is written as UTF-8; the table of a spreadsheet begins with the mark by which spreadsheets know it.
+        source: the file whose records are written again, with fields added: its format and separator are kept. Text
+            is written as UTF-8; a spreadsheet's table begins with a byte-order mark, by which spreadsheets know UTF-8.
         file: an open file: of bytes for a format of `BINARY`, else of text.
         added: ``{name: str, float or bool}``, the types of the fields that are added.
     """

@@ -14,8 +14,8 @@ import numpy as np
 
 from lwt import errors
 
-# Every text passes these expressions: each must take a time linear in the text's length, whatever the text.
-BLOCK = re.compile(r"<(?:((?a:script))\b|((?a:style))\b|!--)", re.IGNORECASE)  # goes with all up to its end, if any
+# Every text passes these expressions: each must take time linear in the text's length, whatever the text.
+BLOCK = re.compile(r"<(?:((?a:script))\b|((?a:style))\b|!--)", re.IGNORECASE)  # dropped up to its end, if it has one
 ENDS = {number: re.compile(rf"</(?a:{name})\s*>", re.IGNORECASE) for number, name in ((1, "script"), (2, "style"))}
 ENDS[None] = re.compile("-->")
 TAG = re.compile(r"</?[a-z!][^<>]*>", re.IGNORECASE)
@@ -123,12 +123,12 @@ def _short_number(match):
 
 
 def _behind_url(match):
-    """What stays of an address and the characters behind it up to the next space: the punctuation at its end."""
+    """What stays of an address and the characters after it up to the next space: the punctuation at its end."""
     return " " + match[3][len(match[3].rstrip(BEHIND_URL)) :]
 
 
 def _normalized(form, text):
-    """`unicodedata.normalize`, which sorts a run of marks by insertion, in a quadratic time; sorts long runs before."""
+    """`unicodedata.normalize` in linear time: that sorts marks by insertion, so long runs of them are sorted first."""
     if MARKS.search(text):
         parts = {c: unicodedata.normalize("NFKD" if "K" in form else "NFD", c) for c in set(text)}
         codes = np.frombuffer("".join(map(parts.get, text)).encode("utf-32-le", "surrogatepass"), np.uint32)

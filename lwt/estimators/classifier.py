@@ -17,7 +17,7 @@ class Classifier(estimator.Estimator):
         rank: of the matrices of an adapter.
         epochs: passes over the texts; 0: what suits their number.
         rate: learning rate; 0: the method's own.
-        length: tokens of a text, longer ones are cut; 0: as the base.
+        length: tokens of a text; longer ones are cut; 0: as the base.
         class_weight: None, "balanced" or ``{label: weight}``, factors on the loss.
         label_smoothing: see `classify.Classify`.
         patience: passes without a lower loss on the validation set after which training stops; 0: it does not stop.
@@ -66,7 +66,7 @@ class Classifier(estimator.Estimator):
         Labels are texts, integers or booleans.
 
         Raises:
-            lwt.errors.DataError: the lists have other lengths or hold something else, or there is only one class.
+            lwt.errors.DataError: the lists differ in length or hold something else, or there is only one class.
             lwt.errors.ConfigError: an argument is wrong.
         """
         texts, given = self._checked(X, y)

@@ -39,7 +39,7 @@ class Regressor(estimator.Estimator):
         """Trains on texts X and numbers y, two lists (or arrays, or columns of pandas); returns the regressor.
 
         Raises:
-            lwt.errors.DataError: the lists have other lengths or hold something else, or all numbers are the same.
+            lwt.errors.DataError: the lists differ in length or hold something else, or all numbers are the same.
             lwt.errors.ConfigError: an argument is wrong.
         """
         texts, given = self._checked(X, y)

@@ -1,4 +1,4 @@
-"""Text encoders of the BERT family: `lwt/models/bert.py` with norms behind the sublayers and after the embeddings.
+"""Text encoders of the BERT family: `lwt/models/bert.py` with norms after the sublayers and the embeddings.
 
 What distinguishes them, and the field of lwt's model:
 

@@ -1,4 +1,4 @@
-"""Marian's translators: `lwt/models/seq2seq.py` with norms behind the sublayers.
+"""Marian's translators: `lwt/models/seq2seq.py` with norms after the sublayers.
 
 A file has one table for source, target and output, or up to three, and a bias of the logits (all zeros in a model
 without one). Rows are in the order of the model's own ids, or of lwt's: see `lwt/data/marian_tokenizer.py`, whose id 0

@@ -137,7 +137,7 @@ def removals(model, weights, *, batches, found, keys=32, top=10):
     for number, batch in enumerate(batches):
         for name, places in chosen.items():
             own = {what: values[places] for what, values in found[name].items()}
-            start = 0 if listen.side(name, batch)[0] == "source" else 1  # behind [CLS], or the begin mark
+            start = 0 if listen.side(name, batch)[0] == "source" else 1  # after [CLS], or the begin mark
             mine = np.flatnonzero((own["batch"] == number) & (own["position"] > start))
             size = len(batch["example"])
             for some in (mine[i : i + size] for i in range(0, len(mine), size)):

@@ -176,7 +176,7 @@ class RowScaled(Node):
 
 @flax.struct.dataclass
 class Behind(Node):
-    """The layer ``y = x @ base + bias``, and behind it ``y + gelu(y @ down + down_bias) @ up + up_bias``.
+    """The layer ``y = x @ base + bias``, followed by ``y + gelu(y @ down + down_bias) @ up + up_bias``.
 
     Attributes:
         base, bias: `[in out]`, an array or another node, and `[out]`.

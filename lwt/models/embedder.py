@@ -4,8 +4,8 @@ Source: "EmbBERT-Q", section 4.1 and Table 2, which prints 293 K and 298 K weigh
 
 The tables, expanders and three segment rows of the published code have 291,776 weights, 297,216 with the convolution:
 3d = 960 fewer than the counts that round to the printed ones. The defaults here reach those, 292,736 and 298,176, with
-biases in both expanders (2d) and an RMSNorm after the embedder (d). Where the paper's 3d are is a guess; the published
-code is ``use_bias=False, norm="none"``.
+biases in both expanders (2d) and an RMSNorm after the embedder (d). Where the paper has the 3d is a guess; the
+published code is ``use_bias=False, norm="none"``.
 """
 
 from lwt.layers import conv, text_embed, text_head, validate

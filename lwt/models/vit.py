@@ -66,7 +66,7 @@ class ViT(nn.Module):
             convolutions and pooling (`patch.PoolStem`), whose pixels are the tokens as they are.
         positions: "learned" or "sinusoidal" (fixed, in two dimensions).
         pool: input of the head: "token", the state of a class token; "tokens", its state and that of the distillation
-            token, one behind the other [2d]; "mean" of all states; or "sequence", their mean with learned weights
+            token, concatenated to [2d]; "mean" of all states; or "sequence", their mean with learned weights
             (Hassani et al. 2021, section 3.3). The last two have no class token.
         distilled: whether the distillation token follows the class token (Touvron et al. 2021, section 4).
         attention: makes an attention from ``width, heads, dropout, dtype``; a file of `lwt/attention/` in a config.

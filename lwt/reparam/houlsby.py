@@ -1,4 +1,4 @@
-"""Adapter layers: small nonlinear layers behind those of the base, as weights that know how to be multiplied."""
+"""Adapter layers: small nonlinear layers after those of the base, as weights that know how to be multiplied."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ class Houlsby(each.Each):
     """``y + gelu(y @ down + c) @ up + d`` in place of the output y, bias included, of a linear layer (Houlsby et al.
     2019, arXiv 1902.00751, section 2.1), with `down` `[out r]`, `c` `[r]`, `up` `[r out]` and `d` `[out]`.
 
-    The paper puts one behind the output of every attention and feed-forward part, before the residual sum; these are
+    The paper puts one after the output of every attention and feed-forward part, before the residual sum; these are
     the default targets. A nonlinear layer cannot be merged into a weight: runs, adapters and stacks of adapters
     multiply it as it is, and programs that need arrays refuse it. Deviation: `up` starts at zero, not near it, so that
     step 0 is the identity. The paper trains norms and the head as well; ``optimizer.trainable`` says so.

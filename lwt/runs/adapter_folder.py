@@ -24,7 +24,7 @@ def is_adapter(folder):
 
 
 def of(workdir):
-    """The folder of the adapter alone where a run wrote one, else `workdir` itself."""
+    """The folder ``adapter/`` of a run that wrote one, else `workdir` itself."""
     beside = os.path.join(workdir, FOLDER)
     return beside if is_adapter(beside) else workdir
 

@@ -22,7 +22,7 @@ def make_data(config, workdir, *, make=True, base=""):
 
     Args:
         workdir: keeps the tokenizer, the splits and the labels.
-        make: make what the workdir lacks; without it, they must be there, as in a run that was trained.
+        make: make what the workdir lacks; False: all of it must be there, as in a run that was trained.
         base: the folder whose tokenizer an adapter alone uses; "": where ``config.init_from`` is.
     """
     kind = registry.DATA_KINDS.find(config.data.kind, key="data.kind")

@@ -38,7 +38,7 @@ class Calibration:
             raise ValueError(f"thresholds={self.thresholds} should be from 0 to 1")
 
     def decided(self, outputs):
-        """Logits `[n c]` whose largest is the answer, or those above 0 are: shifted by the thresholds, if any."""
+        """Logits `[n c]`, shifted by the thresholds, if any: then those above 0 are answers, else the largest is."""
         if not self.thresholds:
             return np.asarray(outputs)
         bounds = np.clip(np.asarray(self.thresholds), 1e-12, 1 - 1e-12)

@@ -8,7 +8,7 @@ other tools open it too. A plain weight NAME is the array ``NAME``, in float16 o
     NAME/scales     as in `layers/quantized_weight.py`
     NAME/outliers   float16 ``[m]``, if there are any
     NAME/gaps       uint8: how many places of the flattened weight are passed over before the next outlier;
-                    255: pass over 255, where no outlier is, and add the next number
+                    255: pass over 255 and as many as the next byte says
     NAME/limit      float32 ``[]``, if inputs are rounded to a calibrated range
 
 and a factorised one is two weights, ``NAME/a`` and ``NAME/b``, of either kind;

@@ -13,7 +13,7 @@ a table) are never chosen. Common arguments:
     done: `[b]` bool, True for filler rows, which come out as pad and do not keep the loop running; or None.
     eos: the id that ends an answer.
     fewer: below b; when no more rows than these still run, the others leave the batch. 0: they stay. This saves the
-        products of rows that have ended, and is a second loop to compile. Answers are the same.
+        products of rows that have ended, but compiles a second loop. Answers are the same.
     force_end: whether `eos` is the only choice for the last of `length` tokens, as transformers' forced_eos_token_id.
 """
 

@@ -17,7 +17,7 @@ class Ordinal(classify.Classify):
 
     Batches, answers and probabilities are those of `classify.Classify`; the order is that of the classes. In training
     the target of a record of class y is the distribution ``softmax_j(-s |j - y|)`` instead of y alone (Díaz and Marathe
-    2019, "Soft Labels for Ordinal Regression", equation 1, with the absolute difference). The figures are also those of
+    2019, "Soft Labels for Ordinal Regression", equation 1, with the absolute difference). The figures include those of
     `metrics.ordinal`.
 
     Attributes:

@@ -30,7 +30,7 @@ class Translate:
         length_penalty: α of beam search; penalty: its form, see `decoding.beam`.
         force_end: whether an answer of the greatest length ends with the end mark (greedy and beam search).
         temperature: above 0, decoding samples instead.
-        top_k, top_p: sample from the `top_k` likeliest tokens (0: all), of these from those that reach `top_p`.
+        top_k, top_p: sample from the `top_k` likeliest tokens (0: all) that together reach `top_p`.
         dtype: operands of the vocabulary product.
         chunk: positions whose logits exist at a time.
     """

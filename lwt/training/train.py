@@ -1,4 +1,4 @@
-"""Trains the run of a config: the door that ``train.py`` and the studies use."""
+"""Trains the run of a config: the entry point of ``train.py`` and of the studies."""
 
 import contextlib
 import os

@@ -103,7 +103,7 @@ def _builder(name):
         if config and configs and config.partition(":")[0] not in configs:
             message = f"tfds:{dataset} has no config {config!r}; {errors.suggest(config, configs)}"
             raise errors.DataError(message) from error
-        message = errors.first_line(error).rpartition('}": ')[2]  # behind the arguments of the builder
+        message = errors.first_line(error).rpartition('}": ')[2]  # after the arguments of the builder
         raise errors.DataError(f"tfds:{name}: {message}; the form is tfds:NAME/CONFIG:VERSION@SPLIT") from error
 
 

@@ -50,7 +50,7 @@ def make(folder, target, **variables):
     """Runs a target of an exported folder's Makefile, with some of its variables; returns what it prints.
 
     Raises:
-        lwt.errors.ConfigError: make is missing, or the target fails; has the end of the output.
+        lwt.errors.ConfigError: make is missing, or the target fails; with the end of its output.
     """
     command = ["make", "-s", "-C", str(folder), target, *(f"{key}={value}" for key, value in variables.items())]
     try:
@@ -92,7 +92,7 @@ def firmware(folder, *, core=CORE, compiler="", **limits):
         limits: bytes, the Makefile's BUDGET, STACK, FLASH, RAM.
 
     Raises:
-        lwt.errors.ConfigError: no compiler is installed, or none builds it; has what the first one says.
+        lwt.errors.ConfigError: no compiler is installed, or none builds it; with the message of the first.
     """
     failures = []
     for name in [compiler] if compiler else require(devices(), "a Cortex-M"):

@@ -41,7 +41,7 @@ def make(description, *, cls, sep):
 
     Args:
         description: contents of a ``tokenizer.json``.
-        cls, sep: ids at the start of a row, and behind each text.
+        cls, sep: ids at the start of a row, and after each text.
 
     Raises:
         lwt.errors.ConfigError: the C program does not support a part of the tokenizer.

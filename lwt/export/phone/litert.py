@@ -101,7 +101,7 @@ def describe(model, **texts):
     from ai_edge_litert.tools import flatbuffer_utils
 
     file = flatbuffer_utils.convert_bytearray_to_object(model)
-    for buffer in file.buffers:  # the quantizer puts large ones behind the flatbuffer, where rewriting loses them
+    for buffer in file.buffers:  # the quantizer puts large ones after the flatbuffer, where rewriting loses them
         if buffer.offset:
             buffer.data = np.frombuffer(model, np.uint8, buffer.size, buffer.offset)
             buffer.offset = buffer.size = 0

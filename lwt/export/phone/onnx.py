@@ -67,7 +67,7 @@ def describe(model, **texts):
 def quantize(model):
     """Converts the products of a file of floats (from `convert`) to eight bits, with one scale per column of a weight.
 
-    Activations are rounded by their own range at run time. Weights are unsigned as they are: on x86 processors without
+    Activations are rounded by their own range at run time. Weights are unsigned as well: on x86 processors without
     VNNI, ONNX Runtime adds products of unsigned and signed bytes in 16 bits, which overflow.
     """
     from onnxruntime import quantization

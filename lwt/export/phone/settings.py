@@ -24,8 +24,8 @@ def of(source, *, length=None):
     - ``lwt``: the version. ``model``, ``task``: their names. ``checkpoint``: steps of the optimizer.
     - ``answers``: "labels", "numbers", or "vectors" of a text encoder. ``labels``: the names of the classes.
     - ``temperature``: divides the logits before the softmax.
-    - ``separator``: between the labels of a text that may have several; "" if it has one. ``thresholds``: then the
-      probability of each class, from which on it is an answer.
+    - ``separator``: between the labels of a text that may have several; "" if it has one. ``thresholds``: then, for
+      each class, the probability from which it is an answer.
     - ``rows``, ``length``: the sizes of the inputs, None for any; `length` is an argument.
 
     Of texts, also:

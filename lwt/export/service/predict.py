@@ -41,7 +41,7 @@ class Model:
     def predict(self, texts, *, threshold=None):
         """The label of each text, None where its probability is below `threshold`; or a number, as text.
 
-        If a text may have several labels, those of a probability from `threshold` on (None: the run's own thresholds).
+        If a text may have several labels, those of at least this probability (None: the run's own thresholds).
         """
         if self.settings["answers"] == "vectors":
             raise TypeError("this model gives vectors: use embed")

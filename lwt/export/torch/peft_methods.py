@@ -28,7 +28,7 @@ class Method:
 
     Attributes:
         kind: its ``peft_type``.
-        leaves: our name of a leaf -> theirs, behind that of its module.
+        leaves: our name of a leaf -> theirs, after that of its module.
         keys: our argument -> ``(their key, limits of configs.checked)``.
         required: their key -> the values that mean what lwt does; the first is written.
         turned: whether their arrays are ours transposed.

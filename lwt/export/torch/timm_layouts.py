@@ -56,7 +56,7 @@ def read(path):
     ``heads`` is the number of heads, or 0 if the file does not say (.safetensors).
 
     Raises:
-        lwt.errors.CheckpointError: the file is missing, damaged, no checkpoint, or neither .npz nor .safetensors.
+        lwt.errors.CheckpointError: the file is missing, damaged, not a checkpoint, or neither .npz nor .safetensors.
     """
     readers = {".npz": (_load_npz, _from_npz), ".safetensors": (reading.read_arrays, _from_safetensors)}
     suffix = pathlib.Path(path).suffix
@@ -119,7 +119,7 @@ def _load_npz(path):
     except OSError as error:
         raise errors.CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
-        raise errors.CheckpointError(f"{path} is damaged, or no .npz: {error}") from error
+        raise errors.CheckpointError(f"{path} is damaged, or not an .npz file: {error}") from error
 
 
 def _from_npz(arrays):

@@ -51,7 +51,7 @@ def node(folder, expression, *, given=()):
         given: what JSON can hold.
 
     Raises:
-        lwt.errors.ConfigError: Node is missing or the expression fails; has what Node says.
+        lwt.errors.ConfigError: Node is missing, or the expression fails; with Node's message.
     """
     if not shutil.which("node"):
         raise errors.ConfigError("node is not installed: apt install nodejs")

@@ -76,7 +76,7 @@ def build(folder, path):
     """Compiles an exported folder of C to the file `path`; both are `pathlib.Path`.
 
     Raises:
-        lwt.errors.ConfigError: the compiler fails; has the end of what it says.
+        lwt.errors.ConfigError: the compiler fails; with the end of its message.
     """
     # Zig caches the object of a file outside the folder with the headers of the program that was compiled first.
     shutil.copyfile(SOURCES / "exports.c", folder / "exports.c")

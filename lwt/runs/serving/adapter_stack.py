@@ -110,7 +110,8 @@ class AdapterStack:
 
         Args:
             texts: a list of n texts.
-            adapters: n names. The logits have the classes of the adapter with the most; others never have the rest.
+            adapters: n names. Logits have a column for each class of the adapter with the most; an adapter never
+                chooses a column beyond its own classes.
 
         Raises:
             lwt.errors.ConfigError: there is no such adapter, or not one for each text.

@@ -104,7 +104,7 @@ class Network:
         return flat.reshape(rows.shape)
 
     def add(self, rows, sublayer, *, name):
-        """``rows + sublayer(rows)`` with the norm `name` before or behind it."""
+        """``rows + sublayer(rows)`` with the norm `name` before or after it."""
         if self.model.pre_norm:
             return rows + sublayer(self.norm(name, rows))
         return self.norm(name, rows + sublayer(rows))
