@@ -1,4 +1,4 @@
-"""Makes a classifier of a table of texts and labels, and says what the table holds and how good the classifier is.
+"""Makes a classifier from a table of texts and labels, and says what the table holds and how good the classifier is.
 
     python -m lwt.classify tickets.csv --text=text --label=category
     python -m lwt.classify tickets.csv --merge_labels --min_rows=3 --time=10m --out=runs/tickets

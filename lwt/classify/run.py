@@ -75,7 +75,7 @@ class Prepared:
 
 
 def classify(path, workdir="", *, options=None, say=print):
-    """Makes a classifier of the table at `path` in the run `workdir`; returns the figures that the program prints.
+    """Makes a classifier from the table at `path` in the run `workdir`; returns the figures that the program prints.
 
     The same call continues what was stopped.
 

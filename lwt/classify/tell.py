@@ -118,5 +118,5 @@ def left_out(looked):
 
 
 def write_left_out(path, looked):
-    """Writes `left_out` to a file, with the mark that tells spreadsheets that it is in UTF-8."""
+    """Writes `left_out` to a file, with the byte-order mark by which spreadsheets know UTF-8."""
     files.write_bytes(path, left_out(looked).encode("utf-8-sig"))

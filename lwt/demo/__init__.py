@@ -1,1 +1,1 @@
-"""A local page to use and to look into a trained run: ``python -m lwt.demo --workdir=W``."""
+"""A local page for using a trained run and looking into it: ``python -m lwt.demo --workdir=W``."""

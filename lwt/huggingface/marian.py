@@ -12,7 +12,7 @@ from lwt import errors
 from lwt.huggingface import names
 from lwt.layers import position
 
-LONGEST = 512  # rows of the computed table of positions: transformers reads no longer text
+LONGEST = 512  # rows of the computed table of positions: transformers reads at most as many tokens
 SHARED, SOURCE, TARGET, OUTPUT = (
     f"{name}.weight" for name in ("model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
 )

@@ -18,7 +18,7 @@ PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "
 def weights(folder):
     """The arrays of a folder by name, as float32: of ``model.safetensors``, or of the files that its index names.
 
-    Without the numbers of positions and segments, constants that older files hold.
+    Numbers of positions and segments, constants that older files hold, are left out.
 
     Raises:
         lwt.errors.CheckpointError: there is neither; a file is missing or damaged; or an array is in no file, or in

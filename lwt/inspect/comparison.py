@@ -15,7 +15,7 @@ NOT_COMPARED = ("log_every", "save_every", "keep_last", "profile_steps")
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a comparison tells of a run.
+    """The values of one run that a comparison shows.
 
     Attributes:
         config: its config as a flat dict, ``{"optimizer/learning_rate": 0.1}``.

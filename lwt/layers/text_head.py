@@ -195,7 +195,7 @@ class TextModel(nn.Module):
         return self.encode(batch, train=train, first=True)
 
     def output_layer(self):
-        """The ``(table [v d], bias [v])`` of the masked-LM head; raises ConfigError if the model has another one."""
+        """The ``(table [v d], bias [v])`` of the masked-LM head; raises ConfigError for another head."""
         self._require_pretraining()
         return self.head_layers.masked_lm.table()
 

@@ -125,7 +125,7 @@ def load(folder, *, expected=None, base_fingerprint=None):
         raise errors.CheckpointError(f"{folder / INFO} is damaged: {error}") from error
     if files.sha256(contents) != checksum:
         raise errors.CheckpointError(
-            f"{folder / LEAVES} is damaged or cut short ({len(contents)} bytes): other checksum"
+            f"{folder / LEAVES} is damaged or cut short ({len(contents)} bytes): its checksum differs"
         )
     if base_fingerprint is not None and base != base_fingerprint:
         raise errors.CheckpointError(

@@ -141,7 +141,7 @@ def advance(reparam, adapter, *, carried, gradients, step, key):
         adapter: the trained leaves, as the optimizer left them.
         carried: the `memory`, as the last step left it.
         gradients: of the step, by leaf.
-        step: number of the step, from 1 on; may be traced.
+        step: number of the step, counted from 1; may be traced.
         key: randomness of the step.
     """
     if not hasattr(reparam, "advance"):

@@ -21,7 +21,7 @@ MARKERS = "osD^vPX*"  # told apart without colours, too
 DPI = 150
 SHADES = 128  # colours of a PNG
 WIDTH = 7.2  # inches
-LETTERS = 8.9  # of a title, an inch
+LETTERS = 8.9  # of a title, per inch
 BAR = "<colorbar>"  # matplotlib's label of the axes of one
 STYLE = {
     "font.size": 11,

@@ -64,7 +64,7 @@ class Source:
     Attributes:
         text: the C definitions so far.
         used: names of the weights in the initialisers.
-        places: ``{name of a linear layer: its number}``, from 1 on, of those that a task may change.
+        places: ``{name of a linear layer: its number}``, counted from 1, of those that a task may change.
         factors: ``{name of a linear layer: linear.Factors}`` of the kernels that are two products in a row.
     """
 
