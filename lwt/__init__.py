@@ -57,6 +57,7 @@ def load(workdir, *, checkpoint="best", base="", adapters=None, capacity=0):
     """
     from lwt.runs import experiment  # imported late: `import lwt` alone must not cost two seconds of jax
 
+    options = {"checkpoint": checkpoint, "base": base, "adapters": adapters, "capacity": capacity}
     if os.path.exists(os.path.join(workdir, "estimator.json")) and not adapters:
-        return importlib.import_module("lwt.estimators.saved").load(workdir)
-    return experiment.load(workdir, checkpoint=checkpoint, base=base, adapters=adapters, capacity=capacity)
+        return importlib.import_module("lwt.estimators.saved").load(workdir, **options)
+    return experiment.load(workdir, **options)

@@ -19,7 +19,7 @@ from lwt.export import bundle
 from lwt.runs import experiment
 from lwt.training import train
 
-FILE = "estimator.json"  # of a saved estimator: a bundle with this file beside
+FILE = "estimator.json"  # makes a bundle a saved estimator
 ROWS = 32  # of a batch
 
 
@@ -56,10 +56,13 @@ class Estimator:
         about = {"class": type(self).__name__, "params": params, **self._target()}
         files.write_json(pathlib.Path(folder, FILE), about, checked=True)
 
-    def restore(self, folder):
-        """Takes what was fitted from the folder where it was saved; returns the estimator."""
+    def restore(self, folder, **options):
+        """Takes what was fitted from the folder where it was saved; returns the estimator.
+
+        The `options` are those of `experiment.load`.
+        """
         self._set_target(files.read_json(pathlib.Path(folder, FILE)))
-        self.experiment_ = experiment.load(str(folder))
+        self.experiment_ = experiment.load(str(folder), **options)
         return self
 
     def __sklearn_is_fitted__(self):

@@ -8,11 +8,12 @@ from lwt.estimators import base, classifier, regressor
 KINDS = {"Classifier": classifier.Classifier, "Regressor": regressor.Regressor}
 
 
-def load(folder):
-    """The `Classifier` or `Regressor` that was saved in a folder.
+def load(folder, **options):
+    """The `Classifier` or `Regressor` that was saved in a folder; `options` as in `experiment.load`.
 
     Raises:
-        lwt.errors.CheckpointError: the folder is damaged.
+        lwt.errors.ConfigError: see `experiment.load`.
+        lwt.errors.CheckpointError: the folder is damaged, or has no such checkpoint.
     """
     path = pathlib.Path(folder, base.FILE)
     try:
@@ -24,4 +25,4 @@ def load(folder):
         made.set_params(**params)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.CheckpointError(f"{path} is damaged: {error}") from error
-    return made.restore(folder)
+    return made.restore(folder, **options)

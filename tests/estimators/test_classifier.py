@@ -50,6 +50,12 @@ def test_it_is_saved_and_pickled(fitted, texts, tmp_path):
         np.testing.assert_array_equal(again.predict_proba(given), shares)
         assert again.predict(given).tolist() == fitted.predict(given).tolist()
     np.testing.assert_array_equal(experiment.load(tmp_path / "saved").predict_proba(given), shares)
+    for wrong, error, words in (
+        ({"checkpoint": 1}, errors.CheckpointError, "it has no checkpoint 1"),
+        ({"capacity": 2}, errors.ConfigError, "capacity=2 is room for adapters"),
+    ):
+        with pytest.raises(error, match=words):
+            lwt.load(tmp_path / "saved", **wrong)
     with pytest.raises(errors.ConfigError, match="already holds something"):
         fitted.save(tmp_path / "saved")
 
