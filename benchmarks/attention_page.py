@@ -19,14 +19,17 @@ TABLES = {  # metric -> title, unit, factor
 }
 RANKS = {"kv_projection_half": 2, "kv_projection_quarter": 4}  # variant -> d_k / k
 HOW_TO_READ = """\
-Every variant has its projections, with biases; the backward pass gives the gradients of the input and of all weights.
-Medians over the rounds, in float32; lowest and highest are in results.json. p is the exponent of the power law n^p that
-fits the upper half of a variant's lengths best. Memory is what a pass allocates beyond its weights and inputs, results
-and gradients included: of lwt what the process grows by in its first step (a few MB of that are code and threads, which
-is most of it at short lengths), of PyTorch by its allocator. Operations are the compiler's count, of loops as often as
-they run; PyTorch does not count those of its fused attention. What was not run: "over 9 GB" of memory, by the compiled
-program; "over 60 s" a step, at four times the time of half the length. Softmax attention (plain, of K/V projection, and
-efficient) makes its weights in parts from some length on (docs/design/speed.md), where its memory falls.
+A column is a length n. Every variant includes its projections, with biases. The backward pass gives the gradients of
+the input and of all weights. Figures are medians over the rounds, in float32; the lowest and the highest are in
+results.json. p is the exponent of the power law n^p that fits a variant's costs best, over the upper half of the
+lengths that all variants have; it is – where the cost falls from one of these lengths to the next. Memory is what a
+pass allocates beyond its weights and inputs, results and gradients included. For lwt it is the growth of the process in
+its first step, which includes a few MB of code and threads, most of it at short lengths; for PyTorch it is its
+allocator's count. Operations are the compiler's count, with every round of a loop; PyTorch does not count those of its
+fused attention. A pass that was not run has the reason in its cell: "over 9 GB" is the memory that the compiled program
+plans, "over 60 s" a step is four times the time at half the length. Softmax attention (also in K/V projection and
+efficient attention) computes its weights in parts from some length on ([speed](../../design/speed.md)); its memory
+falls there.
 """
 
 
@@ -56,8 +59,9 @@ def write(folder, new):
         "",
         *[f"    {command}" for command in dict.fromkeys(row["command"] for row in rows)],
         "",
-        f"d = {width}, h = {heads}, batch {batch}, reach {reach} (the settings: `studies/attention/variants.py`), "
-        f"{'; '.join(dict.fromkeys(row['hardware'] for row in rows))}.",
+        f"One attention layer of width d = {width} with h = {heads} heads, for {batch} sequence{'s' * (batch > 1)} of "
+        f"n positions. The reach of local, sparse and low-rank attention is {reach} (`studies/attention/variants.py`). "
+        f"Measured on {'; '.join(dict.fromkeys(row['hardware'] for row in rows))}.",
         "",
         HOW_TO_READ,
     ]
@@ -120,19 +124,29 @@ def refused(rows, of):
 def table(cells, why, *, factor):
     """The Markdown table of `table_of`: a line for each variant, a column for each length, and the exponent.
 
+    All exponents are fitted from the shortest length on that every variant has, so that they can be compared.
+
     Args:
         why: from `refused`.
         factor: multiplies the values shown.
     """
     lengths = sorted({n for points in cells.values() for n in points} | {n for _, n in why})
     names = list(dict.fromkeys([*cells, *(name for name, _ in why)]))
+    shortest = max((min(points) for points in cells.values() if points), default=0)
     body = []
     for name in names:
         points = cells.get(name, {})
-        power = scaling.exponent(points)
+        power = power_of({n: cost for n, cost in points.items() if n >= shortest})
         shown = [_number(points[n] * factor) if n in points else why.get((name, n), "–") for n in lengths]
         body.append([name, *shown, "–" if power is None else f"{power:.2f}"])
     return results.markdown(["variant", *map(str, lengths), "p"], body)
+
+
+def power_of(points):
+    """`scaling.exponent` of ``{n: cost}``; None where the cost falls in the upper half, which no power of n does."""
+    upper = [points[n] for n in sorted(points)[len(points) // 2 :]]
+    falls = any(after < before for before, after in zip(upper, upper[1:]))
+    return None if falls else scaling.exponent(points)
 
 
 def findings(seconds):
@@ -170,7 +184,10 @@ def break_even(costs, head_width):
     if all(cell == "–" for line in body for cell in line[3:]):
         return []
     header = ["variant", "k", "2·d_k·k/(d_k−k)", "operations, forward", "time, forward", "time, forward and backward"]
-    about = "The length n from which on it costs less than softmax attention, by the formula and as measured:"
+    about = (
+        "From this length n on, K/V projection to k dimensions a head costs less than softmax attention: by the "
+        "formula, and as measured, interpolated between the lengths."
+    )
     return ["### Break-even of K/V projection", "", about, "", results.markdown(header, body)]
 
 

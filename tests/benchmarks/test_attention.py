@@ -195,6 +195,17 @@ def test_the_page(tmp_path):
         attention_page.write(tmp_path / "none", [])
 
 
+def test_exponents_are_those_of_the_same_lengths():
+    long = {n: n**2 for n in (128, 256, 512, 1024)}
+    text = attention_page.table({"a": {n: 100 * n for n in (16, 32, 64)} | long, "b": long}, {}, factor=1)
+    assert [line.rpartition(" | ")[2] for line in text.splitlines()[2:]] == ["2.00 |", "2.00 |"]
+
+
+def test_a_cost_that_falls_has_no_exponent():
+    assert attention_page.power_of({1: 9, 2: 1, 4: 2, 8: 4}) == pytest.approx(1)
+    assert attention_page.power_of({1: 1, 2: 2, 4: 9, 8: 3}) is None
+
+
 def test_memory_alone_leaves_the_times(tmp_path):
     timed = {"lwt_attention/softmax": {128: 0.5, 256: 1.0}}
     attention_page.write(tmp_path, rows_of(timed) + rows_of(timed, metric="peak_bytes"))
