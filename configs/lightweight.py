@@ -13,7 +13,7 @@ teacher  the run to learn from (distill, qat, qlora); for text classification al
 method   finetune; distill; svd (factors of `rank` instead of the kernels); qat, qlora (as in
          configs/embbert_finetune.py; qat with `format`, such as int4, and `block`, the weights that share a scale, -1:
          64); lora_plus (an adapter of `rank` on query, key and value, or on every linear layer
-         of a text encoder, and a new head for the classes of other `data`)
+         of a text encoder, and a new head for the classes of other `data`);
          prune (single weights: `sparsity`, rising over the first `ramp` steps, 0: at once; or pattern=N:M; without
          either, the zeros of the base stay zeros)
 ranks    a run of lwt.compress.allocate_ranks, which gives the adapter's rank for every weight; LoRA+ still divides its
@@ -65,8 +65,8 @@ def continued(args):
     """Continues from the base's weights for some epochs. A base that is only pre-trained learns the teacher's task.
 
     Translators select by loss: from epoch to epoch, BLEU on the 1,014 validation pairs of Multi30k varies by half a
-    point while the loss falls. (In two such runs with two test sets each, the last checkpoint has 0.0, 0.1, 0.6 and 0.6
-    BLEU more than the one with the best validation BLEU.)
+    point while the loss falls. This choice is not free of test data: in two such runs with two test sets each, the last
+    checkpoint has 0.0, 0.1, 0.6 and 0.6 BLEU more than the one with the best validation BLEU.
     """
     config = common.of_run(args["base"])
     if args["teacher"]:
@@ -133,7 +133,7 @@ def svd(config, args):
 
 
 def prune(config, args):
-    """Keeps the smallest weights at zero; evaluates only once the final sparsity is reached, so that "best" has it."""
+    """Keeps the smallest weights at zero. The first evaluation is that at the final sparsity, so that "best" has it."""
     config.reparam = dict(name="prune", mask="zeros")
     if args["sparsity"] or args["pattern"]:
         pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))

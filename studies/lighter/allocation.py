@@ -35,9 +35,13 @@ SCORES = ("adalora", "energy")
 UNIFORM = "uniform"
 TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)", "energy": "allocated by energy"}
 HOW_TO_READ = """\
-Mean ± standard deviation over the seeds, on the test set. "Rank of a weight" is the smallest and the largest rank of
-the first seed, and the number of weights with an adapter. Adapters with the same rank or budget have the same number
-of parameters, except for the rest of a budget into which no further direction fits.
+Quality is measured on the test set: mean ± standard deviation over the seeds. "Budget" is the rank that, given to every
+linear layer, costs as many adapter parameters. Allocated ranks spend them where they matter, up to a remainder too
+small for another direction. "Rank of a weight" is the smallest and the largest one in the first seed, with the number
+of weights that have an adapter.
+
+The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
+allocated adapter costs this training, too. All adapters train at one rate, which was not searched for each rank.
 """
 
 
@@ -137,7 +141,7 @@ def write(out, records, *, missing, command_line):
     first, machines = next(iter(records.values())), pages.machines(records.values())
     page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
-    label = first["metric"] + (" (%)" if factor == 100 else "")
+    label = results.shown(first["metric"])[0]
     groups = {}
     for how in TITLES:
         for rank in RANKS:
@@ -157,20 +161,20 @@ def write(out, records, *, missing, command_line):
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(
         pages.bullets(pages.notes(records, missing=missing)),
-        f"`{given['base']}`, frozen, learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs at "
-        f"the rate {given['rate']}, trained in {minutes:.0f} minutes together, on {machines}. How: "
-        "`studies/lighter/allocation.py`.",
-        HOW_TO_READ,
+        f"The frozen model `{given['base']}` learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs "
+        f"at the rate {given['rate']}, trained in {minutes:.0f} minutes in all, on {machines} "
+        "(`studies/lighter/allocation.py`).",
+        HOW_TO_READ.format(largest=RANKS[-1]),
     )
     picture = page.picture("ranks.png", "quality over rank and parameters")
     plots.ranks(
         series,
         picture,
         parameters=parameters,
-        label=results.shown(first["metric"])[0],
+        label=label,
         title="One rank for all weights, or ranks by need",
     )
-    header = ["rank or budget", "ranks", "adapter parameters", "rank of a weight", label]
+    header = ["budget", "ranks", "adapter parameters", "rank of a weight", label]
     page.add(results.markdown(header, sorted(body, key=_order)))
     return page.write()
 

@@ -34,9 +34,15 @@ RECORD = "compression_study.json"
 FINETUNE, ZEROS_STAY = dict(method="finetune"), dict(method="prune")  # zeros of the base stay zeros
 KERNELS = re.compile(r".*kernel")
 HOW_TO_READ = """\
+"As cut" is the quality right after the cut, "trained" the quality after retraining, for the same number of epochs with
+every cut. Gradual pruning cuts during this training. A student is a narrower model that is trained from scratch for as
+many epochs as the base, so its budget is larger; a taught one also learns from the base's outputs. Rates were not
+searched for each method. "Difference" is relative to the base, in points, and n is the number of seeds.
+
 "Left" is the share of the base's kernel values that remain: values that are not 0, or values of the factors. Embedding
-tables, biases and norms are not counted. Only the removal of heads or units, factors and students save bytes. "As cut"
-is the quality right after the cut, "trained" the quality after retraining. n is the number of seeds.
+tables, biases and norms are not counted. Zeros in place of weights save no bytes; the removal of heads or units,
+factors and narrower models do. For every method, the picture shows the strongest cut whose quality on the test set is
+within {lost} points of the base's.
 """
 
 
@@ -201,7 +207,7 @@ def table(records, factor):
         minutes = sum(record["seconds"] for record in own) / 60
         body.append([*about, trained.text(2), f"{trained.mean - factor * base:+z.2f}", f"{minutes:.1f}"])
     return results.markdown(
-        ["method", "strength", "left", "bytes", "as cut", "trained", "to the base", "training, min"], body
+        ["method", "strength", "left", "bytes", "as cut", "trained", "difference", "training, min"], body
     )
 
 
@@ -236,16 +242,16 @@ def write(out, records, *, missing, command_line):
     first = next(iter(records.values()))
     page.rows(rows_of(records, command_line=command_line))
     factor = 100 if first["metric"] in results.SHARES else 1
-    label = first["metric"] + (" (%)" if factor == 100 else "")
+    label = ("% " if factor == 100 else "") + results.shown(first["metric"])[0].removesuffix(" (%)")
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(
         pages.bullets(pages.notes(records, missing=missing)),
-        f"`{bases[0]}` on `{first['data']}`: {label} {factor * first['whole']:.2f} (dashed). {len(records)} points, "
-        f"trained in {minutes:.0f} minutes together, on {pages.machines(records.values())}.",
-        HOW_TO_READ,
+        f"The base, `{bases[0]}`, has {factor * first['whole']:.2f} {label} on `{first['data']}`. Its {len(records)} "
+        f"cuts and students were trained in {minutes:.0f} minutes in all, on {pages.machines(records.values())}.",
+        HOW_TO_READ.format(lost=LOST),
     )
     draw(
-        page.picture("compression.png", "quality over what is left"),
+        page.picture("compression.png", "the strongest cut of each method, and its quality"),
         records,
         factor=factor,
         label=results.shown(first["metric"])[0],

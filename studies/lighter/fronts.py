@@ -47,7 +47,8 @@ def table(points):
     def mark(p, cost):
         return " ▪" if p in best[cost] else ""
 
-    header = ["model", "made by", points[0].metric, "runs", "bytes", "ms alone", "records a second in batches"]
+    header = ["model", "how it was made", _label(points[0].metric), "runs", "bytes", "ms for one record"]
+    header += [f"records a second, {measuring.ROWS} at once"]
     body = [
         [p.name, p.made, f"{p.quality:.4g}", str(p.seeds), f"{p.bytes:,}{mark(p, 'bytes')}",
          f"{p.milliseconds:.2f}{mark(p, 'milliseconds')}", f"{p.rate:,.0f}"]
@@ -131,9 +132,14 @@ def points_of(rows):
     return [measuring.Point(**about) for about in found.values()]
 
 
+def _label(metric):
+    """The name of a metric without a unit, for shares of 1."""
+    return results.shown(metric)[0].removesuffix(" (%)")
+
+
 def add(page, points):
     """Adds a section for every task to a `pages.Page`: the table of its points and their picture."""
     for (task, metric), own in measuring.groups(points).items():
         name = "".join(c if c.isalnum() else "_" for c in f"{task} {metric}") + ".png"
-        page.add(f"## {task}: {metric}", table(own))
+        page.add(f"## {task}: {_label(metric)}", table(own))
         draw(own, page.picture(name, task))

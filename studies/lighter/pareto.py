@@ -19,19 +19,27 @@ from lwt.machine import command_line, hardware
 from lwt.report import pages, results
 from studies.lighter import fronts
 
+HOW_TO_READ = """\
+A line is a trained model, or its file of integers ("int8", "int4"). "How it was made" names the architecture, and then
+the methods in their order. Quality is measured on the test set and averaged over the runs, which differ only in their
+seed.
+
+The models come from several studies and were trained for different lengths. So the tables compare models as they are,
+not methods at equal budgets; most models have one run, and small differences may be chance.
+
+Times are medians on {machine}, of one record alone and of batches of {rows}, all padded to the longest of these
+records. All models of a task take turns. Translations are greedy, or as the run's config says, and decoded to their
+end. Bytes are those of the file of integers, or of the weights in float32. ▪ marks what no other model beats in
+quality at as many bytes, or at as much time; the pictures join these models by a line.
+
+`lwt/inspect/measuring.py` measures; rows for programs are in [results.json]({folder}/results.json).
+"""
+
 
 def write(out, points, *, machine, command_line):
     """Writes the page OUT.md, and its pictures into the folder `out`; returns the names of the pictures."""
     page = pages.Page(out, "Quality against bytes and time", text=f"{out}.md", command_line=command_line)
-    page.add(
-        f"Times are those of {machine}: medians of rounds in which all models of a task take "
-        f"turns, of a record alone and in batches of {measuring.ROWS}, all as long as the longest of these; "
-        "translations are greedy (or as the run's config says) and decoded to their end. Bytes are those of the file, "
-        "or of the weights in float32. ▪ marks what no other model beats in quality for as many bytes, or as much "
-        "time; the pictures join these by a line.",
-        "How it is measured: `lwt/inspect/measuring.py`; rows for programs: "
-        f"[results.json]({os.path.basename(out)}/results.json).",
-    )
+    page.add(HOW_TO_READ.format(machine=machine, rows=measuring.ROWS, folder=os.path.basename(out)))
     fronts.add(page, points)
     return page.write()[1:]
 

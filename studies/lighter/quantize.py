@@ -41,13 +41,17 @@ WAYS = {  # name -> arguments of `quantize.Quantize`, or a float type
 }
 FOLDER = "quantize_study"
 HOW_TO_READ = """\
-The files are those of `lwt.export.quantize`; biases, norms and other vectors are float16 in them, of float32 float32.
-"int8" and "fp8" have a scale for 64 weights, "int4-32" one for 32, "int8-rows" one for every output of a kernel.
-"int8-dynamic" and "int8-static" multiply integers with integers: what meets the kernels is rounded to int8, by each
-token's own maximum, or by ranges from {calibrate} records of the validation set. All others multiply floats with the
-integers as they are, or, of more than eight blocks, with what these stand for. Float16 is float32 again once it is
-loaded. Times: {machine}, medians of {rounds} rounds in which all models take turns, of a record alone and in batches
-of {rows}. ▪ marks what no other model beats for as many bytes, or as much time.
+All files hold the weights of one run, so small differences of quality may be chance. `lwt.export.quantize` writes
+them. Biases, norms and other vectors are float16, but float32 in the file "float32". "int8" and "fp8" have one scale
+for 64 weights of a kernel or table, "int4-64" too, "int4-32" one for 32, and "int8-rows" one for every output.
+
+"int8-dynamic" and "int8-static" multiply integers by integers: the inputs of the kernels are rounded to int8 as well,
+by the maximum of each token, or by ranges from {calibrate} records of the validation set. All other formats of integers
+multiply floats by the integers as they are, or, in kernels of more than eight blocks, by the floats that these stand
+for. Float16 is converted to float32 when it is loaded.
+
+Times are medians on {machine}, over {rounds} rounds in which all models take turns, of one record alone and of batches
+of {rows}. ▪ marks what no other model beats in quality at as many bytes, or at as much time.
 """
 
 
@@ -139,7 +143,7 @@ def write_page(out, measured, *, command_line, rows, **about):
     page.rows(rows)
     page.csv("formats.csv", table(measured))
     scored = f"the first {about['records']} records" if about["records"] else "all records"
-    page.add(f"Quality is that on {scored} of the test set.", HOW_TO_READ.format(rows=measuring.ROWS, **about))
+    page.add(f"Quality is measured on {scored} of the test set.", HOW_TO_READ.format(rows=measuring.ROWS, **about))
     fronts.add(page, measured)
     return page.write()
 

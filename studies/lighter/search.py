@@ -39,6 +39,19 @@ from studies.lighter import architectures, fronts
 
 LOG = logging.getLogger(__name__)
 TIMES = "milliseconds.json"
+HOW_TO_READ = """\
+Candidates are drawn at random. Those over the budget are dropped, the others are trained for a few steps, the better
+part of them for more, and so on (`studies/lighter/search.py`). All choices are made on the validation set, with one
+seed. The first table has the finalists on the test set, with their times measured again.
+
+▪ marks what no other finalist beats in quality at as many bytes, or at as much time. "l4-d64-h2-f64" has 4 layers of
+width 64, 2 heads, and a feed-forward width of 64.
+"""
+CANDIDATES = """\
+Bytes are those of the weights in their format, milliseconds those of one text with random weights. Quality is measured
+on the validation set after a candidate's longest run, whose steps are given. "–": not measured, since the candidate is
+over the budget.
+"""
 TOGETHER = 16  # number of candidates whose programs are in memory at once
 
 
@@ -157,16 +170,18 @@ def write(out, *, lines, points, settings, machine, seconds, command_line):
     page = pages.Page(out, "Search for an architecture", command_line=command_line)
     page.rows(fronts.rows(points, machine=machine, seconds=seconds, command_line=command_line))
     page.csv("candidates.csv", (list(first), [list(line.values()) for line in lines]))
-    body = [[str(value) if value != "" else "–" for value in line.values()] for line in lines]
-    page.add(f"{seconds / 60:.0f} minutes on {machine}. {settings} How: `studies/lighter/search.py`.")
+    body = [[_shown(value) for value in line.values()] for line in lines]
+    page.add(f"The search took {seconds / 60:.0f} minutes on {machine}. {settings}", HOW_TO_READ)
     fronts.add(page, points)
-    page.add(
-        "## All candidates",
-        "Milliseconds of one text with random weights, quality on the validation set after the last run that a "
-        "candidate had; bytes of the weights in their format.",
-        results.markdown(list(first), body),
-    )
+    page.add("## All candidates", CANDIDATES, results.markdown(list(first), body))
     return page.write()
+
+
+def _shown(value):
+    """A cell: a text, a number with all digits before the point, or a dash for nothing."""
+    if value == "" or isinstance(value, str):
+        return value or "–"
+    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
 
 
 def search(values):

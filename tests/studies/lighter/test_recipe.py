@@ -88,4 +88,4 @@ def test_the_table():
     text = recipe.table([row | dict(name="teacher"), small, other])
     assert "| teacher | 90.00 | – | 1,000 | 4,000 | 100.0% | 2.00 | 50 | 1.00 | 1.0 |" in text
     assert "| int8 | 88.00 | -2.00 | 1,000 | 400 | 10.0% | 2.00 | 100 | 2.00 | 0.0 |" in text
-    assert "| adapter | 50.00 | y@test |" in text
+    assert "| adapter, on `y@test` | 50.00 | – |" in text
