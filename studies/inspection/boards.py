@@ -24,13 +24,14 @@ from lwt.report import pages, results
 
 COMPILERS = ("gcc", "zig")
 HOW_TO_READ = """\
-A table has bytes of flash and RAM together, of the linked firmware, where its self-test passes on the emulated board
-and gives the bits of the program for this machine; otherwise **what went wrong**. The boards are those of `make qemu`;
+A cell has the bytes of the linked firmware, flash and RAM together, if its self-test passes on the emulated board with
+the same result, bit for bit, as on this machine; otherwise it says **what went wrong**. "fp16" and "int8" are the types
+of the states between layers, gcc and zig the compilers. The boards are those of `make qemu`;
 [microcontroller.md](../../microcontroller.md) lists them.
 """
 ABOUT = {  # name of a run -> what it is
     "intents": """\
-A classifier that fits on every board, EmbBERT with 27 kB of weights and scales, trained by
+A classifier that fits on every board: an EmbBERT with 27 kB of weights and scales, trained by
 
     python train.py --workdir=runs/intents \\
         --config=configs/embbert_finetune.py:task=snips,recipe=tuned,vocabulary=1024,epochs=3,precision=bfloat16 \\
@@ -99,7 +100,7 @@ def write(out, rows):
         key = tuple(row["overrides"][name] for name in ("core", "states", "compiler"))
         found.setdefault((row["config"], row["command"]), {}).setdefault(key, {})[row["metric"]] = row["value"]
     columns = [(states, compiler) for states in export.ACTIVATIONS for compiler in COMPILERS]
-    header = ["CORE", *(f"{states}, {compiler}" for states, compiler in columns)]
+    header = ["core", *(f"{states}, {compiler}" for states, compiler in columns)]
     page.add(HOW_TO_READ)
     for (config, command), cells in found.items():
         name = pathlib.Path(config).name

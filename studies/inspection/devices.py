@@ -24,27 +24,32 @@ from lwt.machine import command_line, hardware
 from lwt.report import pages, results
 
 HOW_TO_READ = """\
-Every column has a command. Sizes are in bytes. "The model" is the run in JAX, with the exported integers. "With rounded
-states" is a program in JAX (classifiers) or NumPy (translators) that rounds states as the program in C does. The device
-is an emulated Cortex-M4F, for which ziglang compiles. The texts are those of the run's test set. Flash includes golden
-texts, which are of the validation set where its data are found, and otherwise built in.
+A column is the program in C of one run, made by one of the commands below. Runs in `pretrained/` are shipped; [the
+programs' figures](../../microcontroller_figures.md), [many tasks](../../many_tasks.md) and [the page of
+files](../files/README.md) say how the others were trained. Sizes are in bytes. Instructions are those for a short
+sentence, or for the longest text that the program takes.
+
+"The model" is the run in JAX, with the exported integers. "With rounded states" is a program in JAX (classifiers) or
+NumPy (translators) that rounds states as the program in C does. The device is an emulated Cortex-M4F; ziglang compiles
+for it. The texts are those of the run's test set. Flash includes the texts of the self-test, which come from the
+validation set if its data are there, and are built in otherwise.
 """
 BYTES, SHARE, BLEU = "{:,.0f}", "{:.2f} %", "{:.2f}"
 LINES = {  # metric -> line of the table, and how its numbers are written
     "flash_weights": ("weights", BYTES),
     "flash_scales": ("scales", BYTES),
     "flash_tokenizer": ("tokenizer", BYTES),
-    "flash_tasks": ("slots of tasks", BYTES),
+    "flash_tasks": ("slots for tasks", BYTES),
     "flash": ("flash", BYTES),
     "ram": ("RAM", BYTES),
-    "ram_arena": ("of it the arena", BYTES),
+    "ram_arena": ("arena, part of the RAM", BYTES),
     "total": ("flash + RAM", BYTES),
     "slot": ("bytes of the slot in use", BYTES),
     "tokens": ("tokens of the sentence", BYTES),
     "instructions": ("instructions", BYTES),
     "worst_case": ("instructions, longest text", BYTES),
-    "instructions_a_token": ("instructions for a source token", BYTES),
-    "instructions_a_step": ("instructions for a step", BYTES),
+    "instructions_a_token": ("instructions per source token", BYTES),
+    "instructions_a_step": ("instructions per decoding step", BYTES),
     "self_test_failures": ("failures of the self-test", BYTES),
     "texts": ("texts", BYTES),
     "eval_accuracy": ("accuracy of the model", SHARE),
@@ -57,11 +62,11 @@ LINES = {  # metric -> line of the table, and how its numbers are written
     "emulated": ("texts on the device", BYTES),
     "emulated_agree": ("answers equal to those of the device", BYTES),
     "wasm": ("`model.wasm`", BYTES),
-    "gzip": ("the same, gzip", BYTES),
-    "memory": ("memory of the WebAssembly", BYTES),
+    "gzip": ("`model.wasm`, gzipped", BYTES),
+    "memory": ("memory of WebAssembly", BYTES),
     "wasm_equal": ("answers equal to those in Node", BYTES),
 }
-OF_TRANSLATORS = "instructions for a step"  # a line that only they have
+OF_TRANSLATORS = "instructions per decoding step"  # a line that only they have
 OF_REPORT = ("total", "tokens", "instructions", "instructions_a_token", "instructions_a_step", "self_test_failures")
 
 

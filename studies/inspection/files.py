@@ -26,10 +26,12 @@ from lwt.tasks import similarity
 
 HOW_TO_READ = """\
 A line is a file; the formats are those of [phones and desktops](../../phone.md), and of [the service](../../serve.md).
-Errors and answers are compared with the run in JAX, in float32. "ms" is the median of one text alone: of LiteRT and
-ONNX files on one thread, with JAX (jit, all threads) in turn; of the service on one thread, with cleaner and
-tokenizer. "99 %" is the time that one text in a hundred exceeds; "texts/s" counts batches of 32. A translator has two
-files.
+A translator has two files, whose bytes are added. Errors and answers are compared with the run in JAX, in float32;
+"least cosine" is the least between a vector and that of JAX.
+
+"ms" is the median time of one text alone. LiteRT and ONNX files run on one thread and take turns with JAX, which is
+compiled and uses all threads. The service runs on one thread, and its time includes cleaner and tokenizer. "99 %" is
+the time that one text in a hundred exceeds; "texts/s" counts batches of 32.
 """
 SHARE = "{:.2f} %"
 COLUMNS = {  # metric -> column of the table, and how its numbers are written
@@ -68,12 +70,12 @@ LH-ViT with 231,866 weights on generated radar maps of 128 × 128, almost untrai
     python train.py --config=configs/lh_vit.py:model=lh_vit,epochs=0.06 --workdir=runs/lh-vit
 """,
     "radar-vit": """\
-The ViT beside it, with 231,576 weights, almost untrained:
+The ViT that LH-ViT is compared with, with 231,576 weights, almost untrained:
 
     python train.py --config=configs/lh_vit.py:model=vit,epochs=0.06 --workdir=runs/radar-vit
 """,
-    "multi30k-small": "The translator of this repository with 2.0 MB, German to English, up to 64 tokens.\n",
-    "all-MiniLM-L6-v2": "22.7 M weights, which give vectors; the folder lies in `models/all-MiniLM-L6-v2`.\n",
+    "multi30k-small": "The small translator of this repository (2.0 MB), German to English, up to 64 tokens.\n",
+    "all-MiniLM-L6-v2": "An encoder with 22.7 M weights that gives vectors, in `models/all-MiniLM-L6-v2`.\n",
 }
 
 

@@ -23,10 +23,14 @@ from lwt.report import line_names, pages, records, results, style
 
 LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
 HOW_TO_READ = """\
-Score: the mean over the validation set of |∂L/∂ξ|, the sensitivity of an example's loss to a factor ξ on what the head
-gives ({over}). Heads are ranked by it{normalised}. "Without": the figure when only that head is masked. "Alone": the
-figure when all other heads of its module are. Nothing was trained again after masking; `lwt.compress.structured` takes
-heads out for real.
+The score of a head is the mean over the validation set of |∂L/∂ξ|: how sensitive an example's loss is to a factor ξ on
+the head's output ({over}). Heads are ranked by it{normalised}. They are masked, without training afterwards;
+`lwt.compress.structured` removes heads from the arrays.
+"""
+ONE_HEAD = """\
+Changes of {label} compared with all heads. "Without one": one head of the module is masked, the one whose removal
+changes the figure most. "With one": all other heads of the module are masked, and the one that remains gives the best
+figure. Both are picked by these figures themselves; scores.csv has all heads.
 """
 
 
@@ -53,7 +57,7 @@ def write(out, *, points, scores, ranking, ablated, **about):
     page.csv("scores.csv", (["module", "head", "score", "ranked_by", "without", "alone"], lines))
     lines = [[p.order, p.seed, p.share, p.heads, p.value] for p in points]
     page.csv("pruning_curve.csv", (["order", "seed", "share", "heads", about["metric"]], lines))
-    draw_scores(page.path("scores.png"), ranking)
+    draw_scores(page.path("scores.png"), ranking, normalised=about["normalised"])
     draw_curve(page.path("pruning_curve.png"), points, label=label)
     page.add(
         f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {about['whole']:.4g} with all "
@@ -67,7 +71,7 @@ def write(out, *, points, scores, ranking, ablated, **about):
         curve_table(points, label),
     )
     if ablated:
-        page.add("## One head", ablation_table(ablated, label, whole=about["whole"]))
+        page.add("## One head", ONE_HEAD.format(label=label), ablation_table(ablated, label, whole=about["whole"]))
     return sorted(page.write())
 
 
@@ -90,23 +94,22 @@ def curve_table(points, label):
         [f"{share:.0%}", str(heads[share]), *(results_text(found.get(order, [])) for order in ("importance", "random"))]
         for share, found in by_share.items()
     ]
-    return results.markdown(["pruned", "heads left", f"{label}, least important first", f"{label}, random"], body)
+    header = ["heads masked", "heads left", f"{label}, lowest scores first", f"{label}, random order"]
+    return results.markdown(header, body)
 
 
 def ablation_table(ablated, label, *, whole):
-    """A row for each module: the head whose removal costs most, and the one that does best alone."""
+    """A row for each module: the head whose removal changes the figure most, and the one that does best alone."""
     better = min if "loss" in label else max
     body = []
     for name, own in ablated.items():
-        dearest = max(range(len(own)), key=lambda head: abs(whole - own[head][0]))
+        largest = max(range(len(own)), key=lambda head: abs(whole - own[head][0]))
         alone = better(range(len(own)), key=lambda head: own[head][1])
         body.append(
-            [name, str(len(own)), f"{own[dearest][0] - whole:+z.3f} (head {dearest})",
+            [name, str(len(own)), f"{own[largest][0] - whole:+z.3f} (head {largest})",
              f"{own[alone][1] - whole:+z.3f} (head {alone})"]
         )  # fmt: skip
-    return results.markdown(
-        ["module", "heads", f"{label} without the dearest head", f"{label} with one head only"], body
-    )
+    return results.markdown(["module", "heads", f"{label}, without one", f"{label}, with one"], body)
 
 
 def values_of(points):
@@ -127,19 +130,20 @@ def spoken(name):
     return name.replace("/layer_", " ").replace("/", ", ").replace("_", "-")
 
 
-def draw_scores(path, ranking):
+def draw_scores(path, ranking, *, normalised):
     """Draws a map of the scores, with a row for each module and a column for each head."""
     table = np.full((len(ranking), max(map(len, ranking.values()))), np.nan)
     for row, values in zip(table, ranking.values(), strict=True):
         row[: len(values)] = values
-    with style.drawing(path, "Which attention heads matter: importance, a row for each layer") as (drawn, axes):
+    title = "Which attention heads matter: the score of every head, a row for each module"
+    with style.drawing(path, title) as (drawn, axes):
         drawn.set_figheight(max(2.5, 0.3 * len(ranking) + 1.2))
         shown = axes.imshow(table, aspect="auto", cmap="viridis")
         axes.set_yticks(range(len(ranking)), [spoken(name) for name in ranking], fontsize=9.5)
         axes.set_xticks(range(table.shape[1]))
         axes.grid(False)
         axes.set_xlabel("head")
-        drawn.colorbar(shown, label="importance (normalised score)")
+        drawn.colorbar(shown, label="score, with an L2 norm of 1 in every row" if normalised else "score")
     return drawn
 
 

@@ -24,25 +24,35 @@ FIGURES = {  # of a layer -> header, factor, digits
     "keys": ("keys", 1, 0),
     "alive": ("alive", 1, 0),
     "agreement": ("agreement (%)", 100, 1),
-    "agreement_by_chance": ("by chance (%)", 100, 2),
-    "agreement_of_the_surest": ("of the surest (%)", 100, 1),
+    "agreement_by_chance": ("agreement by chance (%)", 100, 2),
+    "agreement_of_the_surest": ("agreement of the surest tenth (%)", 100, 1),
     "median_rank": ("median rank", 1, 0),
     "largest_probability": ("largest probability (%)", 100, 3),
     "same_last_token": ("same last token (%)", 100, 1),
-    "same_last_token_by_chance": ("by chance (%)", 100, 1),
-    "same_last_bigram": ("same last bigram (%)", 100, 1),
-    "without_first": ("without first (%)", 100, 1),
-    "without_last": ("without last (%)", 100, 1),
+    "same_last_token_by_chance": ("same last token by chance (%)", 100, 1),
+    "same_last_bigram": ("same last two tokens (%)", 100, 1),
+    "without_first": ("change without the first token (%)", 100, 1),
+    "without_last": ("change without the last token (%)", 100, 1),
 }
+ABOUT = """\
+A layer is read as key-value memories (Geva et al. 2020; `lwt/inspect/ffn_memories.py`). A key is a hidden unit of a
+feed-forward network, or a channel of EmbBERT's convolution. Its coefficients are its activations, and its triggers are
+the positions with the {top} largest ones, in {records:,} records of `{data}`. Its value is the
+vector that the coefficient multiplies; the {table} turns it into probabilities of {vocabulary:,} tokens.
+
+A value is compared with: {kinds}. Measured in {seconds:.0f} seconds on {hardware}.
+"""
 HOW_TO_READ = """\
-Alive: keys with a coefficient above 0 anywhere; all other figures are of these. Agreement: the likeliest token of a
-key's value is the one that it is compared with at the key's top trigger: in a decoder the next token, in an encoder,
-which has no next one, the token at the trigger itself. By chance: if the layer's values were dealt to its keys in
-random order, in the mean over all orders. Of the surest: the tenth of the keys whose values have the largest
-probabilities. Median rank: how many tokens the value prefers to the one that it is compared with. Largest probability:
-of a value, mean. Same last token (bigram): the share of a key's triggers with the commonest one; by chance: with the
-triggers of all keys of the layer shuffled. Without first (last): the change of the coefficient when that token of the
-trigger is removed (up to {shown} triggers of a sample of keys); in an encoder, the text behind the trigger stays.
+- Alive: keys with a coefficient above 0 somewhere. All other figures are of these keys.
+- Agreement: the share of keys whose value's likeliest token is the one that it is compared with, at the strongest
+  trigger. By chance: the mean over all orders in which the layer's values could be dealt to its keys. The surest tenth:
+  the keys whose values have the largest probabilities.
+- Median rank: how many tokens a value prefers to the one that it is compared with.
+- Largest probability: that of a value's likeliest token, mean over the keys.
+- Same last token, same last two tokens: the share of a key's triggers that have the commonest ending. By chance: with
+  the triggers of all keys of the layer shuffled.
+- Change without the first or the last token: that of the coefficient when this token of the text up to the trigger is
+  removed (up to {shown} triggers of a sample of keys). In an encoder, the text after the trigger stays.
 """
 
 
@@ -123,17 +133,16 @@ def write(out, facts):
     page.csv("memories.csv", (["layer", *FIGURES], [[name, *own.values()] for name, own in found.items()]))
     draw(page.path("memories.png"), found)
     page.path("memories.html").write_text(memory_page.page(title, facts["shown"]), encoding="utf-8")
-    kinds = dict.fromkeys(f"`{layer['name'].split('/')[0]}`: {layer['predicts']}" for layer in facts["shown"])
+    kinds = dict.fromkeys(f"{layer['predicts']} (`{layer['name'].split('/')[0]}`)" for layer in facts["shown"])
     if len({layer["predicts"] for layer in facts["shown"]}) == 1:
         kinds = [facts["shown"][0]["predicts"]]
     page.add(
-        f"Triggers: the {facts['top']} largest coefficients of every key on {facts['records']:,} records of\n"
-        f"`{facts['data']}`. Values: through the {facts['table']}, {facts['vocabulary']:,} tokens; they are\n"
-        f"compared with: {'; '.join(kinds)}. {facts['seconds']:.0f} seconds on {facts['hardware']}.",
+        ABOUT.format(**facts, kinds="; ".join(kinds)),
         HOW_TO_READ.format(shown=ffn_memories.SHOWN),
         table(found),
         "![statistics of the layers](memories.png)",
-        "The command, also with `--report_only`, makes `memories.html`, to browse keys with their triggers and values.",
+        "The command, also with `--report_only`, makes `memories.html`: a page to browse the keys, with their triggers "
+        "and values.",
     )
     return page.write()
 

@@ -30,9 +30,10 @@ ENCODERS = {  # "EmbBERT-Q", Table 2
 
 
 HOW_TO_READ = """\
-Exact, from the shapes that training would make. *model* is the base without task heads and without its adapter;
-*frozen* is a share of all stored weights, the adapter's included. The state of the optimizer (two float32 moments,
-and counters of four bytes) exists for the trainable weights only.
+Counts are exact: they come from the shapes that training would make. "Model" is the base without task heads and without
+an adapter, "trainable" what is trained, heads and adapter included. "Frozen" is a share of all stored weights, those of
+the adapter included. The state of the optimizer (two float32 moments, and counters of four bytes) exists for the
+trainable weights only.
 """
 NOTES = """\
 "Implementing Transformers" prints its counts in units of 1,024 (36 × 1,024 = 36,864). LoRA on query, key and value of
@@ -152,7 +153,7 @@ def write(out, rows, *, command_line):
                 ", ".join(claims) or "–",
             ]
         )
-    header = ["config", "model", "trainable", "optimizer state, bytes", "frozen", "the paper"]
+    header = ["config", "model", "trainable", "optimizer state, bytes", "frozen", "paper"]
     page.add(HOW_TO_READ, results.markdown(header, body), NOTES)
     return page.write()
 

@@ -35,17 +35,18 @@ COLLECTIVES = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permut
 COLLECTIVE = re.compile(rf"= (\(.*?\)|\S+) ({COLLECTIVES})(?:-start)?\(.*")
 ARRAY = re.compile(r"\b([a-z]+)(\d+)?\[([\d,]*)\]")
 HOW_TO_READ = """\
-Each device has as many rows as the config has in all. "copies": every device holds all weights and moments, and the
-gradients are added up (data parallelism). "slices": every device holds a part of each (FSDP), and gathers weights as it
-needs them.
+Every device takes as many rows as the config has in all, so the batch grows with the devices. With "copies", every
+device holds all weights and moments, and the gradients are summed (data parallelism). With "slices", every device holds
+a part of each and gathers weights when it needs them (FSDP). A dimension that the number of devices does not divide
+stays whole, as most do at 256.
 
-GFLOP: of both passes over the rows of one device, by `lwt cost`. State: weights, moments and batch of one device;
-arrays: what its step allocates besides. Collectives: operations that wait for other devices. Sent: bytes that leave a
-device, if each collective runs around a ring.
+Programs are compiled, not run. "GFLOP" counts both passes over the rows of one device (`lwt cost`). "State" is the
+memory of one device for weights, moments and batch, "arrays" what its step allocates in addition. "Collectives" are
+operations that wait for other devices, and "sent" are the bytes that leave a device if each of them runs around a ring.
 
-The last columns are a plan, not a measurement: a device with 79 TFLOP/s (40 % of a TPU v5e's peak in bfloat16, more
-than narrow layers reach) and 50 GB/s to the next one. Below "rows" rows a device, communication takes longer than
-computation. A dimension that the number of devices does not divide stays whole, as most do at 256.
+The last three columns are a plan, not a measurement. It assumes devices with 79 TFLOP/s (40 % of a TPU v5e's peak in
+bfloat16, more than narrow layers reach) and 50 GB/s to the next one. With fewer than "rows to balance" rows a device,
+communication takes longer than computation.
 """
 
 
@@ -196,7 +197,7 @@ def table(rows, operations):
         cells += [f"{row['collectives']}", f"{row['sent_bytes'] / 1e6:,.1f}", f"{computing:.2f}", f"{sending:.2f}"]
         body.append([*cells, f"{row['rows'] * sending / computing:,.0f}"])
     header = ["devices", "weights", "GFLOP", "state, MB", "arrays, MB", "collectives", "sent, MB"]
-    return results.markdown([*header, "compute, ms", "send, ms", "rows"], body)
+    return results.markdown([*header, "compute, ms", "send, ms", "rows to balance"], body)
 
 
 def main():

@@ -21,10 +21,10 @@ from lwt.machine import command_line, hardware
 from lwt.report import line_names, pages, records, results, style
 
 HOW_TO_READ = """\
-Norm: Frobenius. Largest: the largest singular value σ₁. Effective rank: exp of the entropy of σ / Σσ (Roy and Vetterli
-2007). Stable rank: Σσ² / σ₁². Rank 90, rank 99: the smallest rank that keeps 90 % or 99 % of the energy Σσ². Elbow: the
-rank where the curve of energy over rank is farthest above the straight line between its ends; – if it is nowhere above.
-Means over the layers.
+Figures are means over the layers. "Norm" is Frobenius's, "largest" the largest singular value σ₁. The effective rank is
+exp of the entropy of σ / Σσ (Roy and Vetterli 2007), the stable rank Σσ² / σ₁². "Rank 90" and "rank 99" are the
+smallest ranks that keep 90 % and 99 % of the energy Σσ². "Elbow" is the rank where the curve of energy over rank is
+farthest above the straight line between its ends; – if it is nowhere above.
 """
 
 

@@ -26,7 +26,7 @@ def test_the_table(tmp_path):
     assert boards.write(tmp_path, found) == ["README.md", "results.json"]
     text = (tmp_path / "README.md").read_text()
     assert "| `m55` | 1,234 | **not built** | **failed** | **other bits** |" in text
-    assert "    c runs/intents\n\nA table" in text and "## other\n\n    c runs/other\n\n| CORE" in text
+    assert "    c runs/intents\n\nA cell" in text and "## other\n\n    c runs/other\n\n| core" in text
 
 
 def test_a_cell(tmp_path, monkeypatch):

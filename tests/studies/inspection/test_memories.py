@@ -73,5 +73,5 @@ def test_the_page(tmp_path):
     found = Reader((tmp_path / "memories.html").read_text())
     assert found.open == [] and "<6>" in found.marked
     page = (tmp_path / "README.md").read_text()
-    assert "| encoder/layer_0/mlp/fc2 | 3 | 2 | 100.0 |" in page and "`decoder`: the next token" in page
+    assert "| encoder/layer_0/mlp/fc2 | 3 | 2 | 100.0 |" in page and "the next token (`decoder`)" in page
     assert "(up to 10 triggers of a sample of keys)" in page
