@@ -13,13 +13,15 @@ REFERENCE = {  # largest logit -> the error for degree 1 to 5 in another computa
 }
 COSTS = {"milliseconds": ("time", "ms, forward and backward"), "temporary_megabytes": ("memory", "MB of temporaries")}
 ABOUT_ERRORS = """\
-Relative error of dQ, ours / a reference that was computed apart from this code, with another draw. Ours: the mean over
-the draws. 256 positions of width 8, standard normal, float64; queries and keys are scaled together until the largest
-logit is the one given.
+A cell has two relative errors of dQ: ours, the mean over the draws, / that of a computation with other code and another
+draw. Arrays have 256 positions of width 8, standard normal, in float64; queries and keys are scaled together until the
+largest logit is the one given.
 """
 ABOUT_COST = """\
-Eight heads, one text, float32, forward and backward. "degree g" is approximate in both directions; with an exact
-forward pass, time still grows with n², and memory does not. Exponents are fitted to the upper half of the lengths.
+Forward and backward of eight heads for one text of n positions, in float32. "degree g" is approximate in both
+directions; with an exact forward pass, time still grows with n², and memory does not. "softmax" keeps the whole array
+of weights, which is too large for the longest texts. Exponents are fitted to the upper half of a row's lengths; the
+lengths in the sentences are interpolated.
 """
 
 
@@ -63,7 +65,7 @@ def write(out):
     rows = results.load(f"{out}/results.json")
     commands = dict.fromkeys(row["command"] for row in rows)
     page = pages.Page(out, "Approximate gradients of attention", command_line="\n    ".join(commands))
-    page.add(f"Hardware: {', '.join(sorted({row['hardware'] for row in rows}))}.")
+    page.add(f"Measured on {', '.join(sorted({row['hardware'] for row in rows}))}.")
     if errors := errors_of(rows):
         _add_errors(page, errors)
     widths = sorted({row["overrides"]["head_width"] for row in rows if row["metric"] in COSTS})

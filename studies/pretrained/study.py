@@ -29,11 +29,6 @@ RECORD = os.path.join("eval", "pretrained_study.json")
 TASKS = {"snips": "folder:snips", "emotion": "folder:emotion"}
 SIDES = ("lwt", "peft")
 RATES = (1e-3,)
-RANK = 8
-RECORDS = 2_000  # of the training set, the same on both sides
-CHOSEN_ON = 500  # records of the validation set, after every epoch
-EPOCHS = 2.0
-WARM = 50  # steps before speed is measured: lwt compiles a program for each length of a row
 
 
 def entries(base, *, seeds=3, smoke=False):
@@ -48,9 +43,8 @@ def entries(base, *, seeds=3, smoke=False):
     for seed in range(seeds):
         for task in TASKS:
             for rate in RATES:
-                arguments = dict(
-                    base=base, data=TASKS[task], method="lora", rank=RANK, rate=rate, epochs=EPOCHS, pool="mean"
-                )
+                arguments = dict(base=base, data=TASKS[task], method="lora", rank=pretrained_report.RANK, rate=rate)
+                arguments |= dict(epochs=pretrained_report.EPOCHS, pool="mean")
                 spec = study.spec_of(
                     "configs/finetune.py", {**arguments, "seed": seed}, more="smoke=true" if smoke else ""
                 )
@@ -66,7 +60,8 @@ def config_of(entry):
     with config.unlocked():
         config.log_every = min(config.log_every, 25)  # speed is measured over these spans
         if "smoke" not in entry.spec:
-            config.data.max_train_records, config.data.max_eval_records = RECORDS, CHOSEN_ON
+            config.data.max_train_records = pretrained_report.RECORDS
+            config.data.max_eval_records = pretrained_report.CHOSEN_ON
     return config
 
 
@@ -105,8 +100,8 @@ def measure(entry, folder):
 
 
 def speed_of(spans):
-    """Steps a second behind the first `WARM` steps, from ``[(last step, number of steps, seconds)]``."""
-    late = [span for span in spans if span[0] > WARM] or spans
+    """Steps a second after the first `WARM` steps, from ``[(last step, number of steps, seconds)]``."""
+    late = [span for span in spans if span[0] > pretrained_report.WARM] or spans
     return sum(count for _, count, _ in late) / sum(seconds for _, _, seconds in late)
 
 

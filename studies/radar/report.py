@@ -30,11 +30,15 @@ TITLES = {
 LINEAR = "linear"  # the model that is not trained by steps
 EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
-Accuracy on test records, which no choice depended on: mean ± standard deviation over the seeds. For the recording, all
-folds of a seed make one figure: every event is tested once, by a network that was not trained on it. The linear
-classifier is `studies.radar.linear_classifier`. The light CNN, cnn_light, trains for three times the epochs of the
-others; its widths were chosen by the accuracy on validation records. "In int8" is the accuracy of a file of integers,
-and its bytes; records that lack it are older.
+Accuracy is that on test records, which no choice depended on: mean ± standard deviation over the seeds. All networks
+train with one recipe at one rate, which was not searched for each of them. They do not all have the same budget: the
+light CNN, cnn_light, trains for three times the epochs of the others. Its widths were chosen by the accuracy on
+validation records.
+
+For the recording, all folds of a seed make one figure: every event is tested once, by a network that was not trained on
+it. There is no validation set; the loss on the training events chooses the checkpoint. The linear classifier is
+`studies.radar.linear_classifier`. "In int8" is the accuracy of the file of integers whose bytes stand beside it; runs
+without it were not written to such a file.
 """
 
 
@@ -110,7 +114,7 @@ def setting(own):
     runs = [record for seeds in own.values() for some in seeds.values() for record in some]
     steps = " or ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
     return (
-        f"`configs/lh_vit.py`, {steps} steps; runs: {len(runs)}, {pages.hours(runs)} in all on {pages.machines(runs)}."
+        f"`configs/lh_vit.py`, {steps} steps: {len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}."
     )
 
 

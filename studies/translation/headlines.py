@@ -25,8 +25,9 @@ RECORD = os.path.join("eval", "headlines_study.json")
 WORDS = range(4, 17)  # of a text's beginning
 COLUMNS = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 HOW_TO_READ = """\
-F1 on the test set, 0 to 100, on stems (`rouge-score`); of the model, mean ± standard deviation over the seeds. The
-model is trained from scratch on these pairs alone.
+ROUGE is the F1 on the test set, from 0 to 100, on stems (`rouge-score`); for the model, mean ± standard deviation over
+the seeds. The model is trained from scratch on these pairs alone. The number of first words is that with the best
+ROUGE-L on the validation set.
 """
 
 
@@ -86,7 +87,7 @@ def write(out, records, *, missing, command_line):
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     page.add(
-        f"`{CONFIG}`, {first['steps']:,} steps; {first['texts']:,} test texts; runs: {len(runs)}, {pages.hours(runs)} "
+        f"`{CONFIG}`, {first['steps']:,} steps; {first['texts']:,} test texts; {len(runs)} runs, {pages.hours(runs)} "
         f"in all on {pages.machines(runs)}."
     )
     beginning = [f"the first {first['lead']['words']} words", "–", *(f"{first['lead'][name]:.2f}" for name in COLUMNS)]

@@ -7,7 +7,7 @@
 "Implementing Transformers" (section 2.1 and appendix 1) says that sinusoids generalize better to unseen lengths. A run
 is `configs/translation.py` on Multi30k, whose training leaves out pairs with a side of more than `TRAINED` tokens. The
 test set keeps all of its pairs, in groups by the length of their longer side. The best checkpoint is chosen on the
-validation set, which keeps all of its pairs, too.
+validation set, which also keeps all of its pairs.
 
 How runs are chosen, resumed and reported: `lwt/report/study.py`.
 """
@@ -37,10 +37,13 @@ GROUPS = (
 LONGEST = 127  # tokens of a translation
 SETTINGS = {"steps": 2_000, "eval_every": 500, "save_every": 500, "optimizer.schedule.warmup": 400}
 HOW_TO_READ = f"""\
-BLEU on test2016_flickr, mean ± standard deviation over the seeds. Training left out pairs with a side of more than
-{TRAINED} tokens, so no position after that was ever trained. The groups are by the tokens of the longer side; "kept" is
-the BLEU of the longest group divided by that of the shortest. Both kinds train for few steps at one rate, without a
-search.
+BLEU is that on test2016_flickr: mean ± standard deviation over the seeds. Training left out pairs with a side of more
+than {TRAINED} tokens, so no position after that was ever trained. The checkpoint has the best BLEU on the whole
+validation set. Test pairs are grouped by the tokens of their longer side, with the number of pairs in brackets; "kept"
+is the BLEU of the longest group divided by that of the shortest.
+
+Both kinds of positions train for few steps at one rate, without a search. So a difference of level, such as that in the
+first group, may be one of the speed of learning.
 """
 
 
@@ -114,7 +117,7 @@ def write(out, records, *, missing, command_line):
     first = runs[0]
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     report.add(
-        f"`{CONFIG}`, {first['steps']:,} steps on {first['trained_pairs']:,} pairs; runs: {len(runs)}, "
+        f"`{CONFIG}`, {first['steps']:,} steps on {first['trained_pairs']:,} pairs: {len(runs)} runs, "
         f"{pages.hours(runs)} in all on {pages.machines(runs)}."
     )
     names = [name for name in GROUPS if name in first["groups"]]

@@ -30,12 +30,18 @@ TITLES = {
     "text": "Text classification",
 }
 HOW_TO_READ = """\
+"Whole" is the model without increments. "Recursive" adds a layer's increment to the weights of the layer before (the
+paper's equations 13 to 15), "base" to those of the first layer of its chunk (the authors' code). All models of a task
+train for the same steps at the same rate, which was not searched for each of them.
+
 "Test" is the best checkpoint on the test set, "best validation" its validation figure: mean ± standard deviation over
-the seeds, and the difference from the whole model. Parameters are those stored, all of them trained; MB count them in
-float32 with Adam's moments. The time of a step is the median over a run's log lines; compare it only on one machine.
-"Turn" is the final validation loss minus the lowest one: according to the paper, it rises only for the whole model.
-"Fit" is the training loss, its mean over the last tenth of the training: according to the paper, the whole model has
-the lowest.
+the seeds. "Difference" is relative to the whole model on the test set. "Rise" is the final validation loss minus the
+lowest one: according to the paper, the loss rises only for the whole model. "Training loss" is the mean over the last
+tenth of the training: according to the paper, it is lowest for the whole model.
+
+Parameters are those stored, all of them trained; MB count them in float32 with Adam's moments. The time of a step is
+the median over a run's log lines; other programs on the machine may have slowed it. Runs on another machine than the
+whole model's have no time.
 """
 
 
@@ -94,13 +100,16 @@ def setting(rows):
     )
     specs = ", ".join(f"`{spec}`" for spec in sorted({row["config"] for row in rows}))
     settings = f"{specs} with the settings of `studies/vertical/study.py`"
-    return f"{settings}; {len(runs)} runs in {pages.hours(runs.values())} on {machines}."
+    return f"{settings}: {len(runs)} runs in {pages.hours(runs.values())} on {machines}."
 
 
 def by_model(rows):
-    """``{title: {metric: values of the seeds}}``."""
+    """``{title: {metric: values of the seeds}}``, times only of the machines that trained the whole model."""
+    machines = {row["hardware"] for row in rows if title_of(row["overrides"]) == "whole"}
     found = {}
     for row in rows:
+        if row["metric"] == "step_seconds" and machines and row["hardware"] not in machines:
+            continue
         found.setdefault(title_of(row["overrides"]), {}).setdefault(row["metric"], []).append(row["value"])
     return found
 
@@ -119,11 +128,12 @@ def table(rows, metric):
         quality = [test.text(2), gap, best.text(2)]
         megabytes = (own["parameter_bytes"][0] + own["optimizer_bytes"][0]) / 1e6
         sizes = [f"{own['parameters'][0]:,}", share, f"{megabytes:,.1f}"]
-        time = f"{1e3 * statistics.fmean(own['step_seconds']):,.0f}"
+        seconds = own.get("step_seconds")
+        time = f"{1e3 * statistics.fmean(seconds):,.0f}" if seconds else "–"
         losses = [f"{statistics.fmean(own[loss]):.3f}" for loss in ("turn", "fit")]
         body.append([name, *quality, *losses, *sizes, time])
-    first = ["model", f"test {metric.label}", "to whole", "best validation", "turn", "fit"]
-    return results.markdown([*first, "parameters", "share", "MB", "ms a step"], body)
+    first = ["model", f"test {metric.label}", "difference", "best validation", "rise", "training loss"]
+    return results.markdown([*first, "parameters", "share of whole", "MB", "ms a step"], body)
 
 
 def message(rows, metric):

@@ -78,7 +78,7 @@ def test_the_page(tmp_path):
     files = lora_report.write(tmp_path, records, missing=["another"], command_line="c")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
     text = (tmp_path / "README.md").read_text()
-    assert "- degree2 against exact gradients: -0.50 at logit 1, -30.00 at logit 16 (points)." in text
-    assert "| degree2 | 90.00 ± 0.71 | 50.50 ± 0.71 | 1 % | 75 % ! |" in text
+    assert "- Degree 2 compared with exact gradients, in points: -0.50 at logit 1, -30.00 at logit 16." in text
+    assert "| degree 2 | 90.00 ± 0.71 | 50.50 ± 0.71 | 1 % | 75 % ! |" in text
     assert "| exact | 90.50 ± 0.71 | 80.50 ± 0.71 | – | – |" in text and "Not in the figures: another." in text
     assert len(results.load(tmp_path / "results.json")) == 8 * 3
