@@ -129,7 +129,9 @@ def notes(records, *, missing=()):
         if "differs" in record:
             others.setdefault(record["differs"], []).append(name)
     found = [f"Not in the figures: {listed(missing)}."] if missing else []
-    return found + [f"Of another config than the study's ({why}): {listed(names)}." for why, names in others.items()]
+    return found + [
+        f"Trained with another config than the study's ({why}): {listed(names)}." for why, names in others.items()
+    ]
 
 
 def listed(names, *, limit=LISTED):

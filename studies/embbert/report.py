@@ -9,7 +9,7 @@ from lwt.inspect import cost
 from lwt.report import pages, plots, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
-from studies.embbert import paper
+from studies.embbert import paper, texts
 from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
@@ -37,30 +37,31 @@ def write(out, records, *, workdir, missing, command_line):
     on_code = lines_of(rows, ON_CODE, splits="code")
     measured = [number for number in tables if any(map(_has_figures, lines[number].values()))]
     report.csv("scores.csv", score_list({"own": lines, "code": on_code}))
-    report.add(trained(own), pages.bullets([*embbert_scores.absent(missing, records), *pages.notes(records)]))
+    report.add(trained(own), texts.TUNED if "recipe=tuned" in command_line else "")
+    report.add(pages.bullets([*embbert_scores.absent(missing, records), *pages.notes(records)]))
     if any(line["average"] for number in SUITES.values() for line in lines[number].values()):
         memory = memory_table(rows)
-        report.add("## The means", results.markdown(*means_table(lines, rows)), MEANS)
-        report.add("## Table 2: memory", results.markdown(*_shown(*memory)), MEMORY, "## Figure 2")
+        report.add("## The means", results.markdown(*means_table(lines, rows)), texts.MEANS)
+        report.add("## Table 2: memory", results.markdown(*_shown(*memory)), texts.MEMORY, "## Figure 2")
         draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
     if measured:
-        report.add("## The paper's tables", HOW_TO_READ)
+        report.add("## The paper's tables", texts.HOW_TO_READ)
     if any(record["arguments"]["start"] == "ngrams" for record in tuned.values()):
-        report.add(NGRAMS)
+        report.add(texts.NGRAMS)
     for number in measured:
         report.add(f"### Table {number}: {tables[number].title}", score_table(tables[number], lines[number]))
         report.add(absent(lines[number]))
     if missed := [str(number) for number in tables if number not in measured]:
         report.add(f"Not measured: Tables {', '.join(missed)}.")
     if coded := {name: record for name, record in tuned.items() if name not in own}:
-        report.add("## The splits of the authors' code", CODE, trained(coded))
+        report.add("## The splits of the authors' code", texts.CODE, trained(coded))
         report.add(*itertools.chain.from_iterable(map(code_table, on_code, on_code.values())))
         report.add(results.markdown(*_shown(*data_table(coded))))
     if bases:
-        report.add("## Pre-training", results.markdown(*pre_trainings(bases)))
+        report.add("## Pre-training", texts.PRETRAINING, results.markdown(*pre_trainings(bases)))
         add_curves(report, bases, workdir=workdir)
     if own:
-        report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data_table(own))), DATA)
+        report.add("## Tables 3 and 4: the data", results.markdown(*_shown(*data_table(own))), texts.DATA)
     return report.write()
 
 
@@ -85,38 +86,6 @@ def curves(records):
     return [name for name, record in records.items() if not {"task", "data"} & {*record["arguments"]}]
 
 
-HOW_TO_READ = """\
-Per cent on the test set: mean ± standard deviation over the seeds, and the paper's figures in the line below. A mean is
-over all columns, of the seeds that have them all; "–" is not measured. EmbBERT-Q and what is marked "(8 bits)" is
-evaluated from a file of integers. In GLUE's tables F1 is weighted by the classes' sizes, as in the paper's code, and
-the mean is that of ten columns, as the paper prints it; GLUE's rule averages nine tasks, with accuracy and F1 of the
-positive class, and both correlations. The paper's WNLI is partly one minus the accuracy, and its Table 8 repeats
-accuracies where the MCC of Embedder and Embedder + conv should stand (Table 10 has it).
-"""
-MEANS = """\
-The mean of all columns of a suite in per cent: mean ± standard deviation over the seeds, and the paper's. "8 bits" is
-the change in points when the model is stored as integers.
-"""
-NGRAMS = """\
-The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
-the validation or test set holds.
-"""
-MEMORY = """\
-Weights are counted without a head, activations are those of the paper's formulas for one text of 256 tokens (BERT-Tiny:
-512), totals without quantization 4 bytes a value. The file holds the head and all scales; its total adds activations of
-2 bytes. The paper's 781 kB are EmbBERT-Q's. More readings: `python -m studies.embbert.memory`.
-"""
-CODE = """\
-Snips is tested on its 1,400 validation and test texts, Emotion is also trained on its validation texts, and a tenth of
-the training texts is kept for validation (`splits=code`). nlu has its own splits. Training texts that a validation or
-test set holds are left out (`leak_free=true`). The paper's figures are in the lines below ours.
-"""
-DATA = """\
-Records of our copies, which are smaller than the paper's sets in places. "In train" counts the test texts that the
-training data holds too, case and white space aside.
-"""
-
-
 def pre_trainings(bases):
     """Header and lines of the table of pre-trainings."""
     body = []
@@ -132,7 +101,7 @@ def pre_trainings(bases):
             pages.hours([record]),
             record["hardware"],
         ])  # fmt: skip
-    return ["model", "data", "from", "steps", "masked words (nats)", "time", "machine"], body
+    return ["model", "texts", "starts from", "steps", "loss", "time", "machine"], body
 
 
 def trained(tuned):
@@ -141,9 +110,11 @@ def trained(tuned):
         return ""
     records = tuned.values()
     rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
-    lengths = {f"{r['epochs']:g} epochs" if r["epochs"] else f"{r['steps']:,} steps" for r in records}
+    epochs, steps = {r["epochs"] for r in records} - {0}, {r["steps"] for r in records if not r["epochs"]}
+    counts = ((sorted(epochs), "epochs"), (sorted(steps), "steps"))
+    lengths = " or ".join(f"{', '.join(f'{n:,g}' for n in own)} {unit}" for own, unit in counts if own)
     return (
-        f"{len(tuned)} fine-tunings ({', '.join(sorted(lengths))}; rate {rates}): {pages.hours(records)} in all, "
+        f"{len(tuned)} fine-tunings of {lengths} at the rate {rates}: {pages.hours(records)} in all, "
         f"on {pages.machines(records)}."
     )
 
@@ -163,7 +134,8 @@ def means_table(lines, rows):
             cells += [results.percent(whole, digits=2), change, printed]
         if cells[0] != "–" or cells[3] != "–":
             body.append([paper.title(model), *cells, f"{sizes[model]:,}" if model in sizes else "–"])
-    return ["model", *(name for suite in SUITES for name in (suite, "8 bits", "paper")), "bytes in 8 bits"], body
+    header = [name for suite in SUITES for name in (suite, f"{suite}, 8 bits", f"{suite}, paper")]
+    return ["model", *header, "bytes in 8 bits"], body
 
 
 def paper_means(table, model):
@@ -243,8 +215,8 @@ def memory_table(rows):
         body.append([title, *itertools.chain.from_iterable(pairs), size, both])
         if wide := files.get(f"{model}+ngrams"):
             body.append([paper.title(f"{model}+ngrams"), *[None] * 6, wide, wide + 2 * activations])
-    header = ["model", "weights: paper", "counted", "activations: paper", "formulas", "bytes: paper", "float32"]
-    return [*header, "eight-bit file", "with activations"], body
+    header = ["model", "weights, paper", "weights, counted", "activations, paper", "activations, by formula"]
+    return [*header, "bytes, paper", "bytes in float32", "bytes of the file", "file and activations"], body
 
 
 @functools.cache
@@ -262,9 +234,10 @@ def data_table(tuned):
         if task in seen:
             counts, parts = seen[task]["records"], seen[task]["figures"][paper.FLOAT]
             tests, leaks = ([counts[key.format(part)] for part in parts] for key in ("{}", "{} in train"))
-            ours = [counts["train"], counts["validation"], " + ".join(map(str, tests)), sum(leaks)]
+            tested = " + ".join(f"{count:,}" for count in tests)
+            ours = [counts["train"], counts["validation"], tested, sum(leaks)]
             body.append([task, size, classes, *ours, seen[task]["rule"]])
-    return ["task", "records: paper", "classes", "train", "validation", "test", "in train", "rule"], body
+    return ["task", "records, paper", "classes", "train", "validation", "test", "in train", "rule"], body
 
 
 def draw(memory, lines, *, path):

@@ -30,7 +30,7 @@ def test_a_page(tmp_path):
     assert (tmp_path / "out/README.md").read_text() == (
         "# Title\n\n    python -m x\n\nFirst.\n\n| a |\n| --- |\n\n![a picture](a.png)\n\n"
         "- one\n- Not in the figures: a, b, c, d, e, f and 2 more.\n"
-        "- Of another config than the study's (x=1, not 2): i.\n"
+        "- Trained with another config than the study's (x=1, not 2): i.\n"
     )
     assert (tmp_path / "out/a.csv").read_bytes() == b"x,y\r\n1,\r\n2.5,z\r\n"
 
