@@ -10,6 +10,19 @@ WORK = {
 }
 
 
+HOW_TO_READ = """\
+[Benchmarks](../../benchmarks.md) describes the works and their variants. The command of a table is above it, and the
+fastest variant is its first line. Rates and times are medians over the rounds, in which all variants of a command take
+turns. Peak memory is that of the whole process, imports and compilers included. A step of decoding translates all
+sentences once.
+"""
+FASTEST = """\
+A line compares the fastest measured variant of each side at the same precision. "Speed" and "memory" are lwt over
+PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it takes more. Rates on different machines
+cannot be compared.
+"""
+
+
 def page(rows):
     """The Markdown page of the rows: per kind of work and machine, one table for each group of variants.
 
@@ -18,10 +31,9 @@ def page(rows):
     parts = [
         "# Speed and memory compared with PyTorch and CTranslate2\n",
         "    python -m benchmarks.run\n",
-        "See `benchmarks/README.md`; the command of each table is above it.\n",
-        "## lwt beside PyTorch\n",
-        "The fastest variant of each side at the same precision: the median of the rounds, and the peak memory.",
-        "A speed above 1 means that lwt is faster, a memory above 1 that it takes more.",
+        HOW_TO_READ,
+        "## lwt compared with PyTorch\n",
+        FASTEST.rstrip(),
     ]
     for machine in sorted({row["hardware"] for row in rows}):
         parts += [f"\n### {machine}\n", *_ratios([row for row in rows if row["hardware"] == machine])]
@@ -29,7 +41,7 @@ def page(rows):
         own = [row for row in rows if row["config"] == f"benchmarks/{what}"]
         if not own:
             continue
-        parts += [f"\n## {what}"]
+        parts += [f"\n## {WORK[what][0].upper()}{WORK[what][1:]}"]
         for machine in sorted({row["hardware"] for row in own}):
             parts += _machine([row for row in own if row["hardware"] == machine], unit=unit)
     return "\n".join(parts) + "\n"
@@ -39,7 +51,7 @@ def _machine(rows, *, unit):
     """Lines on what one command measured: a heading, the command, and a table for each group of variants."""
     parts = [f"\n### {rows[0]['hardware']}\n", f"`{rows[0]['command']}`, {rows[0]['date']}."]
     for group, cells in _groups(rows).items():
-        parts += ["", *_table(group or "variant", cells, unit=unit)]
+        parts += ["", *_table(f"variant, {group}" if group else "variant", cells, unit=unit)]
     return parts
 
 

@@ -42,7 +42,7 @@ def test_new_rows_replace_only_those_of_the_same_machine(tmp_path):
     }
     assert rates == {("one", "lwt_vit/vit:float32"): 200.0, ("two", "lwt_vit/vit:float32"): 300.0}
     page = (tmp_path / "README.md").read_text()
-    assert page.count("### one") == page.count("### two") == 2 and page.count("## vit\n") == 1
+    assert page.count("### one") == page.count("### two") == 2 and page.count("## ViT step\n") == 1
     assert "measured at 200.0" in page and "measured at 100.0" not in page
 
 
@@ -50,7 +50,7 @@ def test_the_page_begins_with_the_fastest_of_lwt_and_pytorch_at_each_precision(t
     rates = {"torch_vit/vit:timm": 50.0, "torch_vit/vit:plain": 80.0, "torch_vit/vit:plain+bf16": 200.0}
     rates |= {"lwt_vit/vit:float32": 100.0, "lwt_vit/vit:bfloat16": 150.0, "lwt_vit/vlora:float32": 90.0}
     run.write(tmp_path, [row for name, rate in rates.items() for row in rows("one", rate, variant=name)])
-    table = (tmp_path / "README.md").read_text().partition("## vit")[0].splitlines()
+    table = (tmp_path / "README.md").read_text().partition("## ViT step")[0].splitlines()
     assert [line for line in table if line.startswith("| ViT")] == [
         "| ViT step, vit | float32 | 100 examples/s | 80 examples/s | 1.25 | 1.00 |",
         "| ViT step, vit | bfloat16 | 150 examples/s | 200 examples/s | 0.75 | 1.00 |",
