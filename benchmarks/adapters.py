@@ -109,7 +109,7 @@ def main():
         for name, s in seconds.items()
     ]
     print(f"{flags.count} adapters of rank {flags.rank} on {flags.base}, {hardware.describe()}.\n")
-    print(results.markdown(["", "ms of processor time", "texts/s", "of one batch"], lines))
+    print(results.markdown(["way to answer", "ms of processor time", "texts/s", "times one batch"], lines))
     difference, largest = np.abs(found - wanted).max(), np.abs(wanted).max()
     print(
         f"\nLogits of one batch and of one function differ by {difference:.1e} at most; the largest is {largest:.0f}."

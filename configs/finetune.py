@@ -7,9 +7,9 @@
     python train.py --config=configs/finetune.py:data=folder:glue_mrpc,text=sentence1,pair=sentence2 --workdir=runs/mrpc
 
 base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md): hf:FOLDER, or hf:NAME of the Hub. It
-        gives model, tokenizer and cleaning of text; the head is made anew for the labels of the data
+        gives model, tokenizer and cleaning of text; the head is initialized for the labels of the data
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
-tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, in place of `data`: one run trains an adapter and a head for
+tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, instead of `data`: one run trains an adapter and a head for
         each, in batches with `rows` rows of every task (docs/many_tasks.md)
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
@@ -138,7 +138,7 @@ def task(args):
 
 
 def start_from(config, args):
-    """Takes model, tokenizer and cleaning from the base, and makes the head anew; returns whether it is like BERT."""
+    """Takes model, tokenizer and cleaning from the base, with a new head; returns whether the base is like BERT."""
     kept = common.kept_by(args["base"])
     if kept["data"]["kind"] not in ("labelled", "compared", "masked"):
         raise ValueError(f"base={args['base']} is no text encoder: its data.kind is {kept['data']['kind']!r}")

@@ -3,11 +3,12 @@
     python train.py --config=configs/lora_ranks.py:base=pretrained/multi30k,method=lora,rank=16 --workdir=runs/rank16
     python -m studies.lora_ranks --base=pretrained/multi30k --workdir=runs/ranks --out=docs/results/lora_ranks
 
-The frozen base learns four tasks on sequences of four numbers of 1-100: sort ascending, sort descending, add 1, add
-2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
+The frozen base learns four tasks on sequences of four numbers from 1 to 100: sort ascending, sort descending, add 1,
+add 2, named by a prompt. LoRA on query, key and value of all 12 attentions trains 9,216·r weights.
 
 base     a translator of the sizes below; configs/translation.py:base=RUN,method=... adapts any other
-together trains an adapter for each of the four tasks in one run, in batches with rows of all, instead of one for all
+together trains an adapter for each of the four tasks in one run, in batches with rows of all tasks, instead of one
+         adapter for all tasks
 method   an adapter: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa, olora, eva, corda, lora_ga,
          periodic_lora, adalora, singlora, dora, hira, houlsby, miss, shira, oft, lokr, vera, c3a, ia3, unilora
          (docs/adapters.md compares their sizes); bitfit and layer_norm train biases, or the layer norms; full trains

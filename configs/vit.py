@@ -86,7 +86,7 @@ def from_scratch(args):
 
 
 def start_from(config, base):
-    """Takes model and normalisation from the base, and makes the head anew."""
+    """Takes model and normalisation from the base, with a new head."""
     kept = common.kept_by(base)
     if kept["model"]["name"] != "vit":
         raise ValueError(f"base={base} is no ViT: its model.name is {kept['model']['name']!r}")

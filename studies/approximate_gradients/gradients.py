@@ -162,13 +162,13 @@ def main():
 if __name__ == "__main__":
     flags.DEFINE_string("out", None, "Folder of the page.")
     flags.DEFINE_string("parts", "errors,cost", "What to measure: errors, cost.")
-    flags.DEFINE_integer("seeds", 5, "Draws of every error.", lower_bound=1)
+    flags.DEFINE_integer("seeds", 5, "Number of draws behind every error.", lower_bound=1)
     flags.DEFINE_integer(
-        "points", 10, "How many largest logits between 0.1 and 12, beside the three of the table.", lower_bound=2
+        "points", 10, "How many largest logits between 0.1 and 12, besides the three of the table.", lower_bound=2
     )
-    flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths to measure the cost of.")
-    flags.DEFINE_string("head_widths", "8,16", "Head widths to measure the cost of.")
-    flags.DEFINE_string("degrees", "1,2,3", "Degrees to measure the cost of.")
+    flags.DEFINE_string("lengths", "512,1024,2048,4096,8192,16384", "Lengths at which the cost is measured.")
+    flags.DEFINE_string("head_widths", "8,16", "Head widths at which the cost is measured.")
+    flags.DEFINE_string("degrees", "1,2,3", "Degrees whose cost is measured.")
     flags.DEFINE_integer(
         "largest_square", 4096, "The longest length for softmax that keeps its whole array.", lower_bound=1
     )

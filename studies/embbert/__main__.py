@@ -16,8 +16,10 @@ if __name__ == "__main__":
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
     flags.DEFINE_list(
-        "starts", ["pretrained"], "scratch,pretrained,further,taught,ngrams,paper: of models that the paper pre-trains."
+        "starts",
+        ["pretrained"],
+        "How models that the paper pre-trains start: scratch, pretrained, further, taught, ngrams, paper.",
     )
-    flags.DEFINE_list("splits", ["own"], "Of TinyNLP: own, those of the data; code, those of the authors' code.")
+    flags.DEFINE_list("splits", ["own"], "Splits of TinyNLP: own, those of the data; code, those of the authors' code.")
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
     studies.start(study.main)

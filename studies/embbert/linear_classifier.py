@@ -1,10 +1,10 @@
-"""Measures what a linear classifier makes of a task: the accuracy that a small network has to beat.
+"""Measures the accuracy of a linear classifier on a task: a small network has to beat it.
 
     python -m studies.embbert.linear_classifier                                     # every task of TinyNLP
     python -m studies.embbert.linear_classifier --tasks=snips,data=folder:my_intents
     python -m studies.embbert.linear_classifier --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
 
-prints one JSON object per task. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
+Prints one JSON object per task. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
 
 The features are TF-IDF of single words and of pairs of neighbours, of each text of a record, on the splits and cleaned
 texts of lwt's own runs; the classifier is a support vector machine, its regularization chosen on the validation set.
@@ -26,7 +26,7 @@ from lwt.metrics import classification
 from lwt.runs import config_file
 
 CONFIG = "configs/embbert_finetune.py"
-STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the support vector machine's regularization
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # the support vector machine's C: the larger, the less it is regularized
 
 
 def of_texts(task, *, more=""):

@@ -4,10 +4,10 @@
     python -m studies.embbert.memory --budget=560_000 --weight_bytes=1.05 --activation_bytes=2 --schedule=rows \\
         --space=v=4096:8192,l=256
 
-prints, as Markdown: every layer by the formulas of Tables 1, 13 and 14; Table 2, with the paper's figures, those of the
-formulas, those counted from the weights that each model makes, and what the compiler makes of one example; the memory
-of the quantized EmbBERT in several readings (with --artefact=FILE that of a file, too); and the best configurations
-within a byte budget (section 3.3).
+Prints, as Markdown: every layer by the formulas of Tables 1, 13 and 14; Table 2, with the figures of the paper, of the
+formulas, of the weights that each model makes, and of the compiler for one example; the memory of the quantized
+EmbBERT, counted in several ways (with --artefact=FILE also that of a file); and the best configurations within a byte
+budget (section 3.3).
 """
 
 import dataclasses

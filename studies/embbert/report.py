@@ -1,4 +1,4 @@
-"""The page of the EmbBERT-Q study, made from the runs' records: the paper's tables with our figures beside them."""
+"""The page of the EmbBERT-Q study, made from the runs' records: the paper's tables, with our figures above its own."""
 
 import functools
 import itertools
@@ -256,11 +256,7 @@ def draw(memory, lines, *, path):
     columns = {"weights": ("weights (k)", 0), "activations": ("activations (k)", 0)}
     columns |= {suite: (f"{suite} mean (%)", 1) for suite in SUITES}
     ours = any("lwt" in line[suite] for line in found.values() for suite in SUITES)
-    title = (
-        "Sizes of the models, and their scores beside the paper's"
-        if ours
-        else "Sizes of the models; the paper's scores"
-    )
+    title = "Sizes of the models, our scores and the paper's" if ours else "Sizes of the models; the paper's scores"
     plots.rows(found, path, columns=columns, title=title, dots=[*SUITES])
 
 

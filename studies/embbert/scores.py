@@ -26,7 +26,7 @@ GLUE_MEANS = {
 
 
 def rows_of(records, *, command_line):
-    """Rows for ``results.json``: every figure of every run, shares with the paper's beside them; bytes of the files."""
+    """Rows for ``results.json``: every figure of every run, with the paper's where it has one; bytes of the files."""
     rows = []
     for record in records.values():
         arguments = dict(record["arguments"])

@@ -1,4 +1,4 @@
-"""Measures a program in C and as WebAssembly: bytes, instructions, and how many answers are those of the model.
+"""Measures a program in C and WebAssembly: bytes, instructions, and how many answers equal those of the model.
 
     python -m studies.inspection.devices --workdir=pretrained/snips-int4 --emulated=50 --out=docs/results/devices
     python -m studies.inspection.devices --workdir=runs/snips --activations=int8 --out=docs/results/devices
@@ -8,7 +8,7 @@ A run adds its program to the page, or measures it anew. Needs Node, a compiler 
 
     pip install 'lwt[c]'
 
-What is kept is the same at every repetition. Times are not kept.
+The figures are the same at every repetition; times are not among them.
 """
 
 import pathlib

@@ -3,7 +3,7 @@
     python -m studies.inspection.parameters                     # docs/results/parameters
     python -m studies.inspection.parameters --out=parameters
 
-writes README.md and results.json. A new config gets a line in `ROWS`.
+Writes README.md and results.json. A new config gets a line in `ROWS`.
 """
 
 import dataclasses

@@ -3,7 +3,7 @@
     python -m studies.inspection.scaling --out=docs/results/scaling
     python -m studies.inspection.scaling --devices=1,4 --only=vit --out=scaling
 
-compiles the whole step of each config in `WORK` for simulated devices of the CPU, in a process for each number, and
+Compiles the whole step of each config in `WORK` for simulated devices of the CPU, in a process for each number, and
 reads the compiled program. No step runs. Writes README.md and results.json.
 """
 

@@ -1,9 +1,9 @@
-"""Quality, bytes and time of all models: one plot a task, with the Pareto front as a line.
+"""Quality, bytes and time of all models: one plot per task, with the Pareto front as a line.
 
     python -m studies.lighter.pareto --runs='runs/**' --out=docs/results/pareto
     python -m studies.lighter.pareto --runs='runs/mt*,runs/student*' --only=multi30k --out=docs/results/mt
 
-finds the finished runs, and the quantized files in their ``export/``, and writes ``OUT.md``, and into ``OUT/`` a
+Finds the finished runs, and the quantized files in their ``export/``, and writes ``OUT.md``, and into ``OUT/`` a
 picture for every test set and ``results.json``. Runs that differ only in their seed are one point. How they are
 measured: `lwt/inspect/measuring.py`.
 """

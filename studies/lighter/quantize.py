@@ -185,7 +185,7 @@ def measured(values, names):
 if __name__ == "__main__":
     command_line.define_run()
     flags.DEFINE_string("out", "docs/results/quantization", "Folder of the page.")
-    command_line.define_regex("only", "", help="Regular expression for the formats to measure beside float32.")
+    command_line.define_regex("only", "", help="Regular expression for the formats to measure besides float32.")
     flags.DEFINE_integer("records", 0, "Number of test records; 0: all.", lower_bound=0)
     flags.DEFINE_integer(
         "calibrate", calibrate.RECORDS, "Number of validation records for static ranges; 0: all.", lower_bound=0

@@ -1,12 +1,12 @@
-"""Quality, time and memory over the number of layers, and over the number of heads at equal width.
+"""Measures quality, time and memory for several numbers of layers, and of heads at equal width.
 
     python -m studies.lighter.shapes --workdir=runs/shapes --out=docs/results/shapes
     python -m studies.lighter.shapes --workdir=runs/shapes --only=^classification
     python -m studies.lighter.shapes --workdir=runs/shapes --only=^times
     python -m studies.lighter.shapes --workdir=runs/shapes --report_only
 
-"Lightweight Transformers" proposes 4 to 8 layers. A run is a task of `configs/kv_projection.py` with softmax attention,
-and with other numbers of layers or heads; all runs of a task train for the same steps. A shape's rate is searched
+"Lightweight Transformers" proposes 4 to 8 layers. A run is a task of `configs/kv_projection.py` with softmax attention
+and another number of layers or heads; all runs of a task train for the same steps. The rate of every shape is searched
 (`lwt/report/search.py`): three rates, seed 0, half of the training, judged on the validation set. A translator with n
 layers has n in the encoder and n in the decoder.
 
@@ -39,10 +39,10 @@ JUDGED = {"classification": "mcc", "translation": "loss"}  # what chooses a rate
 SHOWN = {"classification": "accuracy", "translation": "bleu"}
 ROW, BATCH = 32, 64  # positions of the rows that memory is counted for, and texts of a timed batch
 HOW_TO_READ = f"""\
-Figures are of the test set, mean ± standard deviation over the seeds. Memory is that of a training step as compiled:
-weights, optimizer and arrays, for rows of {ROW} tokens. Times are medians, of a text alone and of batches of {BATCH}; a
-translation is greedy and goes on to the length limit. Rates are the best of three on the validation set, each with
-seed 0 and half of the training.
+Quality is measured on the test set: mean ± standard deviation over the seeds. Memory is that of a training step as
+compiled: weights, optimizer and arrays, for rows of {ROW} tokens. Times are medians for one text alone and for batches
+of {BATCH}; a translation is greedy and goes on to the length limit. Rates are the best of three on the validation set,
+each tried with seed 0 for half of the training.
 """
 
 
@@ -257,5 +257,5 @@ def main():
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)

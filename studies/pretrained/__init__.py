@@ -1,1 +1,1 @@
-"""LoRA of a pretrained text encoder: lwt beside PEFT with transformers."""
+"""LoRA of a pretrained text encoder: lwt compared with PEFT and transformers."""

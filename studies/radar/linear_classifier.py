@@ -1,4 +1,4 @@
-"""Measures what a linear classifier makes of a set of images: the accuracy that a small network has to beat.
+"""Measures the accuracy of a linear classifier on a set of images: a small network has to beat it.
 
     python -m studies.radar.linear_classifier --images=generated:radar_har,difficulty=hard
     python -m studies.radar.linear_classifier --images=folder:cifar10 --alpha=100

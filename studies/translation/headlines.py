@@ -116,5 +116,5 @@ def main():
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "A tiny model, two steps: to see that all runs.")
+    flags.DEFINE_boolean("smoke", False, "A tiny model, two steps, to check that everything runs.")
     study.start(main)

@@ -115,12 +115,12 @@ def write(out, facts, *, folder):
     ]  # fmt: skip
     page.add(
         *how_trained(facts),
-        f"Evaluated at step {first['checkpoint']} (the best on the validation set), scores without regard to case.",
+        f"The checkpoint is that of step {first['checkpoint']}, the best on the validation set. Scores ignore case.",
         results.markdown(HEADER, body),
         f"sacreBLEU signature: `{first['bleu_signature']}`. Rows for programs: [results.json](results.json).",
     )
     if facts["training_seconds"] is not None:
-        page.add("The training loss is that of training: with dropout, and label smoothing if there is any.")
+        page.add("The training loss includes dropout, and label smoothing if there is any.")
     runs = {os.path.basename(os.path.normpath(facts["workdir"])): folder}
     page.curves("loss.png", "loss", runs=runs, title="Loss")
     label = "BLEU on the validation set, greedy"
