@@ -18,9 +18,11 @@ sentences once.
 """
 FASTEST = """\
 A line compares the fastest measured variant of each side at the same precision. "Speed" and "memory" are lwt over
-PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it takes more. Rates on different machines
-cannot be compared.
+PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it takes more. "Not compiled" marks works for
+which no variant with `torch.compile` was measured on the machine at this precision: PyTorch may be faster than shown.
+Rates on different machines cannot be compared.
 """
+NOT_COMPILED = ", not compiled"
 
 
 def page(rows):
@@ -67,30 +69,44 @@ def _groups(rows):
 
 def _ratios(rows):
     """Lines of a machine's table: per work and group the ratios of lwt's fastest variant to PyTorch's."""
-    lines = ["| work | precision | lwt | PyTorch | speed | memory |", "|---|---|---:|---:|---:|---:|"]
+    header = ["work", "precision", "lwt", "PyTorch", "speed", "memory", "PyTorch's variant"]
+    lines = [f"| {' | '.join(header)} |", "|---|---|---:|---:|---:|---:|---|"]
     for what, unit in UNITS.items():
         for group, cells in _groups([row for row in rows if row["config"] == f"benchmarks/{what}"]).items():
             for precision in ("float32", "bfloat16"):
                 sides = [_fastest(cells, f"{side}_", precision=precision, unit=unit) for side in ("lwt", "torch")]
                 if None in sides:
                     continue
-                (own, own_peak), (other, other_peak) = sides
+                (own, own_peak, _), (other, other_peak, variant) = sides
                 name = f"{WORK[what]}, {group}" if group else WORK[what]
                 lines.append(
                     f"| {name} | {precision} | {own:,.0f} {unit}/s | {other:,.0f} {unit}/s | {own / other:.2f} | "
-                    f"{own_peak / other_peak:.2f} |"
+                    f"{own_peak / other_peak:.2f} | {variant} |"
                 )
     return lines
 
 
 def _fastest(cells, side, *, precision, unit):
-    """``(units per second, peak bytes)`` of the fastest variant of a side at a precision; None without one."""
-    found = [
-        (row[f"{unit}_per_second"]["value"], row["peak_bytes"]["value"])
-        for name, row in cells.items()
+    """``(units per second, peak bytes, variant)`` of the fastest of a side at a precision; None without one.
+
+    The variant says so if no compiled one was measured.
+    """
+    names = [
+        name
+        for name in cells
         if name.startswith(side) and ("bf16" in name or "bfloat16" in name) == (precision == "bfloat16")
     ]
+    ending = "" if any("compiled" in name for name in names) else NOT_COMPILED
+    found = [
+        (cells[name][f"{unit}_per_second"]["value"], cells[name]["peak_bytes"]["value"], _variant(name) + ending)
+        for name in names
+    ]
     return max(found, default=None)
+
+
+def _variant(name):
+    """``"plain"`` of ``"torch_vit/vit:plain+bf16"``; the precision is in a column of its own."""
+    return name.partition("/")[2].rpartition(":")[2].replace("+bf16", "")
 
 
 def _table(title, cells, *, unit):
