@@ -12,12 +12,12 @@ WORK = {
 
 HOW_TO_READ = """\
 [Benchmarks](../../benchmarks.md) describes the works and their variants. The command of a table is above it, and the
-fastest variant is its first line. Rates and times are medians over the rounds, in which all variants of a command take
+fastest variant is its first row. Rates and times are medians over the rounds, in which all variants of a command take
 turns. Peak memory is that of the whole process, imports and compilers included. A step of decoding translates all
 sentences once.
 """
 FASTEST = """\
-A line compares the fastest measured variant of each side at the same precision. "Speed" and "memory" are lwt over
+A row compares the fastest measured variant of each side at the same precision. "Speed" and "memory" are lwt over
 PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it takes more. "Not compiled" marks works for
 which no variant with `torch.compile` was measured on the machine at this precision: PyTorch may be faster than shown.
 Rates on different machines cannot be compared.

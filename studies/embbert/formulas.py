@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of a layer, or of layers one after the other. Each is a count (or an array of counts).
+    """The costs of a layer, or of layers one after the other. Each is a count (or an array of counts).
 
     Attributes:
         weights: stored values.
@@ -33,7 +33,7 @@ class Cost:
     products: int = 0
 
     def __add__(self, other):
-        """One layer after the other: activations do not add up, the larger count."""
+        """One layer after the other: activations do not add up; the larger count is kept."""
         return Cost(
             self.weights + other.weights,
             np.maximum(self.activations, other.activations),

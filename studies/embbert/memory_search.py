@@ -1,4 +1,4 @@
-"""EmbBERT under a byte budget: the paper's section 3.3, made a tool.
+"""Searches the sizes of EmbBERT under a byte budget, as in the paper's section 3.3.
 
 `formulas` costs all combinations of the sizes at once; those within the budget are sorted.
 """

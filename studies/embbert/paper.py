@@ -1,7 +1,7 @@
 """The printed figures of "EmbBERT-Q: Breaking Memory Barriers in Embedded NLP" (Bravin et al. 2025): Tables 3 to 12.
 
-Table 2 is in `memory.py`. Figures are per cent, as printed, the slips too (docs/papers/embbert_q.md names them).
-Every printed average is the plain mean of its row.
+Table 2 is in `memory.py`. Figures are per cent, as printed, slips included; docs/papers/embbert_q_appendix.md
+lists these. Every printed average is the plain mean of its row.
 """
 
 import dataclasses
@@ -254,7 +254,7 @@ embbert-Q      9.56 80.96 67.99 82.45 67.10 68.05 68.06 47.29 87.32 49.28 62.81
 
 
 def title(model, form=FLOAT):
-    """What the paper calls a model, and its eight-bit form; of one of the `VARIANTS`, which it is."""
+    """The paper's name of a model or of its eight-bit form; for one of the `VARIANTS`, with its description."""
     base, _, variant = model.partition("+")
     name = MODELS.get(base, base)
     name = name if form == FLOAT else "EmbBERT-Q" if base == "embbert" else f"{name} (8 bits)"

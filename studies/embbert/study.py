@@ -59,7 +59,7 @@ ADDED = {  # to the arguments of a fine-tuning with this start, or on these spli
 }
 TEACHERS = 3
 SET = ("model", "task", "data", "base", "seed", "splits")  # arguments of a fine-tuning that --more may not set
-SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes, too
+SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes as well
 
 
 def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=("own",), seeds=3, more=""):

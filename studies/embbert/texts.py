@@ -7,8 +7,8 @@ are not pre-trained and train for twice the epochs, as in the paper. A taught Em
 are trained before; all of its seeds have the same three teachers, so their spread is that of the students alone.
 """
 HOW_TO_READ = """\
-Figures are per cent on the test set: mean ± standard deviation over the seeds, with the paper's figures in the line
-below. A mean is over all columns, of the seeds that have them all; "–" is not measured. EmbBERT-Q and the lines marked
+Figures are per cent on the test set: mean ± standard deviation over the seeds, with the paper's figures in the row
+below. A mean is over all columns, of the seeds that have them all; "–" is not measured. EmbBERT-Q and the rows marked
 "(8 bits)" are evaluated from a file of integers.
 
 In GLUE's tables, F1 is weighted by the classes' sizes, as in the paper's code, and the mean is that of ten columns, as
@@ -36,7 +36,7 @@ the last column adds two bytes for each activation. The paper's 781 kB are those
 CODE = """\
 Snips is tested on its 1,400 validation and test texts, Emotion is also trained on its validation texts, and a tenth of
 the training texts is kept for validation (`splits=code`). nlu has its own splits. Training texts that a validation or
-test set holds are left out (`leak_free=true`). The paper's figures are in the lines below ours.
+test set holds are left out (`leak_free=true`). The paper's figures are in the rows below ours.
 """
 PRETRAINING = """\
 The loss is that of masked words in the run's own validation texts, in nats a piece. It can be compared only between

@@ -25,7 +25,7 @@ from lwt.runs import experiment
 from lwt.tasks import similarity
 
 HOW_TO_READ = """\
-A line is a file; the formats are those of [phones and desktops](../../phone.md), and of [the service](../../serve.md).
+A row is a file; the formats are those of [phones and desktops](../../phone.md), and of [the service](../../serve.md).
 A translator has two files, whose bytes are added. Errors and answers are compared with the run in JAX, in float32;
 "least cosine" is the least between a vector and that of JAX.
 

@@ -1,1 +1,1 @@
-"""Ways to make a model lighter: compression, rank allocation, quantization, search, and a recipe of them."""
+"""Ways to make a model lighter: compression, rank allocation, quantization, search, and a recipe that chains them."""

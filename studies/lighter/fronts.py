@@ -1,4 +1,4 @@
-"""Pareto fronts: of models as points of quality, bytes and time, those that no other beats."""
+"""Pareto fronts: the models that no other beats in quality at their bytes or time."""
 
 import re
 

@@ -20,7 +20,7 @@ from lwt.report import pages, results
 from studies.lighter import fronts
 
 HOW_TO_READ = """\
-A line is a trained model, or its file of integers ("int8", "int4"). "How it was made" names the architecture, and then
+A row is a trained model, or its file of integers ("int8", "int4"). "How it was made" names the architecture, and then
 the methods in their order. Quality is measured on the test set and averaged over the runs, which differ only in their
 seed.
 

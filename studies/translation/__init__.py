@@ -1,1 +1,1 @@
-"""The report of a trained translator."""
+"""Translators: the report of a run, positions beyond those of training, and headlines."""
