@@ -60,8 +60,16 @@ class Estimator:
         """Takes what was fitted from the folder where it was saved; returns the estimator.
 
         The `options` are those of `experiment.load`.
+
+        Raises:
+            lwt.errors.LwtError: as `experiment.load` does.
+            lwt.errors.CheckpointError: the file of the estimator is damaged.
         """
-        self._set_target(files.read_json(pathlib.Path(folder, FILE)))
+        path = pathlib.Path(folder, FILE)
+        try:
+            self._set_target(files.read_json(path))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise errors.CheckpointError(f"{path} is damaged: {error}") from error
         self.experiment_ = experiment.load(str(folder), **options)
         return self
 

@@ -7,7 +7,15 @@ from lwt.estimators import saved
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "{}", '{"class": "Other", "params": {}}', '{"class": "Regressor", "params": {"what": 1}}']
+    "content",
+    [
+        "{",
+        "{}",
+        '{"class": "Other", "params": {}}',
+        '{"class": "Regressor", "params": {"what": 1}}',
+        '{"class": "Regressor", "params": {}, "mean": 0.5}',
+        '{"class": "Classifier", "params": {}}',
+    ],
 )
 def test_damage_is_named(tmp_path, content):
     (tmp_path / "estimator.json").write_text(content)

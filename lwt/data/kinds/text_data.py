@@ -106,7 +106,8 @@ class TextData(common.Data):
 
     def _load(self, name, *, load=sources.load, **options):
         if not name:
-            raise errors.ConfigError("data.train, data.validation or data.test is empty; it must be KIND:NAME@SPLIT")
+            empty = [f"data.{key}" for key in ("train", "validation", "test") if not self._section[key]]
+            raise errors.ConfigError(f"empty, but must be KIND:NAME@SPLIT: {', '.join(empty)}")
         source = load(
             name, max_malformed=self._section.max_malformed, max_megabytes=self._section.max_megabytes, **options
         )

@@ -115,3 +115,9 @@ def test_few_texts_are_a_small_batch(make):
         (half, *_) = data.batches(records, share=sharding.Share(0, 2))
         assert len(half["example"]) == 32
     assert len(next(iter(make("run2", eval_batch=8).batches(data.from_texts(["rome"] * 9))))["example"]) == 8
+
+
+def test_an_empty_name_of_data_is_an_error_that_names_its_key(make):
+    data = make(test="")
+    with pytest.raises(errors.ConfigError, match=r"empty, but must be KIND:NAME@SPLIT: data\.test$"):
+        data.evaluation("")
