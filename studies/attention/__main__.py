@@ -13,5 +13,5 @@ from studies.attention import study
 
 if __name__ == "__main__":
     studies.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     studies.start(study.main)

@@ -203,5 +203,5 @@ def main():
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each: to see that all runs.")
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)
