@@ -32,6 +32,10 @@ PARTS = {"encoder": ENCODER, "translator": TRANSLATOR}
 BUDGETS = (1_000, 10_000, 100_000)  # bytes in float16
 CLOSE = 0.005  # of accuracy: as good as the best
 LEARNS = 0.05  # the least accuracy of an adapter that the advice may recommend
+CHOICE = """\
+Adapters are chosen by their accuracy on the validation sets, at the rate that the search found (seed 0). The figures
+are those of the test sets, means over the tasks and seeds.
+"""
 HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
@@ -56,8 +60,9 @@ def write(out, records, *, missing, command_line):
     for part, tasks in PARTS.items():
         own = complete(groups, tasks)
         if own:
-            page.add(f"## Which one to use: {part}", pages.bullets(advice(own, tasks)))
-            draw(page.picture(f"{part}.png", f"accuracy by bytes, {part}"), own, tasks=tasks)
+            judged = validated(searches, tasks)
+            page.add(f"## Which one to use: {part}", CHOICE, pages.bullets(advice(own, tasks, judged=judged)))
+            draw(page.picture(f"{part}.png", f"accuracy by bytes, {part}"), own, tasks=tasks, judged=judged)
             page.add(f"## All figures: {part}", HOW_TO_READ, table(own, tasks, costs=costs))
     page.add("## The rates", rates_table(searches))
     return page.write()
@@ -98,6 +103,16 @@ def mean_accuracy(found):
     return statistics.fmean(statistics.fmean(_accuracies(records)) for records in found.values())
 
 
+def validated(searches, tasks):
+    """``{(method, size): accuracy}`` on the validation sets at the rate that the search found, a mean over `tasks`."""
+    found = {}
+    for record in searches:
+        about = record["arguments"]
+        best = next(trial for trial in record["tried"] if trial["rate"] == record["rate"])
+        found.setdefault((about["method"], about["size"]), {})[about["task"]] = accuracy_of(best)
+    return {setting: statistics.fmean(own[x] for x in tasks) for setting, own in found.items() if {*tasks} <= {*own}}
+
+
 def bytes_of(found, kind="float16"):
     """Bytes of the adapter; of all weights where the run has no adapter."""
     record = next(iter(found.values()))[0]
@@ -105,37 +120,42 @@ def bytes_of(found, kind="float16"):
     return record["bytes"][kind] if "bytes" in record else size * record["trainable"]
 
 
-def advice(groups, tasks):
-    """Sentences that name the best adapter for each budget of bytes, and a small one that is nearly as good."""
+def advice(groups, tasks, *, judged):
+    """Sentences that name the best adapter for each budget of bytes, and small ones that are nearly as good.
+
+    Args:
+        groups: see `complete`; tasks: of these.
+        judged: accuracies that choose, those of `validated`. The sentences give accuracies on the test sets.
+    """
     lines = []
     scores = {setting: mean_accuracy(found) for setting, found in groups.items()}
     sizes = {setting: bytes_of(found) for setting, found in groups.items()}
-    adapted = [setting for setting in groups if setting[0] not in ("head", "full")]
+    adapted = [setting for setting in groups if setting[0] not in ("head", "full") and setting in judged]
     for budget in BUDGETS:
         fitting = [setting for setting in adapted if sizes[setting] <= budget]
         if fitting:
-            best = max(fitting, key=scores.get)
-            if scores[best] < LEARNS:
+            best = max(fitting, key=judged.get)
+            if judged[best] < LEARNS:
                 lines.append(f"Up to {budget:,} bytes (float16): no adapter here learns the task.")
                 continue
-            near = [x for x in fitting if scores[x] >= scores[best] - CLOSE and x[0] != best[0]]
-            others = ", ".join(title_of(x) for x in sorted(near, key=scores.get, reverse=True)[:3])
-            also = f"; at most half a point below it: {others}" if others else ""
+            near = [x for x in fitting if judged[x] >= judged[best] - CLOSE and x[0] != best[0]]
+            others = ", ".join(
+                f"{title_of(x)} ({100 * scores[x]:.1f} %)" for x in sorted(near, key=judged.get, reverse=True)[:3]
+            )
+            also = f"; at most half a point below it on the validation sets: {others}" if others else ""
             lines.append(
                 f"Up to {budget:,} bytes (float16): **{title_of(best)}**, {100 * scores[best]:.1f} % with "
                 f"{sizes[best]:,} bytes{also}."
             )
-    best = max(adapted, key=scores.get)
-    near = [setting for setting in adapted if scores[setting] >= scores[best] - CLOSE]
-    small = min(near, key=sizes.get)
-    smaller = (
-        f" If half a point less is enough, choose **{title_of(small)}**: {100 * scores[small]:.1f} % with "
-        f"{sizes[small]:,} bytes."
-    )
-    lines.append(
-        f"The most accurate adapter is {title_of(best)}, {100 * scores[best]:.1f} % with {sizes[best]:,} bytes."
-        + (smaller if small != best else "")
-    )
+    if adapted:
+        best = max(adapted, key=judged.get)
+        near = [setting for setting in adapted if judged[setting] >= judged[best] - CLOSE]
+        small = min(near, key=sizes.get)
+        smaller = f" **{title_of(small)}** is at most half a point below it: {100 * scores[small]:.1f} % with "
+        lines.append(
+            f"Of any size: {title_of(best)}, {100 * scores[best]:.1f} % with {sizes[best]:,} bytes."
+            + (f"{smaller}{sizes[small]:,} bytes." if small != best else "")
+        )
     for method in ("full", "head"):
         if (method, 0) in scores:
             lines.append(f"For comparison: {TITLES[method]}, {100 * scores[method, 0]:.1f} %.")
@@ -200,13 +220,17 @@ def describe(records, searches):
     )
 
 
-def draw(path, groups, *, tasks):
-    """Accuracy by the adapter's bytes, a point for each setting; those that no smaller one beats have a name."""
+def draw(path, groups, *, tasks, judged):
+    """Accuracy by the adapter's bytes, a point for each setting; those that no smaller one beats have a name.
+
+    The title names the most accurate one of `judged`, accuracies on the validation sets.
+    """
     scores = {setting: 100 * mean_accuracy(found) for setting, found in groups.items()}
     points = {x: (bytes_of(groups[x]), score) for x, score in scores.items() if x[0] not in ("head", "full")}
     best = plots.front(points)
-    size, accuracy = points[best[-1]]
-    title = f"{title_of(best[-1])} is the most accurate adapter: {accuracy:.1f} % in {size / 1e3:.0f} kB"
+    chosen = max(points, key=lambda setting: judged.get(setting, 0.0))
+    size, accuracy = points[chosen]
+    title = f"{title_of(chosen)}, chosen on validation data: {accuracy:.1f} % in {size / 1e3:.0f} kB"
     with style.drawing(path, title, height=5.5) as (_, axes):
         plots.draw_front(axes, points, best=best)
         for method in ("full", "head"):
