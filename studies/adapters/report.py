@@ -230,7 +230,7 @@ def draw(path, groups, *, tasks, judged):
     best = plots.front(points)
     chosen = max(points, key=lambda setting: judged.get(setting, 0.0))
     size, accuracy = points[chosen]
-    title = f"{title_of(chosen)}, chosen on validation data: {accuracy:.1f} % in {size / 1e3:.0f} kB"
+    title = f"{title_of(chosen)}, best on validation data, reaches {accuracy:.1f} % with {size / 1e3:.0f} kB"
     with style.drawing(path, title, height=5.5) as (_, axes):
         plots.draw_front(axes, points, best=best)
         for method in ("full", "head"):
