@@ -21,11 +21,18 @@ def robustness(record):
 def rates_text(searches):
     """How the rates were searched."""
     trials = max(len(record["tried"]) for record in searches.values())
-    return (
+    ratios = sum(record["arguments"].get("ratio") is not None for record in searches.values())
+    text = (
         f"Every method has the same search: {trials} rates, seed 0, half of the steps, chosen by the loss on the "
         "validation set. Rates of ranks that were not searched lie on the line between their neighbours, both axes "
         "logarithmic. The rate of LoRA+ is that of a; b has its ratio times as much."
     )
+    if ratios:
+        text += (
+            f" LoRA+ has its ratio to choose as well: at rank {tables.RATIO_RANK}, each of {ratios} ratios has such a "
+            "search, and all ranks take the ratio that was best there. No other method had as large a budget."
+        )
+    return text
 
 
 def rates_table(searches):

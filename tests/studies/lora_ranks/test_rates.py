@@ -18,3 +18,11 @@ def test_a_method_is_robust_over_the_rates_near_its_best():
     record = {"tried": [*tried, {"rate": 3.2e-2}]}  # training diverged at the last rate
     assert rates.curve_of(record) == {1e-3: 1.6, 2e-3: 1.4, 4e-3: 1.0, 8e-3: 1.2}
     assert rates.robustness(record) == 4
+
+
+def test_the_larger_budget_of_lora_plus_is_told():
+    tried = [{"rate": 1e-3, "loss": 1.0}, {"rate": 4e-3, "loss": 0.5}]
+    plain = {"arguments": {"rank": 8, "method": "lora"}, "tried": tried, "rate": 4e-3}
+    plus = {"arguments": {"rank": 8, "method": "lora_plus", "ratio": 4}, "tried": tried, "rate": 4e-3}
+    assert "2 rates, seed 0" in rates.rates_text({"a": plain}) and "ratio to choose" not in rates.rates_text({"a": plain})
+    assert "at rank 8, each of 1 ratios has such a search" in rates.rates_text({"a": plain, "b": plus})
