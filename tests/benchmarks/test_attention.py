@@ -144,7 +144,8 @@ def test_the_program(measured):
             assert found[name, 128, of, "peak_bytes"]["value"] >= 2 * 128 * 16 * 4
     assert len(rows) == 2 * 5 + 2 * 4  # PyTorch counts no operations
     page = (measured / "README.md").read_text()
-    assert "d = 16, h = 2, batch 2, reach 4" in page
+    assert "of width d = 16 with h = 2 heads, for 2 sequences of n positions" in page
+    assert "low-rank attention is 4 " in page
     assert (measured / "time.png").exists() and (measured / "memory.png").exists()
 
 

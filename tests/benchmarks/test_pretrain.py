@@ -137,7 +137,7 @@ def test_workers_of_both_sides_train(batch, tmp_path):
     assert [line["parameters"] for line in lines] == [encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
     assert all(3 < line["loss"] < 30 for line in lines)
     page = speed_page.page(run.rows("pretrain", lines, flags=flags))
-    assert re.findall(r"^\| (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [
+    assert re.findall(r"^\| variant, (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [
         *(("bert_2mb", ""), ("", "torch_pretrain/bert_2mb:gathered")),
         *(("embbert", ""), ("", "lwt_pretrain/embbert:float32")),
     ]

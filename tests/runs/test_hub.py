@@ -109,7 +109,7 @@ def test_a_name_is_downloaded_where_there_is_a_network(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(snapshot_download=snapshot_download))
     assert experiment.load("hf:somebody/small").model.width == 16 and asked == ["somebody/small"]
-    with pytest.raises(errors.ConfigError, match=r"hf:nobody/nothing is no folder .* \(no such repository\)"):
+    with pytest.raises(errors.ConfigError, match=r"hf:nobody/nothing is not a folder .* \(no such repository\)"):
         hub.folder("hf:nobody/nothing")
     with pytest.raises(errors.ConfigError, match="hf:./nowhere: there is no such folder"):
         hub.folder("hf:./nowhere")

@@ -98,5 +98,5 @@ def test_masking_rules_and_documents_that_are_refused(text, masked):
         masked_examples.Masking.of({"rate": 0.1, "mask": 0.8, "random": 0.1, "keep": 0.2})
     with pytest.raises(errors.ConfigError, match="data.masking has rate; it must have rate, mask, random, keep"):
         masked_examples.Masking.of({"rate": 0.1})
-    with pytest.raises(errors.DataError, match="none of 9 documents has two segments"):
+    with pytest.raises(errors.DataError, match="none of 9 documents .a blank line ends one. has two segments"):
         masked(text(9, 1))
