@@ -13,7 +13,7 @@ import os
 
 from lwt import errors
 from lwt.report import records, study
-from lwt.runs import run_config
+from lwt.runs import checkpoint, run_config
 
 LOG = logging.getLogger(__name__)
 FIRST = (2e-3, 8e-3, 3.2e-2)
@@ -132,3 +132,9 @@ def interpolated(found, size):
     low = sizes[sizes.index(high) - 1]
     share = math.log(size / low) / math.log(high / low)
     return round_rate(found[low] ** (1 - share) * found[high] ** share)
+
+
+def best_figures(folder):
+    """The figures ``{name: float}`` of a finished trial: those of its best evaluation on the validation set."""
+    saved = checkpoint.of_run(folder)
+    return {name: value for name, value in saved.metrics(saved.best_step()).items() if isinstance(value, float)}

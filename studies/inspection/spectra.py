@@ -23,8 +23,8 @@ from lwt.report import line_names, pages, records, results, style
 HOW_TO_READ = """\
 Figures are means over the layers. "Norm" is Frobenius's, "largest" the largest singular value σ₁. The effective rank is
 exp of the entropy of σ / Σσ (Roy and Vetterli 2007), the stable rank Σσ² / σ₁². "Rank 90" and "rank 99" are the
-smallest ranks that keep 90 % and 99 % of the energy Σσ². "Elbow" is the rank where the curve of energy over rank is
-farthest above the straight line between its ends; – if it is nowhere above.
+smallest ranks that keep 90 % and 99 % of the energy Σσ². "Elbow" is the rank at which the curve of energy against rank
+lies farthest above the straight line between its ends, or – if it never lies above that line.
 """
 
 

@@ -37,8 +37,8 @@ TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)",
 HOW_TO_READ = """\
 Quality is measured on the test set: mean ± standard deviation over the seeds. "Budget" is the rank that, given to every
 linear layer, costs as many adapter parameters. Allocated ranks spend them where they matter, up to a remainder too
-small for another direction. "Rank of a weight" is the smallest and the largest one in the first seed, with the number
-of weights that have an adapter.
+small for another direction. "Rank of a weight" gives the smallest and the largest rank with the first seed, and how
+many weights have an adapter.
 
 The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
 allocated adapter costs this training, too. All adapters train at one rate, which was not searched for each rank.

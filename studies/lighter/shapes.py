@@ -26,7 +26,7 @@ from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware, latency
 from lwt.report import pages, plots, results, search, study
-from lwt.runs import checkpoint, config_file, experiment
+from lwt.runs import config_file, experiment
 
 CONFIG = "configs/kv_projection.py"
 RECORD = os.path.join("eval", "shapes_study.json")
@@ -116,18 +116,12 @@ def search_rate(entry, workdir):
         workdir,
         record=RECORD,
         config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
-        measure=figures_of,
+        measure=search.best_figures,
         metric=JUDGED[task],
         lower=JUDGED[task] == "loss",
         first=FIRST[task],
         trials=len(FIRST[task]),
     )
-
-
-def figures_of(folder):
-    """The figures of a trial: those of the best evaluation on the validation set."""
-    saved = checkpoint.of_run(folder)
-    return {name: value for name, value in saved.metrics(saved.best_step()).items() if isinstance(value, float)}
 
 
 def measure(entry, folder):

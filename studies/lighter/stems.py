@@ -24,7 +24,7 @@ from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware
 from lwt.report import pages, plots, results, search, study
-from lwt.runs import checkpoint, config_file, experiment
+from lwt.runs import config_file, experiment
 
 CONFIG = "configs/vit.py"
 RECORD = os.path.join("eval", "stems_study.json")
@@ -102,17 +102,11 @@ def search_rate(entry, workdir):
         workdir,
         record=RECORD,
         config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
-        measure=figures_of,
+        measure=search.best_figures,
         metric="accuracy",
         first=FIRST,
         trials=len(FIRST),
     )
-
-
-def figures_of(folder):
-    """The figures of a trial: those of the best evaluation on the validation set."""
-    saved = checkpoint.of_run(folder)
-    return {name: value for name, value in saved.metrics(saved.best_step()).items() if isinstance(value, float)}
 
 
 def measure(entry, folder):
