@@ -24,14 +24,19 @@ from lwt.machine import memory
 
 THREADS = 2
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
+DEVICES = ("cpu", "gpu")
 # The same for every worker, PyTorch or JAX; so is the allocator (`memory.tune` in `arguments`).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": str(THREADS),
     "MKL_NUM_THREADS": str(THREADS),
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    "JAX_PLATFORMS": "cpu",
     "GLIBC_TUNABLES": memory.TUNABLES,
+}
+# JAX takes memory as it needs it, so that all workers fit on one GPU.
+PLATFORMS = {
+    "cpu": {"JAX_PLATFORMS": "cpu"},
+    "gpu": {"JAX_PLATFORMS": "cuda", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
 }
 
 
@@ -57,6 +62,7 @@ def arguments(description, variants, *, data="folder:mt_de_en_train", more=None)
     parser.add_argument("--variant", choices=names, required=True, help="what to run")
     parser.add_argument("--data", default=data, help="folder:NAME under LWT_DATA")
     parser.add_argument("--cache", default=CACHE, help="folder of tokenizers and batches")
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="where it runs")
     text = "number of different batches; steps cycle through them"
     parser.add_argument("--batches", type=parsing.whole(1), default=16, help=text)
     if more:
@@ -83,7 +89,7 @@ def forget_peak():
     return peak_bytes()
 
 
-def serve(run, *, parameters, warmup, **facts):
+def serve(run, *, parameters, warmup, peak=peak_bytes, **facts):
     """Runs a worker: warms up, reports that it is ready, and answers requests until it is told to quit.
 
     Args:
@@ -91,19 +97,20 @@ def serve(run, *, parameters, warmup, **facts):
             it gets the other keys of a request by name.
         parameters: number of trained scalars (when decoding: of all), reported with the figures.
         warmup: steps before the first timed one; every shape must occur (and be compiled) in them.
+        peak: a function that gives the peak memory so far in bytes, of the process or of the GPU's allocator.
         **facts: anything else to report once.
     """
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries must not reach the channel
     start = time.perf_counter()
-    at_start = peak_bytes()
+    at_start = peak()
     run(warmup)
     facts |= {"parameters": parameters, "warmup_seconds": time.perf_counter() - start, "start_bytes": at_start}
     print(json.dumps({"ready": True, **facts}), file=channel, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         if "run" not in request:
-            print(json.dumps({"peak_bytes": peak_bytes()}), file=channel, flush=True)
+            print(json.dumps({"peak_bytes": peak()}), file=channel, flush=True)
             return
         steps, folder = request.pop("run"), request.pop("trace", "")
         wall, cpu = time.perf_counter(), time.process_time()
@@ -131,9 +138,11 @@ class Worker:
     Args:
         name: of the variant.
         arguments: command line of the process.
+        device: one of `DEVICES`.
+        wait: whether to wait until it is ready; else `ready` does.
     """
 
-    def __init__(self, name, arguments):
+    def __init__(self, name, arguments, *, device="cpu", wait=True):
         self.name = name
         self.log = tempfile.NamedTemporaryFile("w+", prefix="lwt-benchmark-", suffix=".log")
         self.process = subprocess.Popen(
@@ -142,8 +151,13 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, **PLATFORMS[device]},
         )
+        if wait:
+            self.ready()
+
+    def ready(self):
+        """Waits until the worker is compiled and warm; its facts are in `facts`."""
         try:
             self.facts = self._answer()
         except BaseException:  # such as a Ctrl-C while it compiles
@@ -205,13 +219,14 @@ def summary(name, facts, *, runs, peak):
     return line | {key: runs[-1][key] for key in ("loss",) if key in runs[-1]}
 
 
-def interleave(commands, *, rounds, steps, pause=0.5, report=print):
+def interleave(commands, *, rounds, steps, device="cpu", pause=0.5, report=print):
     """Runs variants A B A B ..., `steps` steps of each in every round; returns their `summary` lines.
 
     Args:
         commands: ``{variant name: command line of its worker}``.
         rounds: turns of each variant.
         steps: steps per turn, with the same batches for all variants.
+        device: one of `DEVICES`. On a GPU the variants compile beside each other, on a CPU one after the other.
         pause: seconds of rest before a turn, in which the previous worker's threads stop spinning.
         report: called with a line of progress.
     """
@@ -219,7 +234,9 @@ def interleave(commands, *, rounds, steps, pause=0.5, report=print):
     try:
         for name, arguments in commands.items():
             report(f"starting {name} ...")
-            workers[name] = Worker(name, arguments)
+            workers[name] = Worker(name, arguments, device=device, wait=device == "cpu")
+        for worker in workers.values() if device == "gpu" else ():
+            worker.ready()
         for turn in range(rounds):
             for name, worker in workers.items():
                 time.sleep(pause)

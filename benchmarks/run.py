@@ -53,6 +53,7 @@ DEFAULTS = {
         "lwt_vit": ("vit:float32", "vit:bfloat16", "vlora:float32", "vlora:bfloat16"),
     },
 }
+NAMES = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")  # of the GPUs
 # Measured only when --variants names them.
 MORE = {
     "train": {
@@ -109,8 +110,11 @@ def commands(what, *, pattern="", extra=()):
     }
 
 
-def machine():
-    """Describes the processor, the threads used, and any preloaded library."""
+def machine(device="cpu"):
+    """The GPU's name, or the processor with the threads used and any preloaded library."""
+    if device == "gpu":
+        names = subprocess.run(NAMES, capture_output=True, text=True, check=True).stdout.splitlines()
+        return names[0]
     preloaded = os.environ.get("LD_PRELOAD", "")
     suffix = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
     return f"{hardware.processor()}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
@@ -135,7 +139,7 @@ def rows(what, lines, *, flags):
             "value": line[metric],
             "range": line.get(f"{metric}_range"),
             "paper": None,
-            "hardware": machine(),
+            "hardware": machine(flags.device),
             "seconds": line["step_seconds"] * flags.steps * flags.rounds,
             "command": f"python -m benchmarks.run {shlex.join(sys.argv[1:])}",
             "date": datetime.date.today().isoformat(),
@@ -174,6 +178,8 @@ def main():
     )
     parser.add_argument("--cache", default=common.CACHE, help="folder of tokenizers and batches")
     parser.add_argument("--batches", type=parsing.whole(1), default=16, help="number of different batches")
+    text = "what all variants run on; gpu: one NVIDIA GPU, with builds of JAX and PyTorch for CUDA"
+    parser.add_argument("--device", choices=common.DEVICES, default="cpu", help=text)
     parser.add_argument("--out", default="", help="folder of results.json and its page")
     parser.add_argument(
         "--report_only", action="store_true", help="only rewrite the page of --out from its results.json"
@@ -192,13 +198,13 @@ def main():
     flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
     module, data = PREPARE[flags.what]
     flags.data = flags.data or data
-    work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
+    work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}", f"--device={flags.device}")
     if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
         raise SystemExit("making the batches failed; see above")
     chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more))
     report = functools.partial(print, file=sys.stderr, flush=True)
     try:
-        lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, report=report)
+        lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, device=flags.device, report=report)
     except RuntimeError as error:
         first, *log = str(error).splitlines()
         if len(log) > 1:

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")  # else every program starts anew to set it
@@ -18,7 +19,9 @@ os.environ.setdefault("NPROC", "16")  # threads of XLA: simulated devices can de
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
+    " --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE"
+    # gone in later releases, which end at a flag that they do not know
+    + (" --xla_cpu_use_fusion_emitters=false" if metadata.version("jaxlib").startswith("0.10.") else ""),
 )
 
 import jax

@@ -16,7 +16,7 @@ def main():
     config = train.get_config(precision=precision, reparam=LORA if method == "lora" else None)
     work = samples.packed_work(samples.batches(pairs))
     run, parameters = train.trainer(config, work, vocabulary=samples.VOCABULARY)
-    common.serve(run, parameters=parameters, warmup=flags.batches)
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=flags.batches)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def main():
     flags = common.arguments(__doc__, VARIANTS, more=decoding.add_flags)
     batches, flat = decoding.load(flags)
     run = decoding.runner(decode_with(flat, precision=flags.variant), batches, flags)
-    common.serve(run, parameters=sum(weight.size for weight in flat.values()), warmup=2)
+    common.serve(run, parameters=sum(weight.size for weight in flat.values()), peak=train.peak_bytes, warmup=2)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def main():
     batches = text_samples.batches(model, flags.data, flags.cache, count=flags.batches)
     work = [(batch, text_samples.counts(batch)) for batch in batches]
     run, parameters = train.trainer(config, work, vocabulary=config.data.tokenizer.vocabulary)
-    common.serve(run, parameters=parameters, warmup=max(2, flags.batches))
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=max(2, flags.batches))
 
 
 if __name__ == "__main__":

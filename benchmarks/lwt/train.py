@@ -4,11 +4,18 @@ import itertools
 
 import jax
 
+from benchmarks import common
 from configs import common as configs
 from lwt import trees
 from lwt.reparam import compose
 from lwt.runs import assembly
 from lwt.training import build, optim, step
+
+
+def peak_bytes():
+    """The peak memory so far in bytes: of JAX's allocator on the GPU, or of this process."""
+    figures = jax.local_devices()[0].memory_stats() if jax.default_backend() == "gpu" else None
+    return figures["peak_bytes_in_use"] if figures else common.peak_bytes()
 
 
 def get_config(*, precision, reparam=None):

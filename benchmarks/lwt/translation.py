@@ -13,7 +13,7 @@ def main():
     pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)
     config, work = train.get_config(precision=flags.variant), samples.packed_work(samples.batches(pairs))
     run, parameters = train.trainer(config, work, vocabulary=samples.VOCABULARY)
-    common.serve(run, parameters=parameters, warmup=flags.batches)
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=flags.batches)
 
 
 if __name__ == "__main__":

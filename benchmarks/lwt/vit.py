@@ -25,7 +25,7 @@ def main():
     model, _, precision = flags.variant.partition(":")
     work = [(batch, image_samples.counts(batch)) for batch in image_samples.batches(count=flags.batches)]
     run, parameters = train.trainer(get_config(model, precision, flags.size), work, vocabulary=0)
-    common.serve(run, parameters=parameters, warmup=2)
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=2)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from benchmarks.torch import train
+
 
 def channels_first(x, weight, bias):
     """The usual form, ``Conv1d`` with as many groups as channels: x `[b t d]`, weight `[d 1 k]`, bias `[d]`."""
@@ -12,7 +14,7 @@ def channels_first(x, weight, bias):
 
 def channels_last(x, weight, bias):
     """The same on `[b t d]` as stored, several times as fast; in float32 under autocast too."""
-    with torch.autocast("cpu", enabled=False):
+    with train.autocast(bf16=False):
         return Causal.apply(x.float(), weight) + bias
 
 

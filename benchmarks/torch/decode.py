@@ -75,7 +75,7 @@ def decode_with(decoder, step):
 
     @torch.inference_mode()
     def decode(batch):
-        ids, lengths = torch.from_numpy(batch.ids).long(), torch.from_numpy(batch.lengths)
+        ids, lengths = train.tensor(batch.ids).long(), train.tensor(batch.lengths)
         caches, mask = decoder.start(ids, lengths, batch.limit)
         tokens = torch.full((len(ids),), samples.BEGIN)
         answers = torch.full((len(ids), batch.limit), samples.PAD)
@@ -101,7 +101,7 @@ def make(flat, *, bf16=False):
 
 def main():
     flags = common.arguments(__doc__, VARIANTS, more=decoding.add_flags)
-    train.start_torch()
+    train.start_torch(flags.device)
     kind, *options = flags.variant.split("+")
     batches, flat = decoding.load(flags)
     decoder = make(flat, bf16="bf16" in options)
@@ -111,7 +111,7 @@ def main():
         step = torch.compile(decoder, dynamic=False)  # one program per shape, all compiled in the warm-up
         torch._dynamo.config.recompile_limit = 4 * len(batches)
     run = decoding.runner(decode_with(decoder, step), batches, flags)
-    common.serve(run, parameters=torch_model.count(decoder.model), warmup=2)
+    common.serve(run, parameters=torch_model.count(decoder.model), peak=train.peak_bytes, warmup=2)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def _fusible_probabilities(logits, targets, count):
     exp = (x - top).exp()
     total = exp.sum(-1, keepdim=True)
     loss = (total.log() + top - x.gather(1, targets)).sum()
-    hot = torch.arange(x.shape[1]) == targets
+    hot = torch.arange(x.shape[1], device=x.device) == targets
     return ((exp / total - hot.float()) * (1 / count)).to(logits.dtype), loss
 
 

@@ -28,13 +28,13 @@ def adapted(model, *, rank=16):
 def main():
     flags = common.arguments(__doc__, VARIANTS)
     method, _, variant = flags.variant.partition(":")
-    train.start_torch()
+    train.start_torch(flags.device)
     model = torch_model.Translator()
     table = model.embedding.weight
     model = adapted(model) if method == "lora" else model
     pairs = samples.arithmetic(flags.data, flags.cache, count=flags.batches * samples.BATCH)
     run = translation.trainer(model, table, samples.batches(pairs), variant)
-    common.serve(run, parameters=torch_model.count(model, trained=True), warmup=flags.batches)
+    common.serve(run, parameters=torch_model.count(model, trained=True), peak=train.peak_bytes, warmup=flags.batches)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,7 @@ def prepare(batches, form):
             everywhere[found] = targets
             given = (everywhere,)
         ids, segments, following, *given = (
-            torch.from_numpy(array).long()
-            for array in (batch["ids"], batch["segments"], batch["next_sentence"], *given)
+            train.tensor(array).long() for array in (batch["ids"], batch["segments"], batch["next_sentence"], *given)
         )
         mask = torch.zeros(ids.shape).masked_fill(segments == 0, train.BLOCKED)[:, None]
         work.append((ids, segments, mask, following, *given))
@@ -66,10 +65,10 @@ def main():
     flags = common.arguments(__doc__, VARIANTS, data=text_samples.DATA)
     name, _, form = flags.variant.partition(":")
     form, *options = form.split("+")
-    train.start_torch()
+    train.start_torch(flags.device)
     batches = text_samples.batches(name, flags.data, flags.cache, count=flags.batches)
     run, parameters = trainer(name, form, options, batches)
-    common.serve(run, parameters=parameters, warmup=max(2, flags.batches))
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=max(2, flags.batches))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,28 @@ SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16")
 BLOCKED = -1e9  # added to the attention logits of hidden positions
 
 
-def start_torch():
-    """Sets the threads and the seed of a PyTorch worker."""
+def start_torch(device="cpu"):
+    """Sets the device, the threads and the seed of a PyTorch worker; `device` is one of `common.DEVICES`."""
+    torch.set_default_device("cuda" if device == "gpu" else "cpu")
     torch.set_num_threads(common.THREADS)
     torch.manual_seed(0)
     torch.set_flush_denormal(True)
+
+
+def tensor(array):
+    """A NumPy array on the worker's device."""
+    return torch.from_numpy(array).to(torch.get_default_device())
+
+
+def peak_bytes():
+    """The peak memory so far in bytes: of PyTorch's allocator on the GPU, or of this process."""
+    on_gpu = torch.get_default_device().type == "cuda"
+    return torch.cuda.max_memory_allocated() if on_gpu else common.peak_bytes()
+
+
+def autocast(*, bf16):
+    """Operands of products in bfloat16, or everything as it is stored."""
+    return torch.autocast(torch.get_default_device().type, torch.bfloat16, enabled=bf16)
 
 
 def runner(loss_of, optimizer, work, *, bf16=False):
@@ -31,7 +48,7 @@ def runner(loss_of, optimizer, work, *, bf16=False):
         totals = {}
         for item, counts in itertools.islice(work, steps):
             optimizer.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            with autocast(bf16=bf16):
                 loss = loss_of(item)
             loss.backward()
             optimizer.step()

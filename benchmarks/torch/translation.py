@@ -28,7 +28,7 @@ CHUNK = 512
 def padded(batch):
     """Arguments of the model for rows padded to the longest, and all targets in one row."""
     source, inputs, targets = (
-        torch.from_numpy(samples.pad(x)).long() for x in (batch.sources, batch.inputs(), batch.targets)
+        train.tensor(samples.pad(x)).long() for x in (batch.sources, batch.inputs(), batch.targets)
     )
     mask = torch.zeros(source.shape)[:, None, None, :].masked_fill(
         (source == samples.PAD)[:, None, None, :], train.BLOCKED
@@ -39,7 +39,7 @@ def padded(batch):
 
 def packed(batch, rows=None):
     """Arguments of the model for packed rows laid end to end, and all targets."""
-    arrays = {name: torch.from_numpy(array).long() for name, array in samples.pack(batch, rows=rows).items()}
+    arrays = {name: train.tensor(array).long() for name, array in samples.pack(batch, rows=rows).items()}
     source, target = arrays["source_segments"], arrays["target_segments"]
 
     def mask(of, to, allowed=True):
@@ -93,7 +93,7 @@ def loss_function(layout, *, compiled=False, bf16=False):
 
     def unpadded(hidden, table, work):
         hidden = hidden[work.real].float()
-        with torch.autocast("cpu", enabled=False):
+        with train.autocast(bf16=False):
             return loss.ChunkedCrossEntropy.apply(hidden, table, work.targets[work.real], CHUNK, dtype, probabilities)
 
     return {"plain": plain, "real_loss": real_loss, "unpadded": unpadded}[layout]
@@ -120,11 +120,11 @@ def trainer(model, table, batches, variant):
 
 def main():
     flags = common.arguments(__doc__, VARIANTS)
-    train.start_torch()
+    train.start_torch(flags.device)
     model = torch_model.Translator()
     pairs = samples.translation(flags.data, flags.cache, count=flags.batches * samples.BATCH)
     run = trainer(model, model.embedding.weight, samples.batches(pairs), flags.variant)
-    common.serve(run, parameters=torch_model.count(model), warmup=flags.batches)
+    common.serve(run, parameters=torch_model.count(model), peak=train.peak_bytes, warmup=flags.batches)
 
 
 if __name__ == "__main__":

@@ -91,10 +91,12 @@ def make(form, sizes):
 def prepare(batches):
     """``(images [b c s s] normalised, labels [b])`` of every batch."""
 
-    def scale(image):
-        return (torch.from_numpy(image).permute(0, 3, 1, 2).float() / 255 - MEAN) / STD
+    mean, std = MEAN.to(torch.get_default_device()), STD.to(torch.get_default_device())
 
-    return [(scale(batch["image"]).contiguous(), torch.from_numpy(batch["label"]).long()) for batch in batches]
+    def scale(image):
+        return (train.tensor(image).permute(0, 3, 1, 2).float() / 255 - mean) / std
+
+    return [(scale(batch["image"]).contiguous(), train.tensor(batch["label"]).long()) for batch in batches]
 
 
 def trainer(form, options, size, batches):
@@ -115,9 +117,9 @@ def trainer(form, options, size, batches):
 def main():
     flags = common.arguments(__doc__, VARIANTS, data=image_samples.DATA, more=image_samples.add_size)
     form, *options = flags.variant.partition(":")[2].split("+")
-    train.start_torch()
+    train.start_torch(flags.device)
     run, parameters = trainer(form, options, flags.size, image_samples.batches(count=flags.batches))
-    common.serve(run, parameters=parameters, warmup=2)
+    common.serve(run, parameters=parameters, peak=train.peak_bytes, warmup=2)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def test_workers_of_both_sides_train(batch, tmp_path):
         kept = text_samples.path(embbert_pretrain.get_config(f"model={name}").data, "folder:none", tmp_path, count=1)
         kept.parent.mkdir()
         np.savez(kept, **{key: array[None] for key, array in batch.items()})
-    flags = argparse.Namespace(data="folder:none", steps=1, rounds=1)
+    flags = argparse.Namespace(data="folder:none", steps=1, rounds=1, device="cpu")
     extra = (f"--data={flags.data}", f"--cache={tmp_path}", "--batches=1")
     chosen = run.commands("pretrain", pattern="(torch.*bert_2mb:gathered|lwt.*embbert:float32)$", extra=extra)
     lines = common.interleave(chosen, rounds=1, steps=1, pause=0, report=lambda text: None)
