@@ -66,14 +66,17 @@ MORE = {
     "adapter": {
         "torch_peft": (
             "lora:plain+compiled", "lora:real_loss+compiled", "lora:unpadded+compiled", "lora:plain+bf16",
-            "lora:real_loss+bf16", "lora:unpadded+bf16", "lora:unpadded+compiled+bf16", "full:plain", "full:unpadded",
+            "lora:real_loss+bf16", "lora:real_loss+compiled+bf16", "lora:unpadded+bf16", "lora:unpadded+compiled+bf16",
+            "full:plain", "full:unpadded", "full:real_loss+compiled+bf16", "full:unpadded+compiled+bf16",
         ),
         "lwt_adapter": ("lora:bfloat16", "full:bfloat16"),
     },
     "decode": {"torch_decode": ("eager+bf16", "compiled+bf16"), "lwt_decode": ("bfloat16",)},
     "pretrain": {
         "torch_pretrain": tuple(
-            f"{model}:{form}+bf16" for model in ("embbert", "bert_2mb") for form in ("published", "gathered+compiled")
+            f"{model}:{form}+bf16"
+            for model in ("embbert", "bert_2mb")
+            for form in ("published", "published+compiled", "gathered+compiled")
         ),
     },
     "vit": {
