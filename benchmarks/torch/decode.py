@@ -54,7 +54,8 @@ class Decoder(torch.nn.Module):
         """Tokens `[b]` at position `index` (a tensor of one number) -> the next tokens; writes into the caches."""
         x = (self.table[tokens] * math.sqrt(samples.WIDTH) + self.model.positions[index])[:, None]
         limit = caches[0][0].shape[2]
-        mask = torch.zeros(limit, dtype=x.dtype).masked_fill(torch.arange(limit) > index, train.BLOCKED)
+        positions = torch.arange(limit, device=x.device)
+        mask = torch.zeros(limit, dtype=x.dtype, device=x.device).masked_fill(positions > index, train.BLOCKED)
         for layer, (weight, bias), (keys, values, memory_keys, memory_values) in zip(
             self.model.decoder, self.qkv, caches, strict=True
         ):
@@ -86,7 +87,7 @@ def decode_with(decoder, step):
             done |= tokens == samples.END
             if done.all():
                 break
-        return answers.numpy()
+        return answers.cpu().numpy()
 
     return decode
 

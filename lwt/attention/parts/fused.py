@@ -55,16 +55,25 @@ def attend(
         q: queries, scaled.
         mask: what each query may see; None: everything.
     """
-    (_, _, t, _), s = q.shape, k.shape[2]
+    (b, _, t, _), s = q.shape, k.shape[2]
     allowed = mask.array(t, s) if _needs_array(mask, t, s) else None
+    lengths = {}
+    if t % 2 or s % 2:  # JAX has gradients for even lengths only: a padded position is masked by the rows' lengths
+        lengths = dict(query_seq_lengths=jnp.full(b, t, jnp.int32), key_value_seq_lengths=jnp.full(b, s, jnp.int32))
     output = jax.nn.dot_product_attention(
-        *(x.swapaxes(1, 2).astype(jnp.bfloat16) for x in (q, k, v)),
+        *(_even(x.swapaxes(1, 2).astype(jnp.bfloat16)) for x in (q, k, v)),
         mask=None if allowed is None else jnp.broadcast_to(allowed, (*allowed.shape[:2], t, s)),
         scale=1.0,
         is_causal=mask is not None and allowed is None and mask.causal,
         implementation=KERNEL,
+        **lengths,
     )
-    return output.swapaxes(1, 2).astype(jnp.float32)
+    return output[:, :t].swapaxes(1, 2).astype(jnp.float32)
+
+
+def _even(x):
+    """`[b t ...]` with a position of zeros after the last if t is odd."""
+    return jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), (0, 0), (0, 0)))
 
 
 def _needs_array(mask, t, s):

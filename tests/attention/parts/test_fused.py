@@ -113,11 +113,34 @@ def test_a_block_that_is_set_keeps_to_blocks(a_gpu, monkeypatch):
     assert module.init_with_output(jax.random.key(0), jnp.ones((2, 8, 64)))[0].shape == (2, 8, 64)
 
 
-@pytest.mark.parametrize("mask, kind", [("none", "NO_MASK"), ("causal", "CAUSAL"), ("texts", "NO_MASK")])
-def test_the_program_for_a_gpu_calls_the_kernels(monkeypatch, mask, kind):
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_odd_lengths_are_the_same_function(a_gpu, mask):
+    arrays, mask = problem(t=7, s=7 if mask == "causal" else 5), MASKS[mask]
+    allowed = None if mask is None else mask.array(7, 7)
+
+    def gradients(attention):
+        return jax.vjp(attention, *arrays)[1](jnp.cos(jnp.arange(2 * 4 * 7 * 16.0)).reshape(2, 4, 7, 16))
+
+    def ours(q, k, v):
+        return fused.attend(q, k, v=v, mask=mask)
+
+    def expected(q, k, v):
+        return core.attend(q, k, v=v, mask=allowed, dtype="bfloat16")
+
+    np.testing.assert_allclose(ours(*arrays), expected(*arrays), atol=0.03)
+    for found, right in zip(gradients(ours), gradients(expected), strict=True):
+        assert np.linalg.norm(found - right) < 0.02 * np.linalg.norm(right)
+
+
+@pytest.mark.parametrize(
+    "mask, t, kind",
+    [("none", 8, "NO_MASK"), ("causal", 8, "CAUSAL"), ("texts", 8, "NO_MASK"), ("none", 7, "PADDING"),
+     ("causal", 7, "PADDING_CAUSAL")],
+)  # fmt: skip
+def test_the_program_for_a_gpu_calls_the_kernels(monkeypatch, mask, t, kind):
     monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(cudnn, "check_compute_capability", lambda capability: True)
-    arrays = problem(key_heads=2)
+    arrays = problem(key_heads=2, t=t, s=t)
 
     @jax.jit
     def step(q, k, v):
@@ -126,4 +149,4 @@ def test_the_program_for_a_gpu_calls_the_kernels(monkeypatch, mask, kind):
     program = step.trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
     name = "fmhaScaleBiasSoftmax" if mask == "texts" else "fmhaSoftmax"
     assert re.findall(r"__cudnn\$(\w+)", program) == [name, f"{name}Backward"]
-    assert set(re.findall(r"(NO_MASK|CAUSAL)", program)) == {kind}
+    assert set(re.findall(r"(NO_MASK|PADDING_CAUSAL|PADDING|CAUSAL)", program)) == {kind}
