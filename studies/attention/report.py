@@ -24,6 +24,9 @@ over a run's log lines, mean over the seeds; the runs followed each other. Opera
 32 tokens (a side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both
 attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
 across to the encoder. Runs on another machine than those of softmax attention have no time.
+
+All attentions of a task train at the same rate, which was not searched for each of them; with another rate, their order
+may differ.
 """
 
 

@@ -148,8 +148,13 @@ def message(rows, metric):
         for own in found.values()
     ]
     unit = "points" if metric.factor == 100 else metric.label
-    lost = f"{min(gaps):+z.1f} to {max(gaps):+z.1f} {unit}".replace("-", "−")
-    return f"{min(shares):.0%} to {max(shares):.0%} of the parameters, {lost} on the test set"
+    lost = f"{_range(gaps, '+z.1f')} {unit}".replace("-", "−")
+    return f"{_range(shares, '.0%')} of the parameters, {lost} on the test set"
+
+
+def _range(values, form):
+    """The lowest and the highest value, such as "29% to 40%"; one value if both look the same."""
+    return " to ".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
 
 
 def curves(records, task, *, name):
