@@ -90,34 +90,46 @@ PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("work.samples", "folder
 }
 
 
-def commands(what, *, pattern="", extra=()):
+def commands(what, *, pattern="", extra=(), device="cpu"):
     """``{variant name: command line of its worker}`` of the default variants, or of those that a pattern matches.
 
     Args:
         what: a key of `DEFAULTS`.
         pattern: a regular expression over all variants; "" selects the defaults.
         extra: flags that every worker gets.
+        device: one of `common.DEVICES`; CTranslate2 is measured on the CPU alone.
 
     Raises:
         SystemExit: the pattern matches nothing.
     """
     registered = [DEFAULTS[what], MORE[what]] if pattern else [DEFAULTS[what]]
     pairs = [(module, variant) for part in registered for module, variants in part.items() for variant in variants]
-    known = {f"{module}/{variant}": (module, variant) for module, variant in pairs}
+    known = {
+        f"{module}/{variant}": (module, variant)
+        for module, variant in pairs
+        if device == "cpu" or not module.startswith("ctranslate2")
+    }
     chosen = {name: entry for name, entry in known.items() if re.search(pattern, name)}
     if not chosen:
         raise SystemExit(f"--variants={pattern} matches none of {', '.join(known)}")
     return {
-        name: [sys.executable, "-m", common.module_of(module), f"--variant={variant}", *extra]
+        name: [sys.executable, "-m", common.module_of(module), f"--variant={variant}", f"--device={device}", *extra]
         for name, (module, variant) in chosen.items()
     }
 
 
 def machine(device="cpu"):
-    """The GPU's name, or the processor with the threads used and any preloaded library."""
+    """The GPU's name, or the processor with the threads used and any preloaded library.
+
+    Raises:
+        errors.DataError: there is no NVIDIA GPU.
+    """
     if device == "gpu":
-        names = subprocess.run(NAMES, capture_output=True, text=True, check=True).stdout.splitlines()
-        return names[0]
+        try:
+            answer = subprocess.run(NAMES, capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise errors.DataError(f"--device=gpu: {' '.join(NAMES)} finds no NVIDIA GPU") from error
+        return answer.splitlines()[0]
     preloaded = os.environ.get("LD_PRELOAD", "")
     suffix = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
     return f"{hardware.processor()}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
@@ -198,13 +210,14 @@ def main():
     if flags.list:
         print("\n".join(commands(flags.what, pattern=".")))
         return
+    machine(flags.device)  # which fails before any work is done
     flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
     module, data = PREPARE[flags.what]
     flags.data = flags.data or data
-    work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}", f"--device={flags.device}")
+    work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
     if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
         raise SystemExit("making the batches failed; see above")
-    chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more))
+    chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more), device=flags.device)
     report = functools.partial(print, file=sys.stderr, flush=True)
     try:
         lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, device=flags.device, report=report)

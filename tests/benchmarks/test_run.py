@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -102,6 +103,45 @@ def test_a_worker_does_not_outlive_a_start_that_fails(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         common.Worker("a", [sys.executable, "-c", "import time; time.sleep(60)"])
     assert started[0].poll() is not None
+
+
+def test_a_gpu_is_named_by_its_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    program = tmp_path / "nvidia-smi"
+    for answer in ("exit 9", "echo NVIDIA H200; echo NVIDIA L4"):
+        program.write_text(f"#!/bin/sh\n{answer}\n")
+        program.chmod(0o755)
+        if answer == "exit 9":
+            with pytest.raises(errors.DataError, match="--device=gpu: nvidia-smi .* finds no NVIDIA GPU"):
+                run.machine("gpu")
+    assert run.machine("gpu") == "NVIDIA H200" and "threads of" in run.machine("cpu")
+
+
+WORKER = """
+import json, sys
+print(json.dumps({"parameters": 1, "start_bytes": 0, "warmup_seconds": 0}), flush=True)
+for line in sys.stdin:
+    answer = {"peak_bytes": 5} if "quit" in line else {"seconds": 1.0, "cpu_seconds": 1.0, "examples": 2}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize("device, started", [("cpu", [1, 2]), ("gpu", [2, 2])])
+def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started):
+    """``started`` holds how many workers there are when each of them is waited for."""
+    workers, waited, ready, popen = [], [], common.Worker.ready, subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: workers.append(k["env"]) or popen(*a, **k))
+    monkeypatch.setattr(common.Worker, "ready", lambda worker: waited.append(len(workers)) or ready(worker))
+    chosen = dict.fromkeys("ab", [sys.executable, "-c", WORKER])
+    lines = common.interleave(chosen, rounds=1, steps=1, device=device, pause=0, report=lambda text: None)
+    assert [line["examples_per_second"] for line in lines] == [2.0, 2.0]
+    assert waited == started
+    assert {env["JAX_PLATFORMS"] for env in workers} == {{"cpu": "cpu", "gpu": "cuda"}[device]}
+
+
+def test_ctranslate2_is_not_measured_under_a_gpu_s_name():
+    assert any("ctranslate2" in name for name in run.commands("decode"))
+    assert not any("ctranslate2" in name for name in run.commands("decode", device="gpu"))
 
 
 def test_a_page_is_made_again_only_of_rows(tmp_path, monkeypatch):
