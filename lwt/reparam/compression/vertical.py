@@ -13,7 +13,7 @@ from lwt.layers import linear
 from lwt.reparam.parts import targets
 
 MODES = ("recursive", "base", "lors")
-STARTS = ("kaiming", "zero", "svd")
+STARTS = ("kaiming", "zero", "svd", "average")
 FUSED = ("query", "key", "value")
 LAYER = re.compile(r"(?P<stack>.*?)_(?P<index>\d+)/(?P<rest>.+)")
 
@@ -57,7 +57,9 @@ class Vertical:
             "base" stops it.
         start: "kaiming" for both factors, as in the code (Kaiming-uniform with slope √5); "zero" for `b`, so that all
             layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of the full
-            model that the run starts from, each given those below (Eckart and Young 1936).
+            model that the run starts from, each given those below (Eckart and Young 1936); "average", for "lors":
+            the same, and the shared weight is the mean of the chunk's layers (Bae et al. 2024, "Relaxed Recursive
+            Transformers", section 2.3).
         scale: s.
         targets: which matrices of layers get increments, see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a pair's name replaces `rank`.
@@ -79,12 +81,14 @@ class Vertical:
 
     def __post_init__(self):
         targets.check(self, mode=MODES, start=STARTS)
+        if self.start == "average" and self.mode != "lors":
+            raise errors.ConfigError(f"reparam.start='average' needs reparam.mode='lors', not {self.mode!r}")
 
     def init(self, key, base):
         """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the full model."""
         plan = self.plan(base)
         targets.check_used(self.rank_pattern, [i.name for i in plan], key="reparam.rank_pattern")
-        if self.start == "svd":
+        if self.start in ("svd", "average"):
             return self._fitted(plan, base)
         adapter = {}
         for i, increment in enumerate(plan):
@@ -100,8 +104,9 @@ class Vertical:
 
     def stored(self, base):
         """The weights of the full model that are stored beside the increments."""
-        made = {name for i in self.plan(base) for name in i.weights if name not in i.onto}
-        return {name: w for name, w in base.items() if name not in made}
+        plan = self.plan(base)
+        made = {name for i in plan for name in i.weights if name not in i.onto}
+        return {name: w for name, w in self._shared(plan, base).items() if name not in made}
 
     def expand(self, base, adapter, step, *, key=None):
         """The weights of the full model, from the stored ones and the increments."""
@@ -193,17 +198,27 @@ class Vertical:
         """Where the outputs of a group's weights end, without the last."""
         return list(itertools.accumulate(weights[name].shape[1] for name in onto[:-1]))
 
+    def _shared(self, plan, base):
+        """The full model with the weights that layers share: their mean if `start` says so, else the first layer's."""
+        if self.start != "average":
+            return base
+        layers = collections.defaultdict(list)
+        for i in plan:
+            for name, shared in zip(i.weights, i.onto, strict=True):
+                layers[shared].append(base[name])
+        return {**base, **{name: sum(weights) / len(weights) for name, weights in layers.items()}}
+
     def _fitted(self, plan, base):
         """Fits the increments by truncated SVD, each to the residual that the layers below leave."""
-        adapter, made = {}, dict(base)
+        adapter, shared, made = {}, self._shared(plan, base), dict(base)
         for i in plan:
-            below = base if self.mode != "recursive" else made
+            below = shared if self.mode != "recursive" else made
             left = jnp.concatenate([base[n] - below[o] for n, o in zip(i.weights, i.onto, strict=True)], axis=1)
             rank = self._rank(i.name)
             if rank > min(left.shape):
                 raise errors.ConfigError(
-                    f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start='svd' takes at most "
-                    f"{min(left.shape)}"
+                    f"reparam.rank is {rank} at {i.name!r} of shape {left.shape}; start={self.start!r} takes "
+                    f"at most {min(left.shape)}"
                 )
             a, b = targets.best_factors(left / self.scale, rank)
             adapter |= {f"{i.name}/a": a, f"{i.name}/b": b}

@@ -138,6 +138,23 @@ def test_svd_is_the_best_fit_of_its_rank(base):
     assert max(misfits(recursive, base, recursive.init(jax.random.key(0), base)).values()) < 1e-5
 
 
+def test_an_average_lies_closer_to_all_layers_than_the_first_does(base):
+    """The shared weight is the chunk's mean, the increments the best ones for what is left of every layer."""
+    made = {}
+    for start in ("svd", "average"):
+        reparam = vertical.Vertical(chunks=2, rank=2, mode="lors", start=start)
+        made[start] = misfits(reparam, base, reparam.init(jax.random.key(0), base))
+    assert sum(made["average"].values()) < sum(made["svd"].values())
+    name = "block_{}/mlp/fc1/kernel"
+    mean = np.mean([base[name.format(i)] for i in range(3, 6)], axis=0)
+    np.testing.assert_allclose(reparam.stored(base)[name.format(3)], mean, atol=1e-6)
+    left = np.linalg.svd(np.asarray(base[name.format(4)] - mean), compute_uv=False)[2:]
+    expected = np.linalg.norm(left) / np.linalg.norm(base[name.format(4)])
+    assert made["average"][name.format(4)] == pytest.approx(expected, abs=1e-5)
+    exact = vertical.Vertical(chunks=2, rank=WIDTH, mode="lors", start="average")
+    assert max(misfits(exact, base, exact.init(jax.random.key(0), base)).values()) < 1e-5
+
+
 @pytest.mark.parametrize("mode", vertical.MODES)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_computes_and_learns(name, mode):
@@ -182,7 +199,8 @@ def test_lora_on_top(base):
         ({"chunks": 4}, "chunks=4 must divide the 6 layers block_0 to block_5"),
         ({"targets": ".*"}, "head/kernel.* is not in a layer"),
         ({"targets": ".*fc3.*"}, "matches no weight"),
-        ({"rank": 9, "start": "svd"}, "takes at most 8"),
+        ({"rank": 9, "start": "svd"}, "start='svd' takes at most 8"),
+        ({"start": "average"}, "start='average' needs reparam.mode='lors', not 'recursive'"),
         ({"rank_pattern": ((".*fc7.*", 2),)}, "rank_pattern .*fc7.* matches no weight"),
         ({"targets": r"block_\d/.*"}, r"needs matrices .*block_0/mlp/fc1/bias \(12,\)"),
     ],
