@@ -40,6 +40,10 @@ table.memories td:nth-child(2) { min-width: 6em; }
 .memories .bar { height: 4px; margin: .2em 0; border-radius: 2px; background: #0072b2; }
 .memories .word { white-space: nowrap; margin-right: .7em; }
 .memories small { opacity: .55; }
+@media (max-width: 640px) {  /* on a phone the picture scrolls, and the tokens beside it stay readable */
+  #attention img { min-width: 44em; }
+  #attention :has(> img) { align-items: safe center; overflow-x: auto; }
+}
 """
 ABOUT_ATTENTION = {
     False: "Rows: the tokens that attend (in a decoder, the tokens being written). Columns: the tokens they attend to. "
@@ -160,8 +164,12 @@ class Page:
         with gradio.Tab("Attention", visible=bool(heads)):
             gradio.HTML(f'<p class="note">{ABOUT_ATTENTION[self._images]}</p>')
             with gradio.Row():
-                self._name = gradio.Dropdown(names, value=first, label="Layer", elem_id="attention-layer")
-                self._head = gradio.Dropdown(self._heads_of(first), value=ALL, label="Head", elem_id="head")
+                self._name = gradio.Dropdown(
+                    names, value=first, label="Layer", min_width=260, elem_id="attention-layer"
+                )
+                self._head = gradio.Dropdown(
+                    self._heads_of(first), value=ALL, label="Head", min_width=260, elem_id="head"
+                )
             self._plot = gradio.Plot(show_label=False, format="png", elem_id="attention")
 
     def _memory_tab(self):

@@ -137,6 +137,9 @@ def test_in_a_browser(browser, start, classifier, adapted, tmp_path):
     tab.locator("#table-message [role=alert]").filter(has_text="wrong.csv").wait_for()
     tab.set_viewport_size({"width": 390, "height": 844})
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    tab.get_by_role("tab", name="Attention").click()
+    picture = tab.locator("#attention img").bounding_box()
+    assert 0 <= picture["x"] < 390 < picture["width"], picture  # it scrolls inside the page, from its left edge on
     assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked  # no requests to other machines
 
 
