@@ -59,7 +59,7 @@ class Vertical:
             layers of a chunk start alike (LORS); "svd": the best increments of this rank for the weights of the full
             model that the run starts from, each given those below (Eckart and Young 1936); "average", for "lors":
             the same, and the shared weight is the mean of the chunk's layers (Bae et al. 2024, "Relaxed Recursive
-            Transformers", section 2.3).
+            Transformers").
         scale: s.
         targets: which matrices of layers get increments, see `targets.matching`.
         rank_pattern: ``((regex, rank), ...)``; the first match with a pair's name replaces `rank`.
