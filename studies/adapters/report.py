@@ -1,5 +1,6 @@
 """The page of the study of adapters, made from the runs' records."""
 
+import collections
 import statistics
 
 from lwt.report import line_names, pages, plots, results, style
@@ -40,7 +41,8 @@ HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
 bits, and "Δ" is the change of accuracy by that, in points. Memory is weights, optimizer and activations of a training \
-step as compiled; "step" is its time, and "merge" the time to write the adapter into the base.
+step as compiled; "step" is its time, and "merge" the time to write the adapter into the base. Times are those of the \
+machine that measured most settings; what was measured on another has none.
 """
 
 
@@ -50,7 +52,7 @@ def write(out, records, *, missing, command_line):
     `records` are those of searches and runs.
     """
     searches = [record for record in records.values() if "tried" in record]
-    costs = {tuple(record["arguments"].values())[:3]: record for record in records.values() if "memory" in record}
+    costs = costs_of(record for record in records.values() if "memory" in record)
     runs = {name: record for name, record in records.items() if "figures" in record}
     page = pages.Page(out, "Adapters for small models", command_line=command_line)
     page.rows(rows_of(runs, command_line=command_line))
@@ -66,6 +68,20 @@ def write(out, records, *, missing, command_line):
             page.add(f"## All figures: {part}", HOW_TO_READ, table(own, tasks, costs=costs))
     page.add("## The rates", rates_table(searches))
     return page.write()
+
+
+def costs_of(records):
+    """``{(task, method, size): record}``, with times only of the machine that measured most settings."""
+    records = list(records)
+    machines = collections.Counter(record["hardware"] for record in records)
+    shown = max(machines, key=machines.get, default=None)
+    times = ("step_seconds", "merge_seconds")
+    return {
+        tuple(record["arguments"].values())[:3]: {
+            key: value for key, value in record.items() if key not in times or record["hardware"] == shown
+        }
+        for record in records
+    }
 
 
 def rows_of(records, *, command_line):
@@ -189,7 +205,7 @@ def table(groups, tasks, *, costs):
                 *([f"{100 * mean_accuracy(found):.1f}"] if len(tasks) > 1 else []),
                 _optional([100 * _change(record) for record in records if "int8" in record], "+z.1f"),
                 _optional([measured["memory"] / 1e6] if measured else [], ".1f"),
-                _optional([1e3 * measured["step_seconds"]] if measured else [], ".1f"),
+                _optional([1e3 * measured["step_seconds"]] if "step_seconds" in measured else [], ".1f"),
                 _optional([1e3 * measured["merge_seconds"]] if measured.get("merge_seconds") else [], ".2f"),
                 str(min(len(own) for own in found.values())),
             ]

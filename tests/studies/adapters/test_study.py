@@ -101,6 +101,14 @@ def test_the_page(found, tmp_path):
     assert {row["metric"]: row["value"] for row in one} == {"accuracy": 0.75, "trainable": 40}
 
 
+def test_times_of_another_machine_are_not_shown(found, tmp_path):
+    records = {entry.name: fake(entry) for entry in found}
+    records["cost-snips-lora-16"]["hardware"] = "a faster machine"
+    report.write(tmp_path, records, missing=[], command_line="python -m study")
+    (encoder,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if "| LoRA 16 | 160 |" in line][:1]
+    assert encoder.endswith("| -1.0 | 2.0 | – | – | 3 |")
+
+
 def test_half_a_study_has_a_page(found, tmp_path):
     some = [entry for entry in found if entry.arguments["task"] == "snips" or entry.arguments["method"] == "ia3"]
     report.write(tmp_path, {entry.name: fake(entry) for entry in some}, missing=[], command_line="python -m study")
