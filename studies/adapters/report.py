@@ -42,7 +42,8 @@ Accuracy on the test split in per cent (arithmetic: exact match): mean ± standa
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
 bits, and "Δ" is the change of accuracy by that, in points. Memory is weights, optimizer and activations of a training \
 step as compiled; "step" is its time, and "merge" the time to write the adapter into the base. Times are those of the \
-machine that measured most settings; what was measured on another has none.
+machine that measured most settings. "*" marks the memory of settings that another machine measured, where a program \
+may take more or less.
 """
 
 
@@ -71,15 +72,12 @@ def write(out, records, *, missing, command_line):
 
 
 def costs_of(records):
-    """``{(task, method, size): record}``, with times only of the machine that measured most settings."""
+    """``{(task, method, size): record}``; the key ``elsewhere`` says that another machine measured it than most."""
     records = list(records)
     machines = collections.Counter(record["hardware"] for record in records)
     shown = max(machines, key=machines.get, default=None)
-    times = ("step_seconds", "merge_seconds")
     return {
-        tuple(record["arguments"].values())[:3]: {
-            key: value for key, value in record.items() if key not in times or record["hardware"] == shown
-        }
+        tuple(record["arguments"].values())[:3]: record | {"elsewhere": record["hardware"] != shown}
         for record in records
     }
 
@@ -195,7 +193,6 @@ def table(groups, tasks, *, costs):
     for setting in sorted(groups, key=lambda x: mean_accuracy(groups[x]), reverse=True):
         found = groups[setting]
         records = [record for own in found.values() for record in own]
-        measured = next((costs[task, *setting] for task in tasks if (task, *setting) in costs), {})
         body.append(
             [
                 title_of(setting),
@@ -204,13 +201,23 @@ def table(groups, tasks, *, costs):
                 *(results.percent(_accuracies(own)) for own in found.values()),
                 *([f"{100 * mean_accuracy(found):.1f}"] if len(tasks) > 1 else []),
                 _optional([100 * _change(record) for record in records if "int8" in record], "+z.1f"),
-                _optional([measured["memory"] / 1e6] if measured else [], ".1f"),
-                _optional([1e3 * measured["step_seconds"]] if "step_seconds" in measured else [], ".1f"),
-                _optional([1e3 * measured["merge_seconds"]] if measured.get("merge_seconds") else [], ".2f"),
+                *_costs(costs, tasks, setting),
                 str(min(len(own) for own in found.values())),
             ]
         )
     return results.markdown(header, body)
+
+
+def _costs(costs, tasks, setting):
+    """The cells of memory, step and merge."""
+    measured = next((costs[task, *setting] for task in tasks if (task, *setting) in costs), None)
+    if measured is None:
+        return ["–"] * 3
+    memory = f"{measured['memory'] / 1e6:.1f}"
+    if measured["elsewhere"]:
+        return [f"{memory}*", "–", "–"]
+    merge = measured["merge_seconds"]
+    return [memory, f"{1e3 * measured['step_seconds']:.1f}", f"{1e3 * merge:.2f}" if merge else "–"]
 
 
 def rates_table(searches):

@@ -106,7 +106,7 @@ def test_times_of_another_machine_are_not_shown(found, tmp_path):
     records["cost-snips-lora-16"]["hardware"] = "a faster machine"
     report.write(tmp_path, records, missing=[], command_line="python -m study")
     (encoder,) = [line for line in (tmp_path / "README.md").read_text().splitlines() if "| LoRA 16 | 160 |" in line][:1]
-    assert encoder.endswith("| -1.0 | 2.0 | – | – | 3 |")
+    assert encoder.endswith("| -1.0 | 2.0* | – | – | 3 |")
 
 
 def test_half_a_study_has_a_page(found, tmp_path):
