@@ -21,10 +21,10 @@ from lwt.machine import command_line, hardware
 from lwt.report import line_names, pages, records, results, style
 
 HOW_TO_READ = """\
-Figures are means over the layers. "Norm" is Frobenius's, "largest" the largest singular value σ₁. The effective rank is
-exp of the entropy of σ / Σσ (Roy and Vetterli 2007), the stable rank Σσ² / σ₁². "Rank 90" and "rank 99" are the
-smallest ranks that keep 90 % and 99 % of the energy Σσ². "Elbow" is the rank at which the curve of energy against rank
-lies farthest above the straight line between its ends, or – if it never lies above that line.
+Figures are means over the layers. "Norm" is the Frobenius norm, "largest" the largest singular value σ₁. The effective
+rank is exp of the entropy of σ / Σσ (Roy and Vetterli 2007), the stable rank is Σσ² / σ₁². "Rank 90" is the smallest
+rank that keeps 90 % of the energy Σσ², "rank 99" the same for 99 %. "Elbow" compares the curve of energy against rank
+with a straight line between its ends: it is the rank where the curve is highest above the line, or – if it never is above.
 """
 
 

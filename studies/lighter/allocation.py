@@ -35,10 +35,9 @@ SCORES = ("adalora", "energy")
 UNIFORM = "uniform"
 TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)", "energy": "allocated by energy"}
 HOW_TO_READ = """\
-Quality is measured on the test set: mean ± standard deviation over the seeds. "Budget" is the rank that, given to every
-linear layer, costs as many adapter parameters. Allocated ranks spend them where they matter, up to a remainder too
-small for another direction. "Rank of a weight" gives the smallest and the largest rank with the first seed, and how
-many weights have an adapter.
+Quality is measured on the test set: mean ± standard deviation over the seeds. A budget is a number of adapter
+parameters, given as the rank at which adapters of one rank on all linear layers have as many. Allocated ranks may leave
+a few of them unused. "Rank of a weight" is the range of the ranks (seed 0), and the number of weights with an adapter.
 
 The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
 allocated adapter costs this training, too. All adapters train at one rate, which was not searched for each rank.

@@ -76,7 +76,7 @@ def names_of(points):
 
 
 def message(points):
-    """A plot's title: the smallest model with 99 % of the best quality, and the best model, if they differ."""
+    """The title of a plot: the smallest model within 1 % of the best quality, and the best one if it is another."""
     label, factor = results.shown(points[0].metric)
     best = max(points, key=lambda p: p.rank)
     small = min((p for p in points if p.rank >= best.rank - abs(best.rank) / 100), key=lambda p: p.bytes)
