@@ -133,7 +133,7 @@ def svd(config, args):
 
 
 def prune(config, args):
-    """Keeps the smallest weights at zero. Evaluates only at the final sparsity, so that "best" has reached it."""
+    """Prunes while training, or keeps the zeros of a pruned base. Evaluations begin at the final sparsity."""
     config.reparam = dict(name="prune", mask="zeros")
     if args["sparsity"] or args["pattern"]:
         pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))

@@ -24,7 +24,7 @@ HOW_TO_READ = """\
 Figures are means over the layers. "Norm" is the Frobenius norm, "largest" the largest singular value σ₁. The effective
 rank is exp of the entropy of σ / Σσ (Roy and Vetterli 2007), the stable rank is Σσ² / σ₁². "Rank 90" is the smallest
 rank that keeps 90 % of the energy Σσ², "rank 99" the same for 99 %. "Elbow" compares the curve of energy against rank
-with a straight line between its ends: it is the rank where the curve is highest above the line, or – if it never is above.
+with a straight line between its ends: the rank where it is highest above the line, or – if it never is above.
 """
 
 
