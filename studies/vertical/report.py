@@ -68,8 +68,10 @@ def last_tenth(values):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and the plots of every task into the folder `out`; see `study.main`."""
     records = dict(sorted(records.items(), key=_order))
-    report = pages.Page(out, "Vertical LoRA compared with the whole model", command_line=command_line)
-    rows = report.rows(rows_of(records, command_line=command_line))
+    rows = rows_of(records, command_line=command_line)
+    size = " at the paper's size" if any("size=paper" in row["config"] for row in rows) else ""
+    report = pages.Page(out, f"Vertical LoRA compared with the whole model{size}", command_line=command_line)
+    rows = report.rows(rows)
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for task, metric in METRICS.items():
         own = [row for row in rows if row["overrides"]["task"] == task]
