@@ -3,19 +3,17 @@
 import collections
 import dataclasses
 import itertools
-import re
 
 import jax
 import jax.numpy as jnp
 
 from lwt import errors
 from lwt.layers import linear
-from lwt.reparam.parts import targets
+from lwt.reparam.parts import stacks, targets
 
 MODES = ("recursive", "base", "lors")
 STARTS = ("kaiming", "zero", "svd", "average")
 FUSED = ("query", "key", "value")
-LAYER = re.compile(r"(?P<stack>.*?)_(?P<index>\d+)/(?P<rest>.+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Vertical:
     stop_gradient: bool | None = None
     start: str = "kaiming"
     scale: float = 1.0
-    targets: str | tuple[str, ...] = r"(?!.*conv/).*_\d+/.*kernel"
+    targets: str | tuple[str, ...] = stacks.MATRICES
     rank_pattern: tuple = ()
     fused: str | tuple[str, ...] = r"(?!.*cross_)(.*/)?\w*attention"
 
@@ -131,22 +129,14 @@ class Vertical:
             lwt.errors.ConfigError: a target is outside the layers; `chunks` does not divide the layers of a stack; a
                 layer has a target that the chunk's first one lacks.
         """
-        stacks = collections.defaultdict(lambda: collections.defaultdict(dict))  # stack -> rest -> layer -> pair
-        layers = collections.defaultdict(set)
-        for match in filter(None, map(LAYER.fullmatch, names)):
-            layers[match["stack"]].add(int(match["index"]))
+        found = collections.defaultdict(lambda: collections.defaultdict(dict))  # stack -> rest -> layer -> pair
         for name in targets.matching(names, self.targets):
-            match = LAYER.fullmatch(name)
-            if match is None:
-                raise errors.ConfigError(
-                    f"reparam.targets {self.targets!r} matches {name!r}, which is not in a layer such as block_0/..."
-                )
-            pair = self._pair(name, names)
-            rest = LAYER.fullmatch(pair)["rest"]
-            stacks[match["stack"]][rest].setdefault(int(match["index"]), pair)
-        plan = []
-        for stack, pairs in stacks.items():
-            length = self._length(stack, layers[stack])
+            match, pair = stacks.matched(name, self.targets), self._pair(name, names)
+            rest = stacks.LAYER.fullmatch(pair)["rest"]
+            found[match["stack"]][rest].setdefault(int(match["index"]), pair)
+        plan, layers = [], stacks.layers(names)
+        for stack, pairs in found.items():
+            length = stacks.length(stack, layers[stack], chunks=self.chunks)
             for rest in sorted(pairs):
                 for layer, pair in sorted(pairs[rest].items()):
                     first = layer - layer % length
@@ -164,14 +154,6 @@ class Vertical:
 
     def _rank(self, name):
         return targets.by_pattern(name, self.rank_pattern, default=self.rank)
-
-    def _length(self, stack, layers):
-        """The number of layers in a chunk."""
-        if len(layers) % self.chunks or layers != set(range(len(layers))):
-            raise errors.ConfigError(
-                f"reparam.chunks={self.chunks} must divide the {len(layers)} layers {stack}_0 to {stack}_{max(layers)}"
-            )
-        return len(layers) // self.chunks
 
     def _pair(self, name, names):
         """The pair that forms the weight `name`: its own name, or that of the fused three."""
