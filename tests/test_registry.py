@@ -18,8 +18,8 @@ CHOICES = {
     "TASKS": "classify classify_images distill masked_lm multilabel ordinal regress similarity translate",
     "ATTENTIONS": "approximate efficient folded kv_projection linear linformer local nystrom softmax softmax_one "
     "sparse",
-    "REPARAMS": "adalora c3a compose dora hira houlsby ia3 lokr lora miss none oft periodic_lora prune quantize share shira "
-    "singlora svd unilora vera vertical",
+    "REPARAMS": "adalora c3a compose dora hira houlsby ia3 lokr lora miss none oft periodic_lora prune quantize share "
+    "shira singlora svd unilora vera vertical",
     "DATA_KINDS": "compared images labelled masked pairs",
     "SOURCES": "folder generated tfds",
 }

@@ -7,11 +7,14 @@ generator with seed 0, so that they are the same everywhere.
 import collections.abc
 import csv
 import dataclasses
+import errno
 import functools
 import gzip
+import html.parser
 import io
 import json
 import pathlib
+import re
 
 import numpy as np
 
@@ -27,6 +30,66 @@ def multi30k(folder):
 def newstest(folder):
     """WMT's German-English news."""
     return {f"newstest{y}": _pairs(folder / "testsets/de-en", f"newstest{y}") for y in range(2013, 2017)}
+
+
+class _Paragraphs(html.parser.HTMLParser):
+    """The texts of a page's paragraphs and headings, ``{id: text}`` in `found`."""
+
+    ID = re.compile(r"(par|hd)_.+")
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self._open = {}, None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        name = dict(attrs).get("id") or ""
+        if self._open is None and self.ID.fullmatch(name):
+            self._open, self._parts, self._depth = (tag, name), [], 0
+        if self._open and tag == self._open[0]:
+            self._depth += 1
+
+    def handle_endtag(self, tag):
+        if self._open and tag == self._open[0]:
+            self._depth -= 1
+            if not self._depth:
+                self.found[self._open[1]] = " ".join("".join(self._parts).split())
+                self._open = None
+
+    def handle_data(self, data):
+        if self._open:
+            self._parts.append(data)
+
+
+def libreoffice_help(folder):
+    """German-English paragraphs of LibreOffice's help, matched by their ids; every fiftieth page tests or validates.
+
+    Paragraphs that are not translated and pairs that recur are left out, as are training pairs that share a text with
+    the other two sets.
+    """
+    german, english = (
+        {path.relative_to(folder / language) for path in (folder / language).rglob("*.html")}
+        for language in ("de", "en-US")
+    )
+    pages = sorted(german & english)
+    if not pages:
+        raise FileNotFoundError(errno.ENOENT, "", f"page of de/ in en-US/ of {folder}")
+    order, fiftieth = np.random.default_rng(0).permutation(len(pages)), -(-len(pages) // 50)
+    parts = {"test": order[:fiftieth], "validation": order[fiftieth : 2 * fiftieth], "train": order[2 * fiftieth :]}
+    found, held = {}, set()
+    for split, part in parts.items():
+        pairs = dict.fromkeys(pair for i in part for pair in _translated(folder, pages[i]))
+        found[split] = [{"de": de, "en": en} for de, en in pairs if not {de, en} & held]
+        held.update(text for record in found[split] for text in record.values())
+    return found
+
+
+def _translated(folder, page):
+    """The paragraphs of a page in both languages, ``[(German, English)]``."""
+    de, en = (_Paragraphs(_text(folder / language / page)).found for language in ("de", "en-US"))
+    pairs = [(text, en.get(name, "")) for name, text in de.items()]
+    return [pair for pair in pairs if all(pair) and pair[0] != pair[1]]
 
 
 def snips(folder):
@@ -120,6 +183,7 @@ COLA = functools.partial(glue, task="CoLA", header=("source", "label", "mark", "
 SETS = {  # by the name of the folder
     "multi30k_de_en": Set(multi30k, "a clone of github.com/multi30k/dataset"),
     "wmt_newstest_de_en": Set(newstest, "a clone of github.com/Helsinki-NLP/OPUS-MT-testsets"),
+    "libreoffice_help_de_en": Set(libreoffice_help, "/usr/share/libreoffice/help, of libreoffice-help-de and -en-us"),
     "snips": Set(snips, "a clone of github.com/MiuLab/SlotGated-SLU", tuple(INTENTS.split())),
     "emotion": Set(
         emotion,

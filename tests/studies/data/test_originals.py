@@ -32,6 +32,28 @@ def test_pairs_are_read_in_order(tmp_path):
     assert found["validation"] == [{"de": f"val {i} de", "en": f"val {i} en"} for i in ("1", "2\u2028")]
 
 
+def test_paragraphs_of_a_help_are_matched_by_their_ids(tmp_path):
+    files = {}
+    for i in range(100):
+        german = (
+            f'<h1 id="hd_id1">Titel</h1><p id="par_id2">Nur {i}:\n <b>fett</b> &amp; mehr</p><p id="par_id3">BASIC</p>'
+        )
+        english = f'<p id="par_id3">BASIC</p><p id="par_id2">Only {i}: bold &amp; more</p><h1 id="hd_id1">Title</h1>'
+        files |= {f"de/text/{i}.html": german, f"en-US/text/{i}.html": english}
+    files["de/text/alone.html"] = '<p id="par_id2">Ohne Seite</p>'
+    found = originals.read("libreoffice_help_de_en", put(tmp_path, files))
+    assert {split: len(pairs) for split, pairs in found.items()} == {"test": 3, "validation": 2, "train": 96}
+    assert {"de": "Titel", "en": "Title"} in found["test"], "and, since it is there, in no other split"
+    body = [pair for pairs in found.values() for pair in pairs if pair["de"] != "Titel"]
+    assert len(body) == 100 and {"de": "Nur 7: fett & mehr", "en": "Only 7: bold & more"} in body
+
+
+def test_a_help_without_pages_is_named(tmp_path):
+    put(tmp_path, {"de/text/1.html": "", "en-US/text/2.html": ""})
+    with pytest.raises(errors.DataError, match="no page of de/ in en-US/ .*libreoffice-help-de and -en-us"):
+        originals.read("libreoffice_help_de_en", tmp_path)
+
+
 def test_a_tenth_is_held_out_and_labels_become_numbers(tmp_path):
     rows = {str(i): {"sentence": f" sentence {i}", "motion": "yes" if i % 3 else "no"} for i in range(30)}
     found = originals.read(
@@ -111,3 +133,10 @@ def test_the_program_writes_a_folder_and_compares_it(tmp_path):
 def test_what_is_wrong_is_named(tmp_path, name, files, message):
     with pytest.raises(errors.DataError, match=message):
         originals.read(name, put(tmp_path, files))
+
+
+def test_every_set_has_checksums_of_its_splits():
+    for name, own in originals.SETS.items():
+        files = program.expected()[name]
+        assert any(file.endswith(".jsonl.gz") for file in files)
+        assert ("labels.txt" in files) == bool(own.classes), name
