@@ -8,9 +8,10 @@ import functools
 import math
 
 import jax
+import jax.numpy as jnp
 
 from lwt import errors, values
-from lwt.layers.losses import vocabulary_loss
+from lwt.layers.losses import paired_loss, vocabulary_loss
 from lwt.metrics import exact, rouge, translation
 from lwt.tasks import decoding
 
@@ -24,6 +25,8 @@ class Translate:
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
+        rdrop: α of R-Drop, see `paired_loss`: in training, every pair is read twice with different dropout, and the two
+            predictions are drawn together. A step costs twice as much. 0: every pair is read once.
         metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match", "rouge".
         lowercase: whether scores of translations ignore case, as models of lower-cased text require.
         beams: 1 for greedy decoding.
@@ -36,6 +39,7 @@ class Translate:
     """
 
     label_smoothing: float = 0.0
+    rdrop: float = 0.0
     metrics: tuple = ("translation",)
     lowercase: bool = True
     beams: int = 1
@@ -60,6 +64,7 @@ class Translate:
             "task",
             self,
             label_smoothing=values.real(0, 1, below=True),
+            rdrop=values.real(0),
             beams=values.whole(1, BEAMS),
             length_penalty=values.real(0),
             temperature=values.real(0),
@@ -70,8 +75,12 @@ class Translate:
 
     def loss(self, apply, batch, *, train=True, rngs=None):
         """``(sum, count, sums)`` over the real target tokens of a batch of `pair_examples`."""
-        hidden = apply(batch, train=train, rngs=rngs, method="hidden_states")
-        sums = vocabulary_loss.vocabulary_loss(
+        twice = train and self.rdrop > 0
+        hidden = apply(_doubled(batch) if twice else batch, train=train, rngs=rngs, method="hidden_states")
+        loss = (
+            functools.partial(paired_loss.paired_loss, weight=self.rdrop) if twice else vocabulary_loss.vocabulary_loss
+        )
+        sums = loss(
             hidden,
             apply(method="output_table"),
             targets=batch["targets"],
@@ -90,6 +99,8 @@ class Translate:
     def finish(self, sums):
         """Sums -> ``loss`` (nats per token, with smoothing), ``perplexity`` (without), ``accuracy``, ``tokens``.
 
+        With R-Drop ``loss`` includes the divergence, whose mean is ``divergence``.
+
         Raises:
             lwt.errors.DataError: no token was counted.
         """
@@ -97,11 +108,13 @@ class Translate:
         if not tokens > 0:
             raise errors.DataError("no target token was evaluated: the split is empty, or holds only padding")
         nats = float(sums["nll"]) / tokens
+        apart = {"divergence": float(sums["divergence"]) / tokens} if "divergence" in sums else {}
         return {
             "loss": float(sums["loss"]) / tokens,
             "perplexity": math.exp(nats) if nats < 700 else math.inf,
             "accuracy": float(sums["correct"]) / tokens,
             "tokens": int(tokens),
+            **apart,
         }
 
     def generate(self, apply, batch, *, length, vocabulary=None, shrink=False):
@@ -143,3 +156,8 @@ class Translate:
             return "greedy"
         form = "" if self.penalty == "wu" else f" ({self.penalty})"
         return f"beam search, {self.beams} beams, length penalty {self.length_penalty:g}{form}"
+
+
+def _doubled(batch):
+    """The batch with every row twice; the copies are neighbours, so that rows stay on their devices."""
+    return jax.tree.map(lambda x: jnp.repeat(x, 2, axis=0), batch)

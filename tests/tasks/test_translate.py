@@ -58,6 +58,7 @@ def test_decoding_follows_the_settings(settings, phrase):
     [
         ({"metrics": ("exact",)}, "task.metrics='exact': did you mean 'exact_match'"),
         ({"penalty": "powr"}, "task.penalty='powr': did you mean 'power'"),
+        ({"rdrop": -1.0}, "task.rdrop=-1.0 should be positive or 0"),
         ({"beams": 0}, "task.beams=0 should be from 1 to 1000"),
         ({"beams": 100_000}, "task.beams=100000 should be from 1 to 1000"),
     ],

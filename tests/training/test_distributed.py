@@ -81,6 +81,20 @@ def test_eight_devices_give_the_losses_of_one(tiny, start, rows, tmp_path):
     assert_same_losses(rows(tmp_path / "sharded"), expected)
 
 
+def test_a_batch_read_twice_stays_on_its_devices(tiny, start, rows, tmp_path):
+    """R-Drop: the two copies of a row lie on one device, so that gradients alone are sent."""
+    config = tiny({"task.rdrop": 5.0})
+    train.run(config, tmp_path / "one")
+    process = start("-c", CHILD, json.dumps({"eight": config.to_dict()}), str(tmp_path), **EIGHT)
+    said, complaints = process.communicate(timeout=300)
+    assert process.returncode == 0, complaints
+    found = json.loads(said.splitlines()[-1])["eight"]
+    assert found["programs"] == 1 and found["sent"] < 2, found
+    assert_same_losses(rows(tmp_path / "eight"), rows(tmp_path / "one"))
+    assert all(row["train/divergence"] > 0 for row in rows(tmp_path / "one") if "train/loss" in row)
+    assert not any("validation/divergence" in row for row in rows(tmp_path / "one"))
+
+
 def test_two_processes_give_the_losses_of_one(tiny, lora, config_file, start, rows, tmp_path):
     """An adapter, its matrices sharded over both processes; one process resumes from what two have saved."""
     config = tiny({**lora, "sharding": SHARDED})
