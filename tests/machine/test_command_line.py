@@ -74,22 +74,20 @@ def test_log_lines_of_the_package_and_the_program_are_printed(monkeypatch, capsy
     assert capsys.readouterr().out.splitlines() == [f"left out by {name}" for name in ("lwt.data.kinds.pairs", *names)]
 
 
-@pytest.mark.parametrize("reason, shown", [("", ""), ("'of the device'", " (of the device)")])
-def test_a_lack_of_memory_is_one_line(capsys, reason, shown):
-    with pytest.raises(SystemExit), command_line.guarded():
-        raise MemoryError(*([reason.strip("'")] if reason else []))
-    assert capsys.readouterr().err.startswith(f"error: not enough memory{shown}; lower the size of the batches")
-
-
 @pytest.mark.parametrize(
     "error, line",
     [
-        ('13, "Permission denied", "runs/a/config.json"', "runs/a/config.json: Permission denied"),
-        ('28, "No space left on device"', "No space left on device"),
+        ('OSError(13, "Permission denied", "runs/a/config.json")', "runs/a/config.json: Permission denied"),
+        ('OSError(28, "No space left on device")', "No space left on device"),
+        ("MemoryError()", "not enough memory; lower the size of the batches (data.rows, data.row_length)"),
+        (
+            'MemoryError("of the GPU")',
+            "not enough memory (of the GPU); lower the size of the batches (data.rows, data.row_length)",
+        ),
     ],
 )
-def test_an_error_of_the_file_system_is_one_line(error, line):
-    program = PROGRAM.replace('errors.DataError("the data\\nare missing")', f"OSError({error})")
+def test_an_error_of_the_machine_is_one_line(error, line):
+    program = PROGRAM.replace('errors.DataError("the data\\nare missing")', error)
     command = [sys.executable, "-c", program, "--workdir=none", "--out=x"]
     found = subprocess.run(command, capture_output=True, text=True)
     assert (found.returncode, found.stderr) == (2, f"error: {line}\n")
