@@ -15,7 +15,8 @@ LABELS = {"a", "b", "embedding_a", "embedding_b", "vector", "update", "state", "
 NONLINEAR = ("houlsby",)  # they cannot be written as weights
 UNMOVED = ("state", "constant")  # by the optimizer
 EVERYTHING = ".*(kernel|embedding)"
-SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name != "compose"]
+SECTIONS = [{"name": name} for name in registry.REPARAMS.names() if name not in ("compose", "share")]
+SECTIONS += [{"name": "share", "targets": ".*/query/kernel"}]  # of this base's matrices, both layers have no other
 SECTIONS += [{"name": "lora", "rank": 3, "start": start, "targets": EVERYTHING} for start in ("lora", "pissa", "olora")]
 SECTIONS += [{"name": "lora", "rank": 3, "frozen_a": True}, {"name": "oft", "block_size": 4, "neumann": 5}]
 SECTIONS += [
@@ -124,7 +125,5 @@ class TestContract:
 
 
 def test_all_files_are_found():
-    found = (
-        "adalora c3a compose dora hira houlsby ia3 lokr lora miss none oft periodic_lora prune quantize shira singlora"
-    )
-    assert registry.REPARAMS.names() == [*found.split(), "svd", "unilora", "vera", "vertical"]
+    found = "adalora c3a compose dora hira houlsby ia3 lokr lora miss none oft periodic_lora prune quantize share shira"
+    assert registry.REPARAMS.names() == [*found.split(), "singlora", "svd", "unilora", "vera", "vertical"]
