@@ -3,19 +3,26 @@
 An argument such as ``base=hf:NAME`` names a model of Hugging Face, which is imported before the config asks for it.
 """
 
+import dataclasses
 import importlib.util
+import re
+import sys
 
+import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from lwt import errors
+from lwt import errors, registry
 from lwt.machine import command_line, config_folder
 from lwt.runs import hub
+
+PARTS = {"model": registry.MODELS, "reparam": registry.REPARAMS, "task": registry.TASKS}
+OVERRIDE = re.compile(rf"--?(?:no)?config\.({'|'.join(PARTS)})\.(\w+)(?:=(.*))?", re.DOTALL)
 
 
 def define(help=""):
     """Declares the flag --config, which takes overrides --config.KEY=VALUE; returns its holder."""
-    command_line.CONFIGS["config"] = load, describe
+    command_line.CONFIGS["config"] = lambda spec: with_named(load(spec), sys.argv), describe
     names = ", ".join(config_folder.names())
     help = help or f"NAME:ARGUMENT=VALUE,... or a file FILE.py:ARGUMENT=VALUE,...; NAME is one of {names}."
     holder = config_flags.DEFINE_config_file("config", None, help)
@@ -25,7 +32,8 @@ def define(help=""):
     def parse_where_it_lies(spec):
         file, *arguments = spec.split(":", 1)
         bring(*arguments)
-        return parse(":".join([str(config_folder.importable(config_folder.find(file))), *arguments]))
+        path = str(config_folder.importable(config_folder.find(file)))
+        return with_named(parse(":".join([path, *arguments])), sys.argv)
 
     parser.parse = parse_where_it_lies
     return holder
@@ -66,6 +74,33 @@ def load(spec):
     except ValueError as error:
         raise errors.ConfigError(f"{spec}: {error}") from error
     command_line.check_config(config, spec)
+    return config
+
+
+def with_named(config, argv):
+    """The config, with the defaults of the keys that its file leaves out and that the command line `argv` sets.
+
+    These are the arguments of a part, such as ``--config.task.beams=4`` where the file only names the task. Without a
+    value to replace, the flag would have no type.
+
+    Raises:
+        lwt.errors.ConfigError: the part has no such argument, or the argument has no default.
+    """
+    given = [match.groups() for argument in argv if (match := OVERRIDE.fullmatch(argument))]
+    for section, key, value in given:
+        part = config.get(section)
+        if not isinstance(part, ml_collections.ConfigDict) or "name" not in part or key in part:
+            continue
+        name = next((own for other, k, own in reversed(given) if (other, k) == (section, "name")), part.name)
+        fields = registry.fields(PARTS[section].find(name, key=f"--config.{section}.name"))
+        flag = f"--config.{section}.{key}={value}"
+        if key not in fields:
+            raise errors.ConfigError(f"{flag}: {name} has no such argument; {errors.suggest(key, fields)}")
+        default = fields[key].default
+        if default is dataclasses.MISSING or default is None:
+            raise errors.ConfigError(f"{flag}: {key} has no default value, so only a config file can set it")
+        with config.unlocked():
+            part[key] = default
     return config
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from lwt import errors
 from lwt.machine import config_folder
+from lwt.reparam import lora
 from lwt.runs import config_file
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
@@ -14,6 +15,32 @@ CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 def test_arguments_reach_the_config():
     config = config_file.load(f"{CONFIGS}/lora_ranks.py:rank=4,base=runs/none")
     assert config.reparam.rank == 4 and config.init_from == "runs/none" and config.is_locked
+
+
+def test_arguments_of_a_part_can_be_set_that_the_file_leaves_out():
+    spec = f"{CONFIGS}/translation.py"
+    flags = ["--config.task.beams=4", "--config.reparam.name=lora", "-config.reparam.rank=2", "--config.data.rows=3"]
+    config = config_file.with_named(config_file.load(spec), [f"--config={spec}", *flags])
+    # the defaults, which the flags then replace; all other keys are those of the file
+    assert (config.task.beams, config.reparam.rank) == (1, lora.LoRA.rank) and config.is_locked
+    with config.unlocked():
+        del config.task["beams"], config.reparam["rank"]
+    assert config == config_file.load(spec)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--config.task.bems=4"], "--config.task.bems=4: translate has no such argument; did you mean 'beams'"),
+        (["--config.reparam.name=dora", "--config.reparam.rnk=4"], "rnk=4: dora has no such .* did you mean 'rank'"),
+        (["--config.reparam.name=vertical", "--config.reparam.stop_gradient=true"], "only a config file can set it"),
+        (["--config.reparam.rank=4"], "--config.reparam.rank=4: none has no such argument"),
+        (["--config.reparam.name=lra", "--config.reparam.rank=4"], "--config.reparam.name='lra': did you mean 'lora'"),
+    ],
+)
+def test_a_part_without_such_an_argument_is_named(flags, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        config_file.with_named(config_file.load(f"{CONFIGS}/translation.py"), flags)
 
 
 def test_a_module_offers_what_else_it_has():
