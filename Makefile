@@ -14,7 +14,7 @@ NO_DEPS := litert-converter==0.5.0 jax2onnx==0.17.1 # see setup.py
 quickstart: $(VENV)/.runtime
 	@$(BIN)/python -m lwt.quickstart
 
-test: $(VENV)/.test # a worker that dies ends the tests, which would wait for it
+test: $(VENV)/.test # if a worker dies, the tests end; without the last flag, they hang
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 lint: $(VENV)/.test

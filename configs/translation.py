@@ -22,8 +22,8 @@ With a base, a run, a bundle or hf:FOLDER with a Marian model, the base is fine-
 method (full, or an adapter of `rank` on every linear layer: lora, lora_plus, rslora, dora, pissa, olora, singlora;
 bitfit), rate, epochs, rows, length (most tokens of a side).
 
-With --config.task.rdrop=5 (R-Drop), each pair is read twice with different dropout, and the two predictions are drawn
-together. A step takes twice as long.
+With --config.task.rdrop=5 (R-Drop), each pair is read twice with different dropout, and the divergence between the two
+predictions is added to the loss. A step takes twice as long.
 
 positions=learned gives the model a table of 64 positions a side in place of sinusoids. The paper says that sinusoids
 generalize better to longer texts; to measure it, set data.row_length, which limits the tokens of a text in training,

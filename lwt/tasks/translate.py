@@ -25,8 +25,8 @@ class Translate:
 
     Attributes:
         label_smoothing: ε of the cross-entropy (training only: evaluation reports plain negative log-likelihood).
-        rdrop: α of R-Drop, see `paired_loss`: in training, every pair is read twice with different dropout, and the two
-            predictions are drawn together. A step costs twice as much. 0: every pair is read once.
+        rdrop: α of R-Drop, see `paired_loss`: in training, every pair is read twice with different dropout, and the
+            divergence between the two predictions is added to the loss. A step costs twice as much. 0: no R-Drop.
         metrics: of decoded text: "translation" (sacreBLEU, chrF, mean sentence BLEU), "exact_match", "rouge".
         lowercase: whether scores of translations ignore case, as models of lower-cased text require.
         beams: 1 for greedy decoding.
