@@ -1,6 +1,7 @@
 """The page of the attention study, made from the runs' records: quality against cost."""
 
 import math
+import re
 import statistics
 
 from lwt.report import pages, plots, results
@@ -25,8 +26,9 @@ over a run's log lines, mean over the seeds; the runs followed each other. Opera
 attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
 across to the encoder. Runs on another machine than those of softmax attention have no time.
 
-All attentions of a task train at the same rate, which was not searched for each of them; with another rate, their order
-may differ.
+In classification, the rate of an attention is the best of three on the validation set, with seed 0 and half of the
+training. In translation, all attentions train at the same rate, which was not searched for each of them; with another
+rate, their order may differ.
 """
 
 
@@ -44,6 +46,7 @@ def rows_of(records, *, command_line):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, table.csv and quality.png into the folder `out`; see `study.main`."""
     report = pages.Page(out, "Attention: quality against cost", command_line=command_line)
+    records = {name: record for name, record in records.items() if "stage" not in record["arguments"]}
     rows = report.rows(rows_of(records, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}
     sentences = [line for task, values in tables.items() for line in findings(task, values)]
@@ -117,10 +120,11 @@ def table(task, values, *, records):
             mean, error = difference(own[metric], values[PLAIN][metric])
             gap = f"{factor * mean:+.{digits}f}" + (f" ± {factor * error:.{digits}f}" if error is not None else "")
         cells = [_number(own[cost], *COSTS[cost][1:]) if cost in own else "–" for cost in costs]
+        cells.append(f"{about[name]['rate']:g}" if "rate" in about[name] else "–")
         elsewhere = ", ".join(key.partition("_")[0] for key in about[name]["softmax_in"]) or "–"
         setting = about[name]["setting"]
         body.append([name, _quality([*own[metric].values()], factor, digits), gap, *cells, elsewhere, f"`{setting}`"])
-    header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), "softmax in", "setting"]
+    header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), "rate", "softmax in", "setting"]
     return results.markdown(header, body)
 
 
@@ -136,7 +140,7 @@ def _settings(records):
         if own:
             steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in own}))
             seeds = len({record["arguments"]["seed"] for record in own})
-            specs = ", ".join(sorted({f"`{record['config']}`" for record in own}))
+            specs = ", ".join(sorted({f"`{re.sub(',rate=[^,]*', '', record['config'])}`" for record in own}))
             lines.append(
                 f"{task.capitalize()}: {specs} with the settings of `configs/kv_projection.py`, {steps} steps, "
                 f"{seeds} seeds; {len(own)} runs in {pages.hours(own)} on {pages.machines(own)}."

@@ -2,13 +2,16 @@
 
     python -m studies.attention --workdir=runs/attention --out=docs/results/attention_quality
     python -m studies.attention --workdir=runs/attention --only='^translation-(softmax|kv_projection)'
+    python -m studies.attention --workdir=runs/attention --only=classification-linear_elu    # its search, and its runs
     python -m studies.attention --workdir=runs/attention --index=$SLURM_ARRAY_TASK_ID
     python -m studies.attention --workdir=runs/attention --report_only
 
 A run is the config of its task (`TASKS` of `configs/kv_projection.py`) with one attention
 (`studies/attention/variants.py`) and a seed. Its folder has a name like ``translation-local-seed0``. An attention
 without a causal form, or one that cannot attend to another sequence, is replaced by softmax attention there. Rows hold
-one text each, because some attentions mix all texts of a row. The best checkpoint is evaluated on the test set.
+one text each, because some attentions mix all texts of a row. The best checkpoint is evaluated on the test set. For
+classification, every attention gets the same search of the learning rate (`lwt/report/search.py`): three rates, seed 0,
+half of the training, judged on the validation set.
 
 ``softmax_block256`` is left out: it is softmax attention, and the same program on rows no longer than its block.
 
@@ -29,7 +32,7 @@ from configs import kv_projection
 from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware
-from lwt.report import plots, study
+from lwt.report import plots, search, study
 from lwt.runs import config_file, experiment
 from studies.attention import report as attention_report
 from studies.attention import variants as attention_variants
@@ -49,6 +52,7 @@ class Task:
         model: keys that are set on the model.
         settings: other keys that are set, by their dotted names.
         length: of the longest row.
+        rates: that every attention tries; (): all attentions have the rate of the config.
     """
 
     config: str
@@ -56,40 +60,48 @@ class Task:
     model: dict
     settings: dict
     length: int
+    rates: tuple = ()
 
 
-LENGTHS = {"translation": 64, "classification": 128}
-TASKS = {name: Task(**task, length=LENGTHS[name]) for name, task in kv_projection.TASKS.items()}
+OWN = {"translation": dict(length=64), "classification": dict(length=128, rates=(5e-4, 2e-3, 8e-3))}
+TASKS = {name: Task(**task, **OWN[name]) for name, task in kv_projection.TASKS.items()}
 
 
 def entries(*, seeds=3, smoke=False):
-    """The runs of the study, seed by seed.
+    """The searches, and the runs seed by seed.
 
     Args:
         seeds: runs of every setting.
         smoke: whether to train tiny models for two steps each.
     """
     variants = [name for name in attention_variants.names() if name not in LEFT_OUT]
-    return [
-        study.Entry(
-            f"{task}-{name}-seed{seed}",
-            dict(task=task, attention=name, seed=seed),
-            study.spec_of(TASKS[task].config, TASKS[task].arguments, more="smoke=true" if smoke else ""),
-        )
-        for seed in range(seeds)
-        for task in TASKS
-        for name in variants
-    ]
+    rows = [dict(task=t, attention=name, stage="search") for t in TASKS if TASKS[t].rates for name in variants]
+    rows += [dict(task=t, attention=name, seed=seed) for seed in range(seeds) for t in TASKS for name in variants]
+    return [_entry(row, smoke=smoke) for row in rows]
+
+
+def _entry(arguments, *, smoke):
+    task = TASKS[arguments["task"]]
+    more = "smoke=true" if smoke else ""
+    return study.Entry(name_of(arguments), arguments, study.spec_of(task.config, task.arguments, more=more))
+
+
+def name_of(arguments):
+    """``translation-local-seed0``, or ``search-classification-local``."""
+    name = f"{arguments['task']}-{arguments['attention']}"
+    return f"search-{name}" if "stage" in arguments else f"{name}-seed{arguments['seed']}"
 
 
 def config_of(entry):
-    """The config of a run: that of its task, with the settings of the study."""
+    """The config of a run: that of its task, with the settings of the study. A trial of a search is half as long."""
     task, config = TASKS[entry.arguments["task"]], config_file.load(entry.spec)
     settings = task.settings if "smoke" not in entry.spec else {}  # they say how long it trains, and on how much
     with config.unlocked():
-        config.seed = entry.arguments["seed"]
+        config.seed = entry.arguments.get("seed", 0)
         config.data.packed = False
         config.update_from_flattened_dict(settings)
+        if "stage" in entry.arguments and "smoke" not in entry.spec:
+            config.epochs, config.steps = config.epochs / 2, config.steps // 2
         config.model = config.model.to_dict() | task.model | places(section_of(entry, config), config.model.name)
     return config
 
@@ -117,9 +129,35 @@ def places(section, model):
     }
 
 
-def run(entry, workdir):
-    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+def run(entry, workdir, *, known):
+    """Trains or resumes a run, or searches a rate, unless that is done; returns the record.
+
+    Args:
+        entry: one of `entries`.
+        workdir: of the study.
+        known: all entries by name; a run takes the rate that its search finds.
+    """
+    if "stage" in entry.arguments:
+        return search_rate(entry, workdir)
+    if TASKS[entry.arguments["task"]].rates:
+        found = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)
+        entry = dataclasses.replace(entry, spec=f"{entry.spec},rate={found['rate']:g}")
     return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
+
+
+def search_rate(entry, workdir):
+    """The record of a search; see `lwt.report.search.run`."""
+    rates = TASKS[entry.arguments["task"]].rates
+    return search.run(
+        entry,
+        workdir,
+        record=RECORD,
+        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
+        measure=search.best_figures,
+        metric="mcc",
+        first=rates,
+        trials=len(rates),
+    )
 
 
 def measure(entry, folder):
@@ -133,6 +171,7 @@ def measure(entry, folder):
         "epochs": config.epochs,
         "checkpoint": trained.step,
         "figures": trained.report(),
+        "rate": config.optimizer.learning_rate,
         "costs": {
             "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
             "flops": counted["flops_per_example"]["forward_backward"],
@@ -166,5 +205,6 @@ def main():
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
+    known = {entry.name: entry for entry in found}
     given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)

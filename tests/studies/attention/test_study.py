@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import json
 import pathlib
 
@@ -44,8 +45,8 @@ def entry_of(name, **more):
 
 def test_entries():
     names = [entry.name for entry in study.entries(seeds=2)]
-    assert set(names) == {f"{task}-{v}-seed{s}" for task in study.TASKS for v in VARIANTS for s in (0, 1)}
-    assert names[0] == "translation-softmax-seed0" and len(set(names)) == len(names)
+    runs = {f"{task}-{v}-seed{s}" for task in study.TASKS for v in VARIANTS for s in (0, 1)}
+    assert set(names) == runs | {f"search-classification-{v}" for v in VARIANTS} and len(set(names)) == len(names)
 
 
 def test_configs():
@@ -59,6 +60,7 @@ def test_configs():
     config = study.config_of(entry_of("classification-kv_projection_quarter-seed0"))
     assert config.model.attention.to_dict() == {"name": "kv_projection", "rank": 10}
     assert (config.epochs, config.model.name, config.model.get("cross_attention")) == (6, "bert", None)
+    assert study.config_of(entry_of("search-classification-local")).epochs == 3
 
 
 @pytest.mark.parametrize(
@@ -112,18 +114,23 @@ def test_the_models_take_every_attention(variant):
 def test_a_run(data, tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
     monkeypatch.setattr(study, "ROW", 8)
-    small = dataclasses.replace(study.TASKS["classification"], model=dict(layers=1, width=16, hidden=16))
+    small = dataclasses.replace(study.TASKS["classification"], model=dict(layers=1, width=16, hidden=16), rates=(1e-3,))
     monkeypatch.setitem(study.TASKS, "classification", small)
-    entry = entry_of("classification-linformer-seed0", smoke=True)
-    record = study.run(entry, str(tmp_path / "runs"))
+    known = {entry.name: entry for entry in study.entries(seeds=1, smoke=True)}
+    run = functools.partial(study.run, workdir=str(tmp_path / "runs"), known=known)
+    entry = known["classification-linformer-seed0"]
+    record = run(entry)
+    searched = run(known["search-classification-linformer"])
+    assert searched["rate"] == record["rate"] == 1e-3 and record["config"].endswith(",rate=0.001")
     assert record["steps"] == 2 and record["figures"]["records"] == 10
     assert min(record["costs"].values()) > 0 and "cache_bytes" not in record["costs"]
     assert record["softmax_in"] == [] and record["setting"] == "linformer, max_length=128, rank=8"
     monkeypatch.setattr(study, "measure", None)
-    assert study.run(entry, str(tmp_path / "runs")) == record  # it is left alone
-    report.write(tmp_path / "out", {entry.name: record}, missing=["another"], command_line="c")
+    assert run(entry) == record  # it is left alone
+    report.write(tmp_path / "out", {entry.name: record, "search": searched}, missing=["another"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "Not in the figures: another." in page and "| – | `linformer, max_length=128, rank=8` |" in page
+    assert "Not in the figures: another." in page
+    assert "| 0.001 | – | `linformer, max_length=128, rank=8` |" in page and "rate=" not in page
 
 
 def record_of(task, attention, seed, quality, flops):
