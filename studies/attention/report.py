@@ -25,10 +25,13 @@ over a run's log lines, mean over the seeds; the runs followed each other. Opera
 32 tokens (a side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both
 attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
 across to the encoder. Runs on another machine than those of softmax attention have no time.
-
-In classification, the rate of an attention is the best of three on the validation set, with seed 0 and half of the
-training. In translation, all attentions train at the same rate, which was not searched for each of them; with another
-rate, their order may differ.
+"""
+ONE_RATE = """\
+{tasks}: all attentions train at the same rate, which was not searched for each of them; with another rate, their order
+may differ.
+"""
+SEARCHED = """\
+{tasks}: the rate of an attention is the best of three on the validation set, with seed 0 and half of the training.
 """
 
 
@@ -46,16 +49,24 @@ def rows_of(records, *, command_line):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, table.csv and quality.png into the folder `out`; see `study.main`."""
     report = pages.Page(out, "Attention: quality against cost", command_line=command_line)
+    rates = {}  # task -> {attention: the rate that its search found}
+    for record in records.values():
+        if "stage" in record["arguments"]:
+            rates.setdefault(_task(record), {})[record["arguments"]["attention"]] = record["rate"]
     records = {name: record for name, record in records.items() if "stage" not in record["arguments"]}
     rows = report.rows(rows_of(records, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}
     sentences = [line for task, values in tables.items() for line in findings(task, values)]
     report.add(
-        "\n".join(_settings(records)), pages.bullets([*sentences, *pages.notes(records, missing=missing)]), HOW_TO_READ
+        "\n".join(_settings(records)),
+        pages.bullets([*sentences, *pages.notes(records, missing=missing)]),
+        HOW_TO_READ,
+        *_rates({*tables} - {*rates}, ONE_RATE),
+        *_rates({*tables} & {*rates}, SEARCHED),
     )
     _draw(report.picture("quality.png", "quality and operations"), tables)
     for task, values in tables.items():
-        report.add(f"## {task.capitalize()}", table(task, values, records=records))
+        report.add(f"## {task.capitalize()}", table(task, values, records=records, rates=rates.get(task)))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
     return report.write()
 
@@ -108,8 +119,8 @@ def findings(task, values):
     return lines
 
 
-def table(task, values, *, records):
-    """The Markdown table of a task: quality, its difference to softmax attention, and the costs."""
+def table(task, values, *, records, rates=None):
+    """The Markdown table of a task: quality, its difference to softmax attention, the costs, and the `rates` found."""
     metric, label, factor, digits = METRICS[task]
     costs = [cost for cost in COSTS if any(cost in own for own in values.values())]
     about = {record["arguments"]["attention"]: record for record in records.values() if _task(record) == task}
@@ -120,12 +131,17 @@ def table(task, values, *, records):
             mean, error = difference(own[metric], values[PLAIN][metric])
             gap = f"{factor * mean:+.{digits}f}" + (f" ± {factor * error:.{digits}f}" if error is not None else "")
         cells = [_number(own[cost], *COSTS[cost][1:]) if cost in own else "–" for cost in costs]
-        cells.append(f"{about[name]['rate']:g}" if "rate" in about[name] else "–")
+        cells += [f"{rates[name]:g}" if name in rates else "–"] if rates else []
         elsewhere = ", ".join(key.partition("_")[0] for key in about[name]["softmax_in"]) or "–"
         setting = about[name]["setting"]
         body.append([name, _quality([*own[metric].values()], factor, digits), gap, *cells, elsewhere, f"`{setting}`"])
-    header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), "rate", "softmax in", "setting"]
-    return results.markdown(header, body)
+    header = ["attention", label, "to softmax", *(COSTS[cost][0] for cost in costs), *(["rate"] if rates else [])]
+    return results.markdown([*header, "softmax in", "setting"], body)
+
+
+def _rates(tasks, text):
+    """The paragraph `text` on the rates of some tasks; none without tasks."""
+    return [text.format(tasks=" and ".join(sorted(tasks)).capitalize())] if tasks else []
 
 
 def _task(record):

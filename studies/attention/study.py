@@ -171,7 +171,6 @@ def measure(entry, folder):
         "epochs": config.epochs,
         "checkpoint": trained.step,
         "figures": trained.report(),
-        "rate": config.optimizer.learning_rate,
         "costs": {
             "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
             "flops": counted["flops_per_example"]["forward_backward"],
@@ -206,5 +205,6 @@ def main():
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
     known = {entry.name: entry for entry in found}
-    given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of)
+    runs = [entry for entry in chosen if "stage" not in entry.arguments]
+    given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of, expected=runs)
     study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
