@@ -6,6 +6,7 @@ farther neighbour, of two equally far ones the better. A trial is a run with a f
 and is resumed like any other. A rate that diverges is a trial like the others, and never chosen.
 """
 
+import dataclasses
 import json
 import logging
 import math
@@ -60,6 +61,26 @@ def run(entry, workdir, *, record, config_of, measure, metric, lower=False, firs
     found = {"arguments": entry.arguments, "config": entry.spec, "metric": metric, "tried": listed, "rate": best}
     study.write_record(folder, found, record=record)
     return found
+
+
+def of_rates(rates, entry, workdir, *, record, config_of, metric, lower=False):
+    """Tries the `rates` alone, judged by `best_figures`; else as `run`, but `config_of` is ``entry -> config``."""
+    return run(
+        entry,
+        workdir,
+        record=record,
+        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
+        measure=best_figures,
+        metric=metric,
+        lower=lower,
+        first=rates,
+        trials=len(rates),
+    )
+
+
+def at_best(entry, found):
+    """The `study.Entry` at the rate that the record `found` of a search names."""
+    return dataclasses.replace(entry, spec=f"{entry.spec},rate={found['rate']:g}")
 
 
 def _trial(entry, folder, rate, *, config_of, measure):

@@ -141,23 +141,14 @@ def run(entry, workdir, *, known):
         return search_rate(entry, workdir)
     if TASKS[entry.arguments["task"]].rates:
         found = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)
-        entry = dataclasses.replace(entry, spec=f"{entry.spec},rate={found['rate']:g}")
+        entry = search.at_best(entry, found)
     return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
 
 
 def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.run`."""
+    """The record of a search; see `lwt.report.search.of_rates`."""
     rates = TASKS[entry.arguments["task"]].rates
-    return search.run(
-        entry,
-        workdir,
-        record=RECORD,
-        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
-        measure=search.best_figures,
-        metric="mcc",
-        first=rates,
-        trials=len(rates),
-    )
+    return search.of_rates(rates, entry, workdir, record=RECORD, config_of=config_of, metric="mcc")
 
 
 def measure(entry, folder):

@@ -15,7 +15,6 @@ should run on the machine meanwhile. How runs are chosen, resumed and reported:
 `lwt/report/study.py`.
 """
 
-import dataclasses
 import functools
 import os
 import statistics
@@ -103,25 +102,16 @@ def run(entry, workdir, *, known):
         return measure_times(entry, workdir, known=known)
     if stage == "search":
         return search_rate(entry, workdir)
-    rate = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)["rate"]
-    own = dataclasses.replace(entry, spec=f"{entry.spec},rate={rate:g}")
+    found = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)
+    own = search.at_best(entry, found)
     return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own))
 
 
 def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.run`."""
+    """The record of a search; see `lwt.report.search.of_rates`."""
     task = entry.arguments["task"]
-    return search.run(
-        entry,
-        workdir,
-        record=RECORD,
-        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
-        measure=search.best_figures,
-        metric=JUDGED[task],
-        lower=JUDGED[task] == "loss",
-        first=FIRST[task],
-        trials=len(FIRST[task]),
-    )
+    judged = dict(metric=JUDGED[task], lower=JUDGED[task] == "loss")
+    return search.of_rates(FIRST[task], entry, workdir, record=RECORD, config_of=config_of, **judged)
 
 
 def measure(entry, folder):

@@ -13,7 +13,6 @@ the training, judged by the accuracy on the validation set.
 How runs are chosen, resumed and reported: `lwt/report/study.py`.
 """
 
-import dataclasses
 import functools
 import os
 import statistics
@@ -91,22 +90,13 @@ def run(entry, workdir, *, known):
     if "stage" in entry.arguments:
         return search_rate(entry, workdir)
     found = search_rate(known[name_of(dict(model=entry.arguments["model"], stage="search"))], workdir)
-    own = dataclasses.replace(entry, spec=f"{entry.spec},rate={found['rate']:g}")
+    own = search.at_best(entry, found)
     return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own))
 
 
 def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.run`."""
-    return search.run(
-        entry,
-        workdir,
-        record=RECORD,
-        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec)),
-        measure=search.best_figures,
-        metric="accuracy",
-        first=FIRST,
-        trials=len(FIRST),
-    )
+    """The record of a search; see `lwt.report.search.of_rates`."""
+    return search.of_rates(FIRST, entry, workdir, record=RECORD, config_of=config_of, metric="accuracy")
 
 
 def measure(entry, folder):

@@ -136,22 +136,14 @@ def run(entry, workdir, *, known):
     if "stage" in entry.arguments:
         return search_rate(entry, workdir)
     found = search_rate(known[name_of(dict(entry.arguments, stage="search"))], workdir)
-    own = dataclasses.replace(entry, spec=f"{entry.spec},rate={found['rate']:g}")
+    own = search.at_best(entry, found)
     return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own, workdir=workdir))
 
 
 def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.run`."""
-    return search.run(
-        entry,
-        workdir,
-        record=RECORD,
-        config_of=lambda spec: config_of(dataclasses.replace(entry, spec=spec), workdir=workdir),
-        measure=search.best_figures,
-        metric="mcc",
-        first=FIRST,
-        trials=len(FIRST),
-    )
+    """The record of a search; see `lwt.report.search.of_rates`."""
+    configured = functools.partial(config_of, workdir=workdir)
+    return search.of_rates(FIRST, entry, workdir, record=RECORD, config_of=configured, metric="mcc")
 
 
 def measure(entry, folder):
