@@ -63,7 +63,7 @@ def run(entry, workdir, *, record, config_of, measure, metric, lower=False, firs
     return found
 
 
-def of_rates(rates, entry, workdir, *, record, config_of, metric, lower=False):
+def of_rates(entry, workdir, *, rates, record, config_of, metric, lower=False):
     """Tries the `rates` alone, judged by `best_figures`; else as `run`, but `config_of` is ``entry -> config``."""
     return run(
         entry,

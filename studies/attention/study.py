@@ -148,7 +148,7 @@ def run(entry, workdir, *, known):
 def search_rate(entry, workdir):
     """The record of a search; see `lwt.report.search.of_rates`."""
     rates = TASKS[entry.arguments["task"]].rates
-    return search.of_rates(rates, entry, workdir, record=RECORD, config_of=config_of, metric="mcc")
+    return search.of_rates(entry, workdir, rates=rates, record=RECORD, config_of=config_of, metric="mcc")
 
 
 def measure(entry, folder):

@@ -111,7 +111,7 @@ def search_rate(entry, workdir):
     """The record of a search; see `lwt.report.search.of_rates`."""
     task = entry.arguments["task"]
     judged = dict(metric=JUDGED[task], lower=JUDGED[task] == "loss")
-    return search.of_rates(FIRST[task], entry, workdir, record=RECORD, config_of=config_of, **judged)
+    return search.of_rates(entry, workdir, rates=FIRST[task], record=RECORD, config_of=config_of, **judged)
 
 
 def measure(entry, folder):

@@ -96,7 +96,7 @@ def run(entry, workdir, *, known):
 
 def search_rate(entry, workdir):
     """The record of a search; see `lwt.report.search.of_rates`."""
-    return search.of_rates(FIRST, entry, workdir, record=RECORD, config_of=config_of, metric="accuracy")
+    return search.of_rates(entry, workdir, rates=FIRST, record=RECORD, config_of=config_of, metric="accuracy")
 
 
 def measure(entry, folder):

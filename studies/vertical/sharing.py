@@ -143,7 +143,7 @@ def run(entry, workdir, *, known):
 def search_rate(entry, workdir):
     """The record of a search; see `lwt.report.search.of_rates`."""
     configured = functools.partial(config_of, workdir=workdir)
-    return search.of_rates(FIRST, entry, workdir, record=RECORD, config_of=configured, metric="mcc")
+    return search.of_rates(entry, workdir, rates=FIRST, record=RECORD, config_of=configured, metric="mcc")
 
 
 def measure(entry, folder):
