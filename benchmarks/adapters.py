@@ -63,7 +63,7 @@ def calls(base, texts, folders):
     form = found[0].reparam
     body = {name: w for name, w in base.weights.items() if name not in found[0].dropped}
     own = jax.device_put([(one.leaves, one.whole) for one in found])
-    opened = lwt.load(first, base=base)  # every other takes as long
+    opened = [lwt.load(folder, base=base) for folder in folders.values()]
 
     @jax.jit
     def program(own, body, batch):
@@ -77,8 +77,10 @@ def calls(base, texts, folders):
     return {
         "one batch": lambda: base.adapters.outputs(texts, adapters=names),
         "one function": one_function,
-        "opened adapters": lambda: np.concatenate([opened.outputs([text])[0] for text in texts]),
-        "one adapter": lambda: opened.outputs(texts)[0],
+        "opened adapters": lambda: np.concatenate(
+            [adapter.outputs([text])[0] for adapter, text in zip(opened, texts, strict=True)]
+        ),
+        "one adapter": lambda: opened[0].outputs(texts)[0],
     }
 
 

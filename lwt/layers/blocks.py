@@ -31,12 +31,12 @@ def output(y):
 
 @jax.custom_vjp
 def once(x):
-    """x itself. Where it is differentiated on a CPU, x and its gradient are each computed once.
+    """x itself. On a CPU, x and its gradient are each computed once.
 
-    XLA's CPU backend fuses a sum into all of its readers. In the backward pass of residual blocks, each block would
-    compute the sums of all blocks above it again.
+    XLA's CPU backend fuses a sum into all of its readers. A convolution that an activation follows would be computed up
+    to three times; in the backward pass, each residual block would compute the sums of all blocks above it again.
     """
-    return x
+    return _written(x)
 
 
 def _forward(x):
@@ -52,6 +52,8 @@ once.defvjp(_forward, _backward)
 
 
 def _written(x):
+    if _EXPORTING.get():
+        return x
     return jax.lax.platform_dependent(x, cpu=lambda x: unfused(lambda x: x, x), default=lambda x: x)
 
 
@@ -65,7 +67,7 @@ def unfused(operation, *arrays):
 
 @contextlib.contextmanager
 def exporting():
-    """While it lasts, `unfused` is the plain operation: a program for other machines needs no condition."""
+    """While it lasts, `once` and `unfused` add no condition, which a program for other machines does not need."""
     token = _EXPORTING.set(True)
     try:
         yield

@@ -106,4 +106,4 @@ class DepthwiseConv(nn.Module):
         y = causal(x.astype(jnp.float32), kernel)
         if self.use_bias:
             y = y + self.param("bias", nn.initializers.zeros_init(), (width,))[None, None]
-        return blocks.once(y)  # an activation would compute the k taps again, forward and backward
+        return blocks.once(y)  # an activation would compute the k taps again

@@ -21,9 +21,34 @@ class RMSNorm(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
         scale = self.param("scale", nn.initializers.ones_init(), (x.shape[-1],))
-        x = x.astype(jnp.float32)
-        inverse = jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.epsilon)
-        return x * inverse * jnp.expand_dims(scale, range(x.ndim - 1))
+        rows = x.astype(jnp.float32).reshape(-1, x.shape[-1])
+        return _rms_norm(rows, scale, self.epsilon).reshape(x.shape)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _rms_norm(x, scale, epsilon):
+    return x * _inverse_root(x, epsilon) * scale[None]
+
+
+def _inverse_root(x, epsilon):
+    """The inverse root mean squares `[n 1]` of rows `[n d]`."""
+    return jax.lax.rsqrt(_means(jnp.square(x)) + epsilon)
+
+
+def _rms_norm_fwd(x, scale, epsilon):
+    return _rms_norm(x, scale, epsilon), (x, scale)
+
+
+def _rms_norm_bwd(epsilon, saved, dy):
+    x, scale = saved
+    inverse = _inverse_root(x, epsilon)
+    normed = x * inverse
+    along = dy * normed
+    slope = jnp.dot(along, (scale / x.shape[1])[:, None], precision="highest")
+    return inverse * (dy * scale[None] - normed * slope), linear.column_sums(along)
+
+
+_rms_norm.defvjp(_rms_norm_fwd, _rms_norm_bwd)
 
 
 class LayerNorm(nn.Module):

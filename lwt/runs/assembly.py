@@ -73,9 +73,9 @@ def make_task(config):
     return registry.TASKS.make(task_section(config.task), key="task", dtype=config.precision)
 
 
-def init_weights(model, key):
-    """Fresh weights of a model as a flat dict; compiled once for equal models."""
-    return _initializer(model)(key)
+def init_weights(model, key, *, names=None):
+    """Fresh weights of a model as a flat dict, or only those of `names`; compiled once for equal models and names."""
+    return _initializer(model, names and frozenset(names))(key)
 
 
 def once(make):
@@ -94,31 +94,37 @@ def once(make):
 
 
 @once
-def _initializer(model):
-    return jax.jit(lambda key: trees.flatten(model.init(key, model.example())["params"]))
+def _initializer(model, names):
+    def initial(key):
+        weights = trees.flatten(model.init(key, model.example())["params"])
+        return {name: w for name, w in weights.items() if names is None or name in names}
+
+    return jax.jit(initial)
 
 
-def initial_params(config, model, *, reparam, base=None):
+def initial_params(config, model, *, reparam, base=None, trained=None):
     """``(trainable, frozen)``: flat dicts of the leaves ``base/...`` and ``adapter/...``.
 
     Args:
         model: the linen module.
         reparam: the reparametrization of the run.
         base: flat weights of the run that this one starts from, or None for fresh ones.
+        trained: weights that take the place of fresh ones where there is a base.
 
     Raises:
         lwt.errors.ConfigError: ``optimizer.trainable`` matches no weight.
         lwt.errors.CheckpointError: the base's weights do not fit the model.
     """
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
-    fresh = functools.partial(init_weights, model, key)
     if base is None:
-        base = fresh()
+        base = init_weights(model, key)
     else:
-        shapes = jax.eval_shape(fresh)
+        shapes, trained = jax.eval_shape(functools.partial(init_weights, model), key), trained or {}
         skipped = _skipped(config.init_skip, base | shapes)
-        made = jax.jit(lambda: {name: leaf for name, leaf in fresh().items() if name in skipped})()
-        base = {name: leaf for name, leaf in base.items() if name not in skipped} | made
+        known = {name: trained[name] for name in skipped & trained.keys()}
+        fresh = skipped & shapes.keys() - known.keys()
+        made = init_weights(model, key, names=fresh) if fresh else {}
+        base = {name: leaf for name, leaf in base.items() if name not in skipped} | known | made
         difference = trees.differences(shapes, base)
         if difference:
             raise errors.CheckpointError(

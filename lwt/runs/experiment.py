@@ -135,7 +135,8 @@ class Experiment(predictor.Predictor):
         used = trees.subtree(state, "average") or trees.subtree(state, "trainable")  # see `optimizer.ema`
         if frozen:  # what no step has touched follows from the base, or from the seed
             own = not trees.subtree(frozen, "base") and getattr(self._reparam, "follows_training", False)
-            frozen = make(base=trees.subtree(used, "base") if own else self.base())[1]
+            trained = trees.subtree(used, "base")
+            frozen = make(base=trained if own else self.base(), trained=trained)[1]
         projection = f"{assembly.PROJECTION}/"
         found = {name: leaf for name, leaf in used.items() if name not in frozen}
         found, _ = trees.split(found, lambda name: not name.startswith(projection))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.layers import conv
+from lwt.layers import blocks, conv
 
 
 def inputs(k, *, t, d=6, seed=0):
@@ -59,3 +59,19 @@ def test_from_present_the_output_starts_as_the_input_with_a_trace_of_its_past():
     past = y - jnp.repeat(x, 2, axis=-1)
     assert 0.02 < jnp.std(past[:, 32:]) < 0.1  # 31 taps of a tenth of U(-1/√32, 1/√32): 0.057
     assert jnp.all(past[:, 0] == 0)
+
+
+def test_readers_do_not_compute_the_taps_again(monkeypatch):
+    x, module = jnp.ones((4, 1, 16, 8)), conv.DepthwiseConv(kernel_size=8)
+    params, own, shared = module.init(jax.random.key(0), x[0]), jnp.ones((4, 8, 2)), jnp.ones((8, 8))
+
+    def forward(x, own):  # of a record with an adapter of its own
+        hidden = jax.nn.silu(module.apply(params, x))[0]
+        return hidden @ shared + (hidden @ own) @ own.T
+
+    def slices():
+        return jax.jit(jax.vmap(lambda *args: forward(*args))).lower(x, own).compile().as_text().count(" slice(")
+
+    once = slices()
+    monkeypatch.setattr(blocks, "once", lambda x: x)
+    assert 3 * once <= slices()  # if this fails, XLA no longer needs `once`

@@ -12,9 +12,9 @@ from lwt.runs import assembly
 LORA = {"reparam": {"name": "lora", "rank": 2, "start": "olora"}, "optimizer.trainable": ("adapter/.*",)}
 
 
-def split(config, base=None):
+def split(config, base=None, **options):
     model = assembly.make_model(config, 128)
-    return assembly.initial_params(config, model, reparam=compose.build(config.reparam), base=base)
+    return assembly.initial_params(config, model, reparam=compose.build(config.reparam), base=base, **options)
 
 
 def test_the_model_has_what_the_config_and_the_data_say(tiny):
@@ -65,6 +65,16 @@ def test_skipped_weights_of_a_base_are_fresh(tiny):
     narrow = {name: w[..., :5] for name, w in base.items()}
     with pytest.raises(errors.CheckpointError, match="init_from=runs/x holds another model"):
         split(tiny({"init_from": "runs/x"}), narrow)
+
+
+def test_trained_weights_take_the_place_of_fresh_ones(tiny, monkeypatch):
+    config, base = tiny({"init_from": "runs/x", "init_skip": ("decoder/.*",)}), trees.subtree(split(tiny())[0], "base")
+    trained = {name: w + 1 for name, w in base.items() if name.startswith("decoder/")}
+    monkeypatch.setattr(
+        assembly, "init_weights", lambda *_, **options: pytest.fail("drew weights") if options else base
+    )
+    for name, w in trees.subtree(split(config, base, trained=trained)[0], "base").items():
+        np.testing.assert_array_equal(w, trained.get(name, base[name]), err_msg=name)
 
 
 def test_expanding_gives_the_model_its_weights(tiny):

@@ -12,6 +12,7 @@ import numpy as np
 from jax import export as stablehlo
 
 from lwt import errors
+from lwt.layers import blocks
 
 PACKAGES = ("litert_converter.converter_api_ext", "ai_edge_quantizer.quantizer", "ai_edge_litert.interpreter")
 FORMATS = ("float32", "dynamic", "int8")
@@ -28,6 +29,7 @@ SIGNATURE = "serving_default"
 STATIC_FLOATS, DYNAMIC_FLOATS = ("SELECT_V2", "SOFTMAX", "OUTPUT"), ("DEPTHWISE_CONV_2D",)
 
 
+@blocks.exporting()
 def convert(function, example, *, more=None):
     """Converts a function to the bytes of a .tflite file of floats.
 

@@ -13,6 +13,7 @@ import warnings
 import jax
 
 from lwt import errors
+from lwt.layers import blocks
 
 PACKAGES = ("jax2onnx", "onnxruntime.quantization")
 FORMATS = ("float32", "dynamic")
@@ -23,6 +24,7 @@ PRODUCTS = ("MatMul", "Gemm")  # operations that "dynamic" rounds
 NOISY = ("jax2onnx", "onnx_ir", "root")  # loggers that report missing plug-ins and give advice
 
 
+@blocks.exporting()
 def convert(function, example):
     """Converts a function to the bytes of an .onnx file of floats.
 

@@ -25,7 +25,6 @@ from lwt.attention.parts import masks
 from lwt.data import tokenizer
 from lwt.export import folders
 from lwt.export.phone import classify, settings
-from lwt.layers import blocks
 from lwt.machine import command_line, latency
 from lwt.runs import assembly, experiment, run_config
 
@@ -142,8 +141,7 @@ def convert(trained, runtime, *, format, length):
     }
     last = {name: np.zeros(1, np.int32) for name in ("token", "index")}
     given = {"encode": source, "step": {**last, "segments": source["segments"], **zeros["self"], **zeros["cross"]}}
-    with blocks.exporting():
-        models = {f.__name__: runtime.convert(f, given[f.__name__]) for f in (encode, step)}
+    models = {f.__name__: runtime.convert(f, given[f.__name__]) for f in (encode, step)}
     if format == "dynamic":
         models = {name: runtime.quantize(model) for name, model in models.items()}
     return models, zeros["self"]
