@@ -1,4 +1,5 @@
 # make quickstart | test | lint | docs | clean          make PYTHON=python3.12 test          make WORKERS=4 test
+# make test SLOW=1 also runs the slow tests, as .ci/run does.
 # Every target makes .venv when it is missing and uses it again; a change of setup.py installs anew.
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ quickstart: $(VENV)/.runtime
 	@$(BIN)/python -m lwt.quickstart
 
 test: $(VENV)/.test # if a worker dies, the tests end; without the last flag, they hang
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+	@$(BIN)/python -m pytest $(if $(SLOW),,-m "not slow") -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check .

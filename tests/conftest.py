@@ -58,13 +58,19 @@ MEMORY = 3 << 30  # bytes that a worker may hold when a file's tests have finish
 
 
 def pytest_collection_modifyitems(items):
-    """Starts slow folders first, so that no worker is left alone with them at the end; see `COMPILED_ONCE`."""
+    """Marks slow tests, and starts slow folders first, so that no worker is left alone with them at the end.
+
+    See also `COMPILED_ONCE`.
+    """
+    slow = set((LWT.parent / "tests/slow.txt").read_text().split())
 
     def folder(item):
         return item.path.relative_to(LWT.parent / "tests").parts[0]
 
     items.sort(key=lambda item: LONG.index(folder(item)) if folder(item) in LONG else len(LONG))
     for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
         if folder(item) in COMPILED_ONCE:
             item.fixturenames.insert(0, "compiled_once")
 

@@ -50,7 +50,7 @@ class Translate:
     top_k: int = 0
     top_p: float = 1.0
     dtype: str = "float32"
-    chunk: int = 384
+    chunk: int = 512
 
     def __post_init__(self):
         for name in self.metrics:

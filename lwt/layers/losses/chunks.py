@@ -18,6 +18,7 @@ from jax.sharding import PartitionSpec
 
 from lwt.layers import products
 
+EVEN = 8  # several chunks have a multiple of so many positions each, if `at_most` allows
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
 
@@ -30,11 +31,12 @@ def split(arrays, *, at_most):
 
     Returns:
         ``(the arrays as [m n ...], join)``, where ``join`` brings `[m n ...]` back to `[b t ...]`, and None to None.
-        The last chunk is filled up with positions of weight 0.
+        The last chunk is filled up with positions of weight 0: fewer than m · `EVEN`.
     """
     b, t = arrays[0].shape[:2]
     order = jnp.argsort(arrays[-1].reshape(-1) == 0, stable=True)
-    size = min(at_most, b * t)
+    count = -(-b * t // at_most)
+    size = min(at_most, -(-b * t // count // EVEN) * EVEN) if count > 1 else b * t
     filler = -(b * t) % size
 
     def cut(x):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from lwt.layers.losses import chunks
 
 
-def paired_loss(hidden, table, *, targets, weights, weight, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=384):
+def paired_loss(hidden, table, *, targets, weights, weight, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=512):
     """Sums of ``(c₁ + c₂)/2 + α/2 · (KL(p₁‖p₂) + KL(p₂‖p₁))/2`` (Liang et al. 2021, arXiv 2106.14448, equation 4).
 
     The paper has twice this, which an optimizer like Adam does not tell apart. Both passes have gradients. Chunk by

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from lwt.layers.losses import chunks, tiles
 
 
-def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=384):
+def vocabulary_loss(hidden, table, *, targets, weights, bias=None, smoothing=0.0, dtype=jnp.float32, chunk=512):
     """Sums of the label-smoothed cross-entropy of ``softmax(hidden @ table.T + bias)`` against `targets`.
 
     ``loss = -Σ w · ((1-ε) log p(target) + ε/v Σ_j log p(j))``, computed chunk by chunk (see `chunks`). A frozen table

@@ -66,6 +66,13 @@ def test_chunks_are_joined_again():
     assert join(None) is None
 
 
+def test_chunks_are_even():
+    x, weights = np.arange(50.0).reshape(1, 50), np.ones((1, 50), "f4")
+    (pieces, own), join = chunks.split([x, weights], at_most=40)
+    assert pieces.shape == (2, 32) and own.sum() == 50  # not 40 and 10
+    np.testing.assert_array_equal(join(pieces), x)
+
+
 def test_a_transposed_kernel_in_one_chunk_of_bfloat16():
     """As the output layer of a text encoder is evaluated; XLA's CPU backend once refused the product."""
     hidden, table, targets, weights = problem(v=64)
