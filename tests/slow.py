@@ -8,7 +8,7 @@ import collections
 import re
 import sys
 
-LIMIT = 2.5  # seconds, on average over the parameters of a function
+LIMIT = 1.5  # seconds, on average over the parameters of a function
 LINE = re.compile(r"([\d.]+)s (?:call|setup|teardown) +(\S+?\.py::\w+)(.*)")
 
 

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec
 
 from lwt.layers import products
 
-EVEN = 8  # several chunks have a multiple of so many positions each, if `at_most` allows
+EVEN = 8  # where there are several chunks, n is a multiple of this, if `at_most` allows
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
 
