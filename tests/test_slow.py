@@ -12,7 +12,7 @@ def test_a_function_is_slow_if_its_tests_are_on_average():
     lines = """\
 2.00s call     tests/test_a.py::test_one
 0.60s setup    tests/test_a.py::test_one
-4.00s call     tests/test_a.py::test_two[a b]
+2.00s call     tests/test_a.py::test_two[a b]
 0.50s call     tests/test_a.py::test_two[c]
 3 passed in 9.10s""".splitlines()
     assert slow.slow(lines) == ["tests/test_a.py::test_one"]
