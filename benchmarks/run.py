@@ -67,7 +67,8 @@ MORE = {
         "torch_peft": (
             "lora:plain+compiled", "lora:real_loss+compiled", "lora:unpadded+compiled", "lora:plain+bf16",
             "lora:real_loss+bf16", "lora:real_loss+compiled+bf16", "lora:unpadded+bf16", "lora:unpadded+compiled+bf16",
-            "full:plain", "full:unpadded", "full:real_loss+compiled+bf16", "full:unpadded+compiled+bf16",
+            "full:plain", "full:unpadded", "full:real_loss+compiled", "full:real_loss+bf16",
+            "full:real_loss+compiled+bf16", "full:unpadded+compiled+bf16",
         ),
         "lwt_adapter": ("lora:bfloat16", "full:bfloat16"),
     },

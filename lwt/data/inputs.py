@@ -9,7 +9,6 @@ from lwt import errors
 from lwt.data import formats, text_fields
 
 STDIN = "-"
-LONGEST = formats.MAX_MEGABYTES << 20  # bytes of a line
 
 
 def checked(texts, *, kind=str):
@@ -42,7 +41,8 @@ def read(path, data):
     """Yields the texts of a file that the `kinds.common.Data` of a run can predict from, in order.
 
     A file of one of the `formats` but ``.txt`` holds records. Any other file, standard input, and a ``.tsv``
-    without a line that names the fields, holds one text a line.
+    without a line that names the fields, holds one text a line. A line or cell may be as long as
+    ``data.max_megabytes`` allows.
 
     Raises:
         lwt.errors.DataError: the file (`STDIN`: standard input) cannot be read, a line is not UTF-8, a record lacks a
@@ -51,7 +51,7 @@ def read(path, data):
     if holds_records(path, data):
         yield from (text for _, text in records(path, data))
         return
-    for number, line in enumerate(_lines(str(path)), 1):
+    for number, line in enumerate(_lines(str(path), data.max_megabytes), 1):
         try:
             data.check_input(line)
         except errors.DataError as error:
@@ -63,7 +63,7 @@ def holds_records(path, data):
     """Whether a file holds records, and not one text a line; see `read`."""
     path, form = str(path), formats.of(pathlib.Path(path))
     tabs = path.lower().endswith(".tsv")
-    return form not in ("", ".txt") and not (tabs and not _names(path, text_fields.names_in(data.input_fields)))
+    return form not in ("", ".txt") and not (tabs and not _names(path, data))
 
 
 def records(path, data):
@@ -76,7 +76,7 @@ def records(path, data):
         raise errors.DataError(f"{path}: this run reads no records; give a .txt file with one path a line")
     if not os.path.isfile(path):
         raise errors.DataError(f"{path} cannot be read: No such file; give a file, or - for standard input")
-    for _, line, _, record in formats.read([pathlib.Path(path)]):
+    for _, line, _, record in formats.read([pathlib.Path(path)], max_megabytes=data.max_megabytes):
         try:
             if isinstance(record, formats.Malformed):
                 raise errors.DataError(str(record))
@@ -98,23 +98,25 @@ def chunks(texts, *, first, most):
         size = min(2 * size, most)
 
 
-def _names(path, fields):
-    """Whether the first line of a ``.tsv`` names all of `fields`."""
-    header = next(_lines(path), "").split("\t")
+def _names(path, data):
+    """Whether the first line of a ``.tsv`` names all fields that the data read."""
+    fields, header = text_fields.names_in(data.input_fields), next(_lines(path, data.max_megabytes), "").split("\t")
     return bool(fields) and all(field in header for field in fields)
 
 
-def _lines(path):
+def _lines(path, max_megabytes):
     """Yields the lines of a UTF-8 file, or of standard input, without their ends."""
+    limit = int(max_megabytes * 1e6)
     try:
         with open(0 if path == STDIN else path, "rb") as file:
             for number in itertools.count(1):
-                line = file.readline(LONGEST + 1)
+                line = file.readline(limit + 1)
                 if not line:
                     return
-                if len(line) > LONGEST or b"\0" in line:
-                    what = "zero bytes, so it is not UTF-8" if b"\0" in line else f"more than {LONGEST >> 20} MB"
-                    raise errors.DataError(f"{path}:{number}: the line has {what}; each line must hold one text")
+                if len(line) > limit or b"\0" in line:
+                    long = f"is longer than data.max_megabytes={max_megabytes:g} allows"
+                    fault = "has zero bytes, so it is not UTF-8" if b"\0" in line else long
+                    raise errors.DataError(f"{path}:{number}: the line {fault}; each line must hold one text")
                 try:
                     yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:

@@ -15,18 +15,18 @@ from lwt.data.kinds import common
 class Data(common.Data):
     """What is read of a file depends on the data of a run."""
 
-    identity = positions = training = evaluation = from_texts = example = _evaluation_lengths = None
+    identity = positions = training = evaluation = from_texts = example = _evaluation_lengths = max_megabytes = None
 
-    def __init__(self, fields):
-        self.input_fields = fields
+    def __init__(self, fields, max_megabytes=256):
+        self.input_fields, self.max_megabytes = fields, max_megabytes
 
     def check_input(self, text):
         if text == "bad":
             raise errors.DataError("a bad text")
 
 
-def read(path, *, fields=("text",)):
-    return list(inputs.read(path, Data(fields)))
+def read(path, *, fields=("text",), max_megabytes=256):
+    return list(inputs.read(path, Data(fields, max_megabytes)))
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,19 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read(tmp_path / "x.de")
 
 
-def test_lines_that_are_no_text_are_named(tmp_path, monkeypatch):
+def test_lines_that_are_no_text_are_named(tmp_path):
     (tmp_path / "x.txt").write_bytes("one\ntwo\n".encode("utf-16-le"))
     with pytest.raises(errors.DataError, match="x.txt:1: the line has zero bytes, so it is not UTF-8"):
         read(tmp_path / "x.txt")
-    monkeypatch.setattr(inputs, "LONGEST", 1 << 20)
-    (tmp_path / "x.txt").write_text("one\n" + "a" * (1 << 20) + "\n")
-    with pytest.raises(errors.DataError, match="x.txt:2: the line has more than 1 MB"):
-        read(tmp_path / "x.txt")
+
+
+def test_lines_and_cells_are_as_long_as_the_run_allows(tmp_path):
+    (tmp_path / "x.txt").write_text("one\n" + "a" * 2_000_000 + "\n")
+    (tmp_path / "x.csv").write_text("text\none\n" + "a" * 2_000_000 + "\n")
+    for name, line in (("x.txt", 2), ("x.csv", 3)):
+        assert len(read(tmp_path / name)[-1]) == 2_000_000
+        with pytest.raises(errors.DataError, match=f"{name}:{line}: .*longer than data.max_megabytes=1 allows"):
+            read(tmp_path / name, max_megabytes=1)
 
 
 def test_chunks_grow(tmp_path):

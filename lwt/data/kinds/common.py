@@ -65,6 +65,11 @@ class Data(abc.ABC):
         """The name of the test set."""
         return self._section.test
 
+    @property
+    def max_megabytes(self):
+        """MB that a record may have, and a line of a file to answer."""
+        return self._section.max_megabytes
+
     def named(self, split):
         """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
         configured = {"": self.test, "test": self.test, "validation": self._section.validation}

@@ -72,7 +72,7 @@ class Images(supervised.Supervised):
         paths = list(map(str, inputs.checked(texts, kind=str | os.PathLike)))
         size, kind = self._section.image_size, self._labels_file["image"]
         images = np.zeros((len(paths), *self.shape), kind[3])
-        limit = self._section.max_megabytes
+        limit = self.max_megabytes
         for row, path in zip(images, paths, strict=True):
             try:
                 image = decoding.fit(decoding.load(path, max_megabytes=limit), size=size, channels=self.shape[2])
@@ -94,7 +94,7 @@ class Images(supervised.Supervised):
 
     def _source(self, name, *, split="train", fields=(), max_malformed=0.01):
         """The source `name`, with decoded images."""
-        options = {"max_malformed": max_malformed, "max_megabytes": self._section.max_megabytes}
+        options = {"max_malformed": max_malformed, "max_megabytes": self.max_megabytes}
         source = sources.load(name, split=split, fields=fields, **options)
         size, channels, label = (self._section[key] for key in ("image_size", "channels", "label"))
         return cache.decoded(source, size=size, channels=channels, label=label, **options)

@@ -77,7 +77,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
         fields = tuple(self._section.fields)
         if len(fields) > 2:
             raise errors.ConfigError(f"data.fields={fields} must name one or two text fields, or none to find them")
-        return {"fields": fields, "load": functools.partial(sources.load, max_megabytes=self._section.max_megabytes)}
+        return {"fields": fields, "load": functools.partial(sources.load, max_megabytes=self.max_megabytes)}
 
     def _load_other(self, name):
         return self._load(name, split="test", fields=self._needed)

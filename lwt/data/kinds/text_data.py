@@ -108,9 +108,7 @@ class TextData(common.Data):
         if not name:
             empty = [f"data.{key}" for key in ("train", "validation", "test") if not self._section[key]]
             raise errors.ConfigError(f"empty, but must be KIND:NAME@SPLIT: {', '.join(empty)}")
-        source = load(
-            name, max_malformed=self._section.max_malformed, max_megabytes=self._section.max_megabytes, **options
-        )
+        source = load(name, max_malformed=self._section.max_malformed, max_megabytes=self.max_megabytes, **options)
         sources.report(source)
         return source
 
