@@ -5,7 +5,7 @@
 
 Prints a Markdown table with one row for each variant. Each instant of the traced steps belongs to the kinds of
 operations that run then, in equal parts. "cores" is the processor time of a step that is not traced, divided by its
-duration.
+duration. Other flags go to the workers: ``--what=vit --size=small``.
 """
 
 import collections
@@ -87,8 +87,8 @@ def main():
     parser.add_argument("--what", choices=sorted(run.DEFAULTS), required=True, help="the work to look into")
     parser.add_argument("--variants", type=parsing.pattern, default=".", help="regular expression over lwt's variants")
     parser.add_argument("--steps", type=parsing.whole(1), default=4, help="traced steps")
-    flags = parser.parse_args()
-    known = run.commands(flags.what, pattern=flags.variants)
+    flags, more = parser.parse_known_args()
+    known = run.commands(flags.what, pattern=flags.variants, extra=more)
     chosen = {name: arguments for name, arguments in known.items() if name.startswith("lwt_")}
     if not chosen:
         raise SystemExit(f"--variants={flags.variants} matches no variant of lwt among {', '.join(known)}")

@@ -20,6 +20,7 @@ import tempfile
 import time
 
 from benchmarks import parsing
+from lwt import errors
 from lwt.machine import memory
 
 THREADS = 2
@@ -132,8 +133,14 @@ def _traced(folder):
         yield
 
 
+class WorkerError(errors.LwtError):
+    """A worker ended before it was told to."""
+
+
 class Worker:
     """The parent's handle of one variant's process.
+
+    If the process ends by itself, calls print what it wrote and raise `WorkerError` with its last line.
 
     Args:
         name: of the variant.
@@ -168,7 +175,10 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             self.log.seek(0)
-            raise RuntimeError(f"variant {self.name} ended with {self.process.wait()}:\n{self.log.read()[-2000:]}")
+            *log, last = self.log.read()[-2000:].splitlines() or [""]
+            if log:
+                print("\n".join(log), file=sys.stderr, flush=True)
+            raise WorkerError(f"variant {self.name} ended with {self.process.wait()}: {last}".rstrip(": "))
         return json.loads(line)
 
     def ask(self, **request):

@@ -55,13 +55,11 @@ def table(shapes, *, rounds):
 
 def main():
     parser = parsing.Parser(__doc__, examples=EXAMPLES)
-    sizes = parsing.several(parsing.several(parsing.whole(1), separator="x"))
-    parser.add_argument("--shapes", type=sizes, default=SHAPES, help="n x in x out of products")
+    parser.add_argument(
+        "--shapes", type=parsing.several(parsing.product), default=SHAPES, help="n x in x out of products"
+    )
     parser.add_argument("--rounds", type=parsing.whole(1), default=7, help="number of turns")
     flags = parser.parse_args()
-    for shape in flags.shapes:
-        if len(shape) != 3:
-            parser.error(f"--shapes: {'x'.join(map(str, shape))} must be three numbers, such as 1024x512x128")
     print(f"Milliseconds of a product on {hardware.describe()}.\n\n{table(flags.shapes, rounds=flags.rounds)}")
 
 

@@ -72,9 +72,17 @@ def pattern(text):
     return text
 
 
-def several(kind, *, separator=","):
-    """The type of a flag: values of a `kind`, such as `whole(1)`, with a separator between them."""
-    return lambda text: [kind(part) for part in text.split(separator)]
+def several(kind):
+    """The type of a flag: values of a `kind`, such as `whole(1)`, with commas between them."""
+    return lambda text: [kind(part) for part in text.split(",")]
+
+
+def product(text):
+    """The type of a flag: the sizes ``(n, in, out)`` of a product, such as ``1024x512x128``."""
+    sizes = text.split("x")
+    if len(sizes) != 3 or not all(re.fullmatch(r"[1-9]\d*", size, re.ASCII) for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} must be three whole numbers of at least 1, such as 1024x512x128")
+    return tuple(map(int, sizes))
 
 
 def program():

@@ -220,13 +220,7 @@ def main():
         raise SystemExit("making the batches failed; see above")
     chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more), device=flags.device)
     report = functools.partial(print, file=sys.stderr, flush=True)
-    try:
-        lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, device=flags.device, report=report)
-    except RuntimeError as error:
-        first, *log = str(error).splitlines()
-        if len(log) > 1:
-            report("\n".join(log))
-        raise errors.DataError(" ".join([first, *log[-1:]])) from error
+    lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, device=flags.device, report=report)
     for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[flags.what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
     if flags.out:

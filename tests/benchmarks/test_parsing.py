@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from benchmarks import common, integers, parsing, run
+from benchmarks import common, integers, parsing, products, run
 from benchmarks.lwt import vit
 
 
@@ -14,11 +14,13 @@ def parser():
     made.add_argument("--share", type=parsing.real(0, 1), help="a share")
     made.add_argument("--only", type=parsing.pattern, default="", help="a regular expression")
     made.add_argument("--sizes", type=parsing.several(parsing.whole(1)), help="some sizes")
+    made.add_argument("--shapes", type=parsing.several(parsing.product), help="some products")
     return made
 
 
 def test_values_are_checked(capsys):
-    given = parser().parse_args(["--count=2", "--share=0.5", "--only=^a", "--sizes=4,8"])
+    given = parser().parse_args(["--count=2", "--share=0.5", "--only=^a", "--sizes=4,8", "--shapes=4x8x16,1x1x1"])
+    assert given.shapes == [(4, 8, 16), (1, 1, 1)]
     assert (given.count, given.share, given.only, given.sizes) == (2, 0.5, "^a", [4, 8])
     wrong = {
         "--count=0": "'0' must be a whole number of at least 1",
@@ -28,6 +30,8 @@ def test_values_are_checked(capsys):
         "--share=inf": "from 0 to 1",
         "--only=(": "'(' is not a regular expression",
         "--sizes=4,x": "'x' must be a whole number",
+        "--shapes=4x4x4,4x4": "'4x4' must be three whole numbers",
+        "--shapes=4x0x4": "'4x0x4' must be three whole numbers",
         "--counts=3": "unrecognized arguments: --counts=3",
         "--cou=3": "unrecognized arguments",
     }
@@ -45,7 +49,9 @@ def worker():
     common.arguments(vit.__doc__, vit.VARIANTS)
 
 
-@pytest.mark.parametrize("main", [run.main, integers.main, worker], ids=["run", "integers", "a worker"])
+@pytest.mark.parametrize(
+    "main", [run.main, integers.main, products.main, worker], ids=["run", "integers", "products", "a worker"]
+)
 def test_help_says_what_a_program_does_with_its_flags_and_examples(main, monkeypatch, capsys):
     monkeypatch.setattr(common.memory, "tune", lambda: None)  # it would start the process anew
     monkeypatch.setattr(sys, "argv", ["x", "--help"])

@@ -105,6 +105,15 @@ def test_a_worker_does_not_outlive_a_start_that_fails(monkeypatch):
     assert started[0].poll() is not None
 
 
+def test_a_worker_that_ends_is_named_with_its_last_line(capfd):
+    program = "import sys; sys.exit('more\\nerror: unrecognized arguments: --sice=3')"
+    with pytest.raises(common.WorkerError, match="^variant a ended with 1: error: unrecognized arguments: --sice=3$"):
+        common.Worker("a", [sys.executable, "-c", program])
+    assert capfd.readouterr().err == "more\n"
+    with pytest.raises(common.WorkerError, match="^variant a ended with 0$"):
+        common.Worker("a", [sys.executable, "-c", ""])
+
+
 def test_a_gpu_is_named_by_its_driver(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     program = tmp_path / "nvidia-smi"
