@@ -87,7 +87,7 @@ def patch(named, *, strict, base):
 
     def parse_known_args(parser, *args, **kwargs):
         found, rest = known(parser, *args, **kwargs)
-        if parser.prog == "run.py":  # benchmarks.run hands what it does not know to its workers
+        if parser.prog in ("run.py", "budget.py"):  # they hand what they do not know to workers of the benchmarks
             unknown = [flag for flag in rest if not known_to_workers(flag)]
             if unknown:
                 parser.error(f"no worker has {unknown}")
