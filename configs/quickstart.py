@@ -26,7 +26,7 @@ def get_config(arg=""):
     config.data.fields = ("source", "target")
     config.data.tokenizer.vocabulary = 128
     config.data.tokenizer.split_digits = True
-    config.data.rows, config.data.row_length = 32, 64
+    config.data.rows, config.data.row_length = 24, 64
     config.model = dict(
         name="seq2seq", width=64, heads=4, hidden=256, encoder_layers=2, decoder_layers=2,
         dropout=0.0, attention_dropout=0.0, attention="softmax",
