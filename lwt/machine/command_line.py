@@ -1,6 +1,7 @@
 """What all programs share: flags, several processes, the log, and errors as one line."""
 
 import contextlib
+import difflib
 import json
 import logging
 import math
@@ -23,8 +24,6 @@ CALLED = {}  # how a help text calls a program -> how the user calls it: filled 
 PLAIN = {  # what absl says of a wrong flag -> what is printed
     r"^flag (--.+): invalid literal for int\(\) .*": r"\1 should be a whole number",
     r"^flag (--.+): could not convert string to float: .*": r"\1 should be a number",
-    r"^Unknown command line flag '(.+?)'": r"--\1: there is no such flag; --help lists all",
-    r"; --help lists all\. Did you mean: (.+) \?": r"; did you mean --\1?",
 }
 GRACE = 5  # seconds to learn which process is gone
 
@@ -170,8 +169,7 @@ def check_flags(rest=()):
         raise errors.ConfigError(f"unexpected argument {rest[0]!r}; every argument is a --flag=value")
     given = set()
     for name in (argument.lstrip("-").partition("=")[0] for argument in sys.argv[1:] if argument.startswith("-")):
-        several = name in flags.FLAGS and isinstance(flags.FLAGS[name], flags.MultiFlag)
-        if name in given and not several:
+        if name in given and not (name in flags.FLAGS and isinstance(flags.FLAGS[name], flags.MultiFlag)):
             raise errors.ConfigError(f"--{name} is given twice")
         given.add(name)
     for name, value in flags.FLAGS.flag_values_dict().items():
@@ -191,9 +189,10 @@ def help_text():
     lines = [as_called((sys.modules["__main__"].__doc__ or "").strip()), "", "flags:"]
     for module, defined in flags.FLAGS.flags_by_module_dict().items():
         for flag in defined if module == sys.argv[0] or module.startswith(("lwt", "studies")) else ():
-            default = "" if flag.default in (None, "", []) else f"={_shown(flag.default)}"
+            default = ",".join(map(str, flag.default)) if isinstance(flag.default, (list, tuple)) else flag.default
+            shown = "" if default in (None, "") else f"={default}"
             said = flag.help.removesuffix(";\n    repeat this option to specify a list of values")
-            lines.append(f"  --{flag.name}{default}: {' '.join(said.split())}")
+            lines.append(f"  --{flag.name}{shown}: {' '.join(said.split())}")
     for argument in sys.argv[1:]:
         name, _, spec = argument.lstrip("-").partition("=")
         if name in CONFIGS and spec:
@@ -206,10 +205,6 @@ def as_called(text):
     for program, called in CALLED.items():
         text = re.sub(rf"{re.escape(program)}(?![\w.])", called, text)
     return text
-
-
-def _shown(default):
-    return ",".join(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
 
 
 def show_log(stream=None):
@@ -261,7 +256,12 @@ def report(figures):
 def _explain(error):
     """Says in one sentence which flag is wrong: ml_collections wraps the cause in a KeyError's repr or a traceback."""
     text = str(error).strip() or type(error).__name__
-    if not isinstance(error, (flags.UnrecognizedFlagError, OSError)) and (wrong := _wrong_config()):
+    if isinstance(error, flags.UnrecognizedFlagError):
+        modules, name = flags.FLAGS.flags_by_module_dict().items(), error.flagname
+        own = [flag.name for module, defined in modules if not module.startswith("absl") for flag in defined]
+        near = difflib.get_close_matches(name, own, n=1)
+        return f"--{name}: there is no such flag; {f'did you mean --{near[0]}?' if near else '--help lists all'}"
+    if not isinstance(error, OSError) and (wrong := _wrong_config()):
         return wrong
     if missing := re.findall(r"Flag (--\w+) must have a value other than None", text):
         return f"give {' and '.join(missing)}"

@@ -42,6 +42,7 @@ def test_a_program_prints_one_json_line():
         (["--workdir=runs/mt"], "give --out"),
         (["--process=1.5"], "--process=1.5 should be a whole number"),
         (["--workdr=x"], "--workdr: there is no such flag; did you mean --workdir?"),
+        (["--log_dirs=x"], "--log_dirs: there is no such flag; --help lists all"),
         (["--workdir=none", "--out=x"], "the data are missing"),
         (["--workdir=runs/mt", "--out=x", "rest"], "unexpected argument 'rest'; every argument is a --flag=value"),
         (["--workdir=runs/mt", "--out=x", "--process=1"], "--process=1 --processes=1 --coordinator='': processes are"),
