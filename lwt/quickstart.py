@@ -75,7 +75,7 @@ def run(*, smoke=False):
     command = command_line.as_called(f"python eval.py --workdir={adapted} --predict=-")
     if sys.prefix != sys.base_prefix:  # `python` may not be that of the environment in use
         command = re.sub("^python(?= )", os.path.relpath(sys.executable), command)
-    print(f"  {command}      # then type: sort descending: 8 13 2 5")
+    print(f"  {command}      # then type: sort descending: 48 13 92 75")
     print("next: a translator on real data, see README.md")
 
 
