@@ -76,7 +76,7 @@ def names_of(points):
 
 
 def message(points):
-    """The title of a plot, with the smallest model whose quality is within 1 % of the best, and the best model."""
+    """The title of a plot. It names the best model, and the smallest one within 1 % of its quality."""
     label, factor = results.shown(points[0].metric)
     best = max(points, key=lambda p: p.rank)
     small = min((p for p in points if p.rank >= best.rank - abs(best.rank) / 100), key=lambda p: p.bytes)
