@@ -24,6 +24,7 @@ from lwt import errors
 from lwt.machine import memory
 
 THREADS = 2
+PAUSE = 0.5  # seconds
 CACHE = os.path.join(tempfile.gettempdir(), "lwt-benchmarks")
 DEVICES = ("cpu", "gpu")
 # The same for every worker, PyTorch or JAX; so is the allocator (`memory.tune` in `arguments`).
@@ -229,36 +230,46 @@ def summary(name, facts, *, runs, peak):
     return line | {key: runs[-1][key] for key in ("loss",) if key in runs[-1]}
 
 
-def interleave(commands, *, rounds, steps, device="cpu", pause=0.5, report=print):
-    """Runs variants A B A B ..., `steps` steps of each in every round; returns their `summary` lines.
+@contextlib.contextmanager
+def started(commands, *, device="cpu", report=print):
+    """``{variant name: Worker}`` of variants that are compiled and warm; they end with the block.
 
     Args:
         commands: ``{variant name: command line of its worker}``.
-        rounds: turns of each variant.
-        steps: steps per turn, with the same batches for all variants.
         device: one of `DEVICES`. On a GPU the variants compile beside each other, on a CPU one after the other.
-        pause: seconds of rest before a turn, in which the previous worker's threads stop spinning.
         report: called with a line of progress.
     """
-    workers, runs, lines = {}, {name: [] for name in commands}, []
+    workers = {}
     try:
         for name, arguments in commands.items():
             report(f"starting {name} ...")
             workers[name] = Worker(name, arguments, device=device, wait=device == "cpu")
         for worker in workers.values() if device == "gpu" else ():
             worker.ready()
-        for turn in range(rounds):
-            for name, worker in workers.items():
-                time.sleep(pause)
-                runs[name].append(worker.ask(run=steps) | {"steps": steps})
-            slowest = max(runs, key=lambda name: runs[name][-1]["seconds"])
-            report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
-        for name, worker in workers.items():
-            lines.append(summary(name, worker.facts, runs=runs[name], peak=worker.quit()))
+        yield workers
     finally:
         for worker in workers.values():
             worker.kill()
-    return lines
+
+
+def interleave(workers, *, rounds, steps, pause=PAUSE, report=print):
+    """Runs workers A B A B ..., `steps` steps of each in every round; ends them and returns their `summary` lines.
+
+    Args:
+        workers: from `started`.
+        rounds: turns of each worker.
+        steps: steps per turn, with the same batches for all workers.
+        pause: seconds of rest before a turn, in which the previous worker's threads stop spinning.
+        report: called with a line of progress.
+    """
+    runs = {name: [] for name in workers}
+    for turn in range(rounds):
+        for name, worker in workers.items():
+            time.sleep(pause)
+            runs[name].append(worker.ask(run=steps) | {"steps": steps})
+        slowest = max(runs, key=lambda name: runs[name][-1]["seconds"])
+        report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
+    return [summary(name, worker.facts, runs=runs[name], peak=worker.quit()) for name, worker in workers.items()]
 
 
 def module_of(name):

@@ -47,6 +47,18 @@ def whole(low):
     return parse
 
 
+def names(known):
+    """The type of a flag: one or more of `known` with commas between them, each once; a list."""
+
+    def parse(text):
+        found = text.split(",")
+        if set(found) <= set(known) and len(set(found)) == len(found):
+            return found
+        raise argparse.ArgumentTypeError(f"{text!r} must be of {', '.join(known)}, each once, with commas")
+
+    return parse
+
+
 def real(low, high=math.inf):
     """The type of a flag: a finite number from `low` to `high`."""
 

@@ -3,6 +3,7 @@
 Prints one JSON line per variant. With ``--out=FOLDER`` it also updates that folder's ``results.json`` and page.
 """
 
+import argparse
 import datetime
 import functools
 import json
@@ -22,6 +23,7 @@ from lwt.report import results
 EXAMPLES = (
     "python -m benchmarks.run --what=train --out=docs/results/speed",
     "python -m benchmarks.run --what=vit --variants='lwt|plain$' --rounds=3 --size=small",
+    "python -m benchmarks.run --what=train,adapter,decode,pretrain,vit --device=gpu --variants='bf16|bfloat16'",
     "python -m benchmarks.run --report_only --out=docs/results/speed",
 )
 
@@ -59,7 +61,7 @@ MORE = {
     "train": {
         "torch_translation": (
             "plain+bf16", "plain+compiled+bf16", "real_loss+compiled", "real_loss+bf16", "real_loss+compiled+bf16",
-            "unpadded+bf16", "unpadded+compiled+bf16",
+            "unpadded+bf16", "unpadded+compiled+bf16", "real_loss+graphs+bf16", "unpadded+graphs+bf16",
         ),
         "lwt_translation": ("bfloat16",),
     },
@@ -68,20 +70,23 @@ MORE = {
             "lora:plain+compiled", "lora:real_loss+compiled", "lora:unpadded+compiled", "lora:plain+bf16",
             "lora:real_loss+bf16", "lora:real_loss+compiled+bf16", "lora:unpadded+bf16", "lora:unpadded+compiled+bf16",
             "full:plain", "full:unpadded", "full:real_loss+compiled", "full:real_loss+bf16",
-            "full:real_loss+compiled+bf16", "full:unpadded+compiled+bf16",
+            "full:real_loss+compiled+bf16", "full:unpadded+compiled+bf16", "lora:unpadded+graphs+bf16",
+            "full:unpadded+graphs+bf16",
         ),
         "lwt_adapter": ("lora:bfloat16", "full:bfloat16"),
     },
-    "decode": {"torch_decode": ("eager+bf16", "compiled+bf16"), "lwt_decode": ("bfloat16",)},
+    "decode": {"torch_decode": ("eager+bf16", "compiled+bf16", "graphs+bf16"), "lwt_decode": ("bfloat16",)},
     "pretrain": {
         "torch_pretrain": tuple(
             f"{model}:{form}+bf16"
             for model in ("embbert", "bert_2mb")
-            for form in ("published", "published+compiled", "gathered+compiled")
+            for form in ("published", "published+compiled", "gathered+compiled", "published+graphs", "gathered+graphs")
         ),
     },
     "vit": {
-        "torch_vit": ("vit:timm+compiled", "vit:timm+bf16", "vit:timm+compiled+bf16", "vit:plain+compiled+bf16"),
+        "torch_vit": ("vit:timm+compiled", "vit:timm+bf16", "vit:timm+compiled+bf16", "vit:plain+compiled+bf16",
+            "vit:plain+graphs+bf16",
+        ),
     },
 }  # fmt: skip
 # The module that fills the cache with batches ("": nothing to fill), and its default data.
@@ -98,7 +103,7 @@ def commands(what, *, pattern="", extra=(), device="cpu"):
         what: a key of `DEFAULTS`.
         pattern: a regular expression over all variants; "" selects the defaults.
         extra: flags that every worker gets.
-        device: one of `common.DEVICES`; CTranslate2 is measured on the CPU alone.
+        device: one of `common.DEVICES`; CTranslate2 is measured on the CPU alone, CUDA graphs on a GPU alone.
 
     Raises:
         SystemExit: the pattern matches nothing.
@@ -108,7 +113,7 @@ def commands(what, *, pattern="", extra=(), device="cpu"):
     known = {
         f"{module}/{variant}": (module, variant)
         for module, variant in pairs
-        if device == "cpu" or not module.startswith("ctranslate2")
+        if ("graphs" not in variant if device == "cpu" else not module.startswith("ctranslate2"))
     }
     chosen = {name: entry for name, entry in known.items() if re.search(pattern, name)}
     if not chosen:
@@ -142,7 +147,7 @@ def rows(what, lines, *, flags):
     Args:
         what: a key of `DEFAULTS`.
         lines: from `common.interleave`.
-        flags: of the program.
+        flags: of the work, from `prepare`.
     """
     figures = ("tokens_per_second", "positions_per_second", "examples_per_second", "step_seconds", "peak_bytes")
     return [
@@ -183,12 +188,14 @@ def write(folder, new):
 
 def main():
     parser = parsing.Parser(f"{__doc__}\nFlags not listed here go to the workers.", examples=EXAMPLES)
-    parser.add_argument("--what", choices=sorted(DEFAULTS), help="the work to measure; required without --report_only")
+    text = f"the works to measure, of {', '.join(DEFAULTS)}, with commas; required without --report_only"
+    parser.add_argument("--what", type=parsing.names(DEFAULTS), help=text)
     text = "regular expression; default: the usual variants"
     parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
     parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
     parser.add_argument("--rounds", type=parsing.whole(1), default=5, help="number of turns of every variant")
-    parser.add_argument("--steps", type=parsing.whole(0), default=0, help="steps per turn; default: 16 (decode: 1)")
+    text = "steps per turn; default: 16 (decode: 1), on a GPU twice as many"
+    parser.add_argument("--steps", type=parsing.whole(0), default=0, help=text)
     parser.add_argument(
         "--data", default="", help="folder:NAME under LWT_DATA; default: sentence pairs or running text (vit: none)"
     )
@@ -209,22 +216,52 @@ def main():
     if not flags.what:
         parser.error("the following arguments are required: --what")
     if flags.list:
-        print("\n".join(commands(flags.what, pattern=".")))
+        print("\n".join(name for what in flags.what for name in commands(what, pattern=".")))
         return
     machine(flags.device)  # which fails before any work is done
-    flags.steps = flags.steps or (1 if flags.what == "decode" else 16)
-    module, data = PREPARE[flags.what]
-    flags.data = flags.data or data
+    chosen = {what: prepare(what, flags, more) for what in flags.what}
+    report = functools.partial(print, file=sys.stderr, flush=True)
+    # On a GPU the variants of all works compile beside each other.
+    for together in [flags.what] if flags.device == "gpu" else [[what] for what in flags.what]:
+        every = {name: command for what in together for name, command in chosen[what][1].items()}
+        with common.started(every, device=flags.device, report=report) as workers:
+            for what in together:
+                measure(what, {name: workers[name] for name in chosen[what][1]}, flags=chosen[what][0], report=report)
+
+
+def prepare(what, flags, more):
+    """``(flags, commands)`` of a work, whose batches are then in the cache.
+
+    Args:
+        what: a key of `DEFAULTS`.
+        flags: of the program, for any work.
+        more: flags of the workers.
+
+    Raises:
+        SystemExit: the batches cannot be made, or see `commands`.
+    """
+    module, data = PREPARE[what]
+    flags = argparse.Namespace(**vars(flags) | {"data": flags.data or data, "steps": flags.steps or steps(what, flags)})
     work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
+    chosen = commands(what, pattern=flags.variants, extra=(*work, *more), device=flags.device)
     if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
         raise SystemExit("making the batches failed; see above")
-    chosen = commands(flags.what, pattern=flags.variants, extra=(*work, *more), device=flags.device)
-    report = functools.partial(print, file=sys.stderr, flush=True)
-    lines = common.interleave(chosen, rounds=flags.rounds, steps=flags.steps, device=flags.device, report=report)
-    for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[flags.what]}_per_second"]):
-        print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}))
+    return flags, chosen
+
+
+def steps(what, flags):
+    """The usual number of steps per turn, more where they are short."""
+    return (1 if what == "decode" else 16) * (2 if flags.device == "gpu" else 1)
+
+
+def measure(what, workers, *, flags, report):
+    """Measures the workers of a work, prints a line for each, and updates the folder ``--out``."""
+    pause = common.PAUSE if flags.device == "cpu" else 0
+    lines = common.interleave(workers, rounds=flags.rounds, steps=flags.steps, pause=pause, report=report)
+    for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[what]}_per_second"]):
+        print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}), flush=True)
     if flags.out:
-        write(flags.out, rows(flags.what, lines, flags=flags))
+        write(flags.out, rows(what, lines, flags=flags))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         h, w, count = hidden.to(dtype), table.to(dtype), len(targets)
         d_hidden = torch.empty_like(hidden)
         d_table = torch.zeros_like(table) if want_table else None
-        loss = torch.zeros(())
+        loss = hidden.new_zeros(())
         for x, y, dx in zip(h.split(chunk), targets[:, None].split(chunk), d_hidden.split(chunk), strict=True):
             d_logits, part = probabilities(x @ w.T, y, count)
             loss += part

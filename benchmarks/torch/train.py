@@ -6,12 +6,15 @@ import torch
 
 from benchmarks import common
 
-SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16")
+SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16", "+graphs+bf16")  # graphs: on a GPU alone
 BLOCKED = -1e9  # added to the attention logits of hidden positions
 
 
 def start_torch(device="cpu"):
-    """Sets the device, the threads and the seed of a PyTorch worker; `device` is one of `common.DEVICES`."""
+    """Sets the device, the threads and the seed of a PyTorch worker; `device` is one of `common.DEVICES`.
+
+    Models and batches are made on a default device. Steps run without one (`made`), since it slows each operation.
+    """
     torch.set_default_device("cuda" if device == "gpu" else "cpu")
     torch.set_num_threads(common.THREADS)
     torch.manual_seed(0)
@@ -23,15 +26,29 @@ def tensor(array):
     return torch.from_numpy(array).to(torch.get_default_device())
 
 
+def made():
+    """Ends the use of a default device; models and batches are made."""
+    torch.set_default_device(None)
+
+
 def peak_bytes():
     """The peak memory so far in bytes: of PyTorch's allocator on the GPU, or of this process."""
-    on_gpu = torch.get_default_device().type == "cuda"
-    return torch.cuda.max_memory_allocated() if on_gpu else common.peak_bytes()
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_initialized() else common.peak_bytes()
 
 
 def autocast(*, bf16):
     """Operands of products in bfloat16, or everything as it is stored."""
-    return torch.autocast(torch.get_default_device().type, torch.bfloat16, enabled=bf16)
+    return torch.autocast("cuda" if torch.cuda.is_initialized() else "cpu", torch.bfloat16, enabled=bf16)
+
+
+def compiled(function, options, **settings):
+    """`function` through `torch.compile`, if the options of a variant say so.
+
+    "graphs" also records what is compiled as CUDA graphs: each is launched as a whole.
+    """
+    if "graphs" in options:
+        return torch.compile(function, options={"triton.cudagraphs": True}, **settings)
+    return torch.compile(function, **settings) if "compiled" in options else function
 
 
 def runner(loss_of, optimizer, work, *, bf16=False):
@@ -43,10 +60,12 @@ def runner(loss_of, optimizer, work, *, bf16=False):
         bf16: whether the loss is computed under autocast.
     """
     work = itertools.cycle(work)
+    made()
 
     def run(steps):
         totals = {}
         for item, counts in itertools.islice(work, steps):
+            torch.compiler.cudagraph_mark_step_begin()
             optimizer.zero_grad(set_to_none=True)
             with autocast(bf16=bf16):
                 loss = loss_of(item)

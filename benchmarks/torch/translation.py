@@ -5,8 +5,8 @@
     unpadded   sentences packed end to end with block-diagonal attention: 2-D activations, almost no padding anywhere,
                and the loss in chunks of real tokens
 
-"compiled" puts body and loss through `torch.compile`; "bf16" is autocast with float32 weights. All have fused
-AdamW. Batches and masks are made beforehand, as a prefetching loader would.
+"compiled" puts body and loss through `torch.compile`, "graphs" also records the body as CUDA graphs; "bf16" is autocast
+with float32 weights. All have fused AdamW. Batches and masks are made beforehand, as a prefetching loader would.
 """
 
 import dataclasses
@@ -108,13 +108,13 @@ def trainer(model, table, batches, variant):
         variant: a name of `VARIANTS`.
     """
     layout, *options = variant.split("+")
-    compiled, bf16 = "compiled" in options, "bf16" in options
-    loss_of = loss_function(layout, compiled=compiled, bf16=bf16)
-    body = torch.compile(model, dynamic=layout != "unpadded") if compiled else model
+    compiled, graphs, bf16 = (option in options for option in ("compiled", "graphs", "bf16"))
+    loss_of = loss_function(layout, compiled=compiled or graphs, bf16=bf16)
+    body = train.compiled(model, options, dynamic=compiled and layout != "unpadded")
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-4, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
     model.train()
-    work = [(item, item.counts) for item in prepare(batches, layout, same_rows=compiled)]
+    work = [(item, item.counts) for item in prepare(batches, layout, same_rows=compiled or graphs)]
     return train.runner(lambda item: loss_of(body(*item.inputs), table, item), optimizer, work, bf16=bf16)
 
 

@@ -3,8 +3,8 @@
     timm    timm's `VisionTransformer`
     plain   the same in a few lines: one product for patches, one for query, key and value, fused attention
 
-"compiled" puts the model through `torch.compile`; "bf16" is autocast with float32 weights. All use fused AdamW; the
-images are normalised beforehand.
+"compiled" puts the model through `torch.compile`, "graphs" also records it as CUDA graphs; "bf16" is autocast with
+float32 weights. All use fused AdamW; the images are normalised beforehand.
 """
 
 import torch
@@ -103,7 +103,7 @@ def trainer(form, options, size, batches):
     """``(run, parameters)`` of a form of the ViT; see `VARIANTS`."""
     images = dict(image_size=image_samples.SIZE, channels=image_samples.CHANNELS, outputs=image_samples.CLASSES)
     model = make(form, images | vlora_cifar10.SIZES[size])
-    logits = torch.compile(model) if "compiled" in options else model
+    logits = train.compiled(model, options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.05, fused=True)
     work = [*zip(prepare(batches), map(image_samples.counts, batches), strict=True)]
 

@@ -30,7 +30,7 @@ from lwt.data.kinds import common
 from lwt.export import folders, quantize
 from lwt.layers import linear
 from lwt.machine import command_line
-from lwt.runs import bundle, calibration, experiment, integer_file, run_config
+from lwt.runs import bundle, calibration, eval_files, experiment, integer_file, run_config
 
 CARD = """\
 ---
@@ -158,8 +158,7 @@ def _figures(source, integers=None):
     rows = []
     if source.config.model.get("head") == "none":  # they are those of the head
         return rows
-    for path in sorted(pathlib.Path(source.workdir, "eval").glob("*.json")):
-        figures = files.load_json(path)
+    for _, figures in eval_files.read(source.workdir):
         if figures.get("checkpoint") == source.step and figures.pop("weights", None) in same:
             rows.append(figures)
     return rows

@@ -21,7 +21,7 @@ from lwt import errors, files, trees
 from lwt.machine import latency
 from lwt.reparam import compose
 from lwt.report import study
-from lwt.runs import assembly, bases, checkpoint, run_config
+from lwt.runs import assembly, bases, checkpoint, eval_files, run_config
 from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
@@ -139,8 +139,7 @@ def kept(experiment, file=""):
     made = {"data": experiment.test, "checkpoint": experiment.step}
     if hasattr(experiment.task, "decoding"):
         made["decoding"] = experiment.task.decoding()
-    for path in sorted(glob.glob(os.path.join(glob.escape(experiment.workdir), "eval", "*.json"))):
-        found = files.load_json(path)
+    for path, found in eval_files.read(experiment.workdir):
         same = all(found.get(key) == value for key, value in made.items())
         fresh = not file or os.path.getmtime(path) >= os.path.getmtime(file)
         if same and fresh and found.get("weights", "") == os.path.basename(file):

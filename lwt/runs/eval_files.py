@@ -26,6 +26,12 @@ def stem(name, settings):
     return f"{whole.encode()[: LONGEST - 17].decode(errors='ignore')}_{files.sha256(whole.encode())[:16]}"
 
 
+def read(workdir):
+    """``[(path, figures)]`` of the evaluations in ``WORKDIR/eval``, without the records that studies keep there."""
+    found = [(path, files.load_json(path)) for path in sorted(pathlib.Path(workdir, "eval").glob("*.json"))]
+    return [(path, figures) for path, figures in found if "data" in figures]
+
+
 def finite(figures):
     """The figures with None for numbers that are not finite, which JSON cannot hold; each is logged."""
     wrong = {key: x for key, x in figures.items() if isinstance(x, float) and not math.isfinite(x)}

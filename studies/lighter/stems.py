@@ -27,7 +27,7 @@ from lwt.runs import config_file, experiment
 
 CONFIG = "configs/vit.py"
 RECORD = os.path.join("eval", "stems_study.json")
-EPOCHS = 4.0
+EPOCHS = 8.0
 FIRST = (2.5e-4, 1e-3, 4e-3)  # rates of the search
 MODELS = {  # name -> stem, layers, title
     "patches2": ("patches", 2, "patches, 2 layers"),

@@ -47,7 +47,7 @@ def test_the_loss_without_dropout(pairs):
 def test_the_answers(pairs):
     batch = decoding.batch(pairs, limit=6)
     decoder = torch_decode.make(samples.weights())
-    wanted = torch_decode.decode_with(decoder, decoder)(batch)
+    wanted = torch_decode.decode_with(decoder, torch_decode.plain(decoder))(batch)
     answers = decode.decode_with(samples.weights(), precision="float32")(batch)
     np.testing.assert_array_equal(answers, wanted)
     assert len(np.unique(answers)) > 6, "answers that are all alike would prove little"

@@ -142,7 +142,8 @@ def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: workers.append(k["env"]) or popen(*a, **k))
     monkeypatch.setattr(common.Worker, "ready", lambda worker: waited.append(len(workers)) or ready(worker))
     chosen = dict.fromkeys("ab", [sys.executable, "-c", WORKER])
-    lines = common.interleave(chosen, rounds=1, steps=1, device=device, pause=0, report=lambda text: None)
+    with common.started(chosen, device=device, report=lambda text: None) as opened:
+        lines = common.interleave(opened, rounds=1, steps=1, pause=0, report=lambda text: None)
     assert [line["examples_per_second"] for line in lines] == [2.0, 2.0]
     assert waited == started
     assert {env["JAX_PLATFORMS"] for env in workers} == {{"cpu": "cpu", "gpu": "cuda"}[device]}
@@ -151,6 +152,11 @@ def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started
 def test_ctranslate2_is_not_measured_under_a_gpu_s_name():
     assert any("ctranslate2" in name for name in run.commands("decode"))
     assert not any("ctranslate2" in name for name in run.commands("decode", device="gpu"))
+
+
+def test_cuda_graphs_are_measured_on_a_gpu_alone():
+    assert "torch_decode/graphs+bf16" in run.commands("decode", pattern="torch", device="gpu")
+    assert not any("graphs" in name for what in run.DEFAULTS for name in run.commands(what, pattern="torch"))
 
 
 def test_a_page_is_made_again_only_of_rows(tmp_path, monkeypatch):

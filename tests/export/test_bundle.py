@@ -23,9 +23,11 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 @pytest.fixture(scope="module")
 def run(tiny, untrained, tmp_path_factory):
-    """An evaluated translator."""
+    """An evaluated translator, measured by a study, too."""
     run = untrained(tiny(), tmp_path_factory.mktemp("runs") / "run")
     run.report()
+    record = {"checkpoint": run.step, "figures": {"loss": 1.0}}
+    pathlib.Path(run.workdir, "eval", "some_study.json").write_text(json.dumps(record))
     return run
 
 

@@ -1,4 +1,6 @@
-"""The softmax over a vocabulary in tiles: logits `[u n]` of u entries at n positions exist at a time, in the cache.
+"""The softmax over a vocabulary in tiles: logits `[u n]` of u entries at n positions exist at a time.
+
+On a CPU a tile stays in the cache. On an accelerator it is large, since each kernel takes microseconds to start.
 
 The exponentials of a tile are those of the logits minus the largest one so far (Milakov and Gimelshein 2018, "Online
 normalizer calculation for softmax"; Dao et al. 2022, section 3.1). The sums over the vocabulary are corrected when a
@@ -13,7 +15,7 @@ import jax.numpy as jnp
 
 from lwt.layers import products
 
-SIZE = 2**21  # most logits of a tile
+SIZE, LARGE = 2**21, 2**26  # most logits of a tile, on a CPU and on an accelerator
 NEVER = -1e30  # the bias of entries that fill up the last tile
 
 
@@ -28,10 +30,11 @@ class Table(typing.NamedTuple):
 def cut(table, bias, *, positions, dtype, columns):
     """`Table` of ``table [v d]`` and ``bias [v]`` (or None) for walks over n = `positions`, with `columns` or not.
 
-    u is the largest divisor of v that fits `SIZE`; a vocabulary without a large divisor is filled up.
+    u is the largest divisor of v that fits `SIZE` or `LARGE`; a vocabulary without a large divisor is filled up.
     """
     v, d = table.shape
-    limit = min(v, max(SIZE // positions, 1))
+    most = SIZE if jax.default_backend() == "cpu" else LARGE
+    limit = min(v, max(most // positions, 1))
     size = max(n for n in range(1, limit + 1) if v % n == 0)
     if size < limit // 4:
         size = -(-v // -(-v // limit))

@@ -53,3 +53,10 @@ def test_bfloat16_over_several_tiles(trained, monkeypatch):
 
     for found, wanted in zip(gradients("bfloat16"), gradients("float32"), strict=True):
         np.testing.assert_allclose(found, wanted, atol=2**-6 * float(jnp.abs(wanted).max()))
+
+
+@pytest.mark.parametrize("backend, size", [("cpu", 3_128), ("gpu", 50_048)])
+def test_tiles_are_larger_on_an_accelerator(backend, size, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    cut = tiles.cut(jnp.zeros((50_048, 8)), None, positions=448, dtype="float32", columns=False)
+    assert cut.rows.shape[1] == size
