@@ -2,10 +2,11 @@
 
     python -m benchmarks.budget --what=train
     python -m benchmarks.budget --what=decode --variants=bfloat16 --steps=2
+    python -m benchmarks.budget --what=vit --variants=vit:bfloat16 --device=gpu
 
 Prints a Markdown table with one row for each variant. Each instant of the traced steps belongs to the kinds of
 operations that run then, in equal parts. "cores" is the processor time of a step that is not traced, divided by its
-duration. Other flags go to the workers: ``--what=vit --size=small``.
+duration. On a GPU, operations are its kernels. Other flags go to the workers: ``--what=vit --size=small``.
 """
 
 import collections
@@ -23,9 +24,12 @@ EXAMPLES = (
     "python -m benchmarks.budget --what=pretrain --variants=embbert:float32 --steps=4",
 )
 NESTED = re.compile(r"while|call|cond|conditional")  # they last as long as the operations in them
+KERNEL = "kernel "  # begins the name of an operation on a GPU
 KINDS = {
-    "products and sums": re.compile(r"ynn_fusion|dot|convolution|custom-call"),
-    "copies": re.compile(r".*(copy|transpose)"),
+    "products and sums": re.compile(
+        rf"ynn_fusion|dot|convolution|custom-call|{KERNEL}.*(nvjet|gemm|cublas|cutlass|cudnn)"
+    ),
+    "copies": re.compile(rf".*(copy|transpose)|{KERNEL}.*(pad|slice|concatenate)"),
     "other passes": re.compile(r""),
 }
 IDLE = "between operations"
@@ -63,23 +67,35 @@ def spans_of(folder):
     found = []
     for path in pathlib.Path(folder).rglob("*.xplane.pb"):
         for plane in ProfileData.from_file(str(path)).planes:
+            on_gpu = plane.name.startswith("/device:GPU")
             for line in plane.lines:
+                if on_gpu and not line.name.startswith("Stream"):  # a summary of the streams
+                    continue
                 for event in line.events:
-                    name = dict(event.stats).get("hlo_op")
+                    name = KERNEL + event.name if on_gpu else dict(event.stats).get("hlo_op")
                     if name and not NESTED.match(name):
                         found.append((event.start_ns, event.start_ns + event.duration_ns, name))
     return found
 
 
-def measure(name, arguments, *, steps):
+def measure(name, arguments, *, steps, device):
     """A row of the table: name, milliseconds of a step, cores, operations of a step, and the share of each kind."""
-    with contextlib.closing(common.Worker(name, arguments)) as worker, tempfile.TemporaryDirectory() as folder:
+    with (
+        contextlib.closing(common.Worker(name, arguments, device=device)) as worker,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         plain = worker.ask(run=steps)
         worker.ask(run=steps, trace=folder)
         spans = spans_of(folder)
     step, cores = plain["seconds"] / steps * 1e3, plain["cpu_seconds"] / plain["seconds"]
     operations = round(len(spans) / steps, -1)
-    return [name, f"{step:,.0f}", f"{cores:.1f}", f"{operations:,.0f}", *(f"{s:.0%}" for s in shares(spans).values())]
+    return [
+        name,
+        f"{step:,.3g}" if step < 100 else f"{step:,.0f}",
+        f"{cores:.1f}",
+        f"{operations:,.0f}",
+        *(f"{s:.0%}" for s in shares(spans).values()),
+    ]
 
 
 def main():
@@ -87,15 +103,16 @@ def main():
     parser.add_argument("--what", choices=sorted(run.DEFAULTS), required=True, help="the work to look into")
     parser.add_argument("--variants", type=parsing.pattern, default=".", help="regular expression over lwt's variants")
     parser.add_argument("--steps", type=parsing.whole(1), default=4, help="traced steps")
+    parser.add_argument("--device", choices=common.DEVICES, default="cpu", help="what it runs on; gpu: an NVIDIA GPU")
     flags, more = parser.parse_known_args()
-    known = run.commands(flags.what, pattern=flags.variants, extra=more)
+    known = run.commands(flags.what, pattern=flags.variants, extra=more, device=flags.device)
     chosen = {name: arguments for name, arguments in known.items() if name.startswith("lwt_")}
     if not chosen:
         raise SystemExit(f"--variants={flags.variants} matches no variant of lwt among {', '.join(known)}")
     print("| " + " | ".join(["variant", "ms a step", "cores", "operations", *KINDS, IDLE]) + " |")
     print("|---|" + "---:|" * (4 + len(KINDS)))
     for name, arguments in chosen.items():
-        print("| " + " | ".join(measure(name, arguments, steps=flags.steps)) + " |")
+        print("| " + " | ".join(measure(name, arguments, steps=flags.steps, device=flags.device)) + " |")
         sys.stdout.flush()
 
 

@@ -7,6 +7,7 @@ import argparse
 import datetime
 import functools
 import json
+import math
 import os
 import pathlib
 import re
@@ -153,7 +154,7 @@ def rows(what, lines, *, flags):
     return [
         {
             "config": f"benchmarks/{what}",
-            "overrides": {"variant": line["variant"]},
+            "overrides": {"variant": line["variant"]} | ({} if finite(line) else {"finite": False}),
             "seed": 0,
             "split": flags.data,
             "metric": metric,
@@ -169,6 +170,11 @@ def rows(what, lines, *, flags):
         for metric in figures
         if metric in line
     ]
+
+
+def finite(line):
+    """Whether the loss of a line of `common.interleave` is a number; also if it has none, as in decoding."""
+    return math.isfinite(line.get("loss", 0.0))
 
 
 def write(folder, new):

@@ -13,8 +13,9 @@ WORK = {
 HOW_TO_READ = """\
 [Benchmarks](../../benchmarks.md) describes the works and their variants. The command of a table is above it, and the
 fastest variant is its first row. Rates and times are medians over the rounds, in which all variants of a command take
-turns. Peak memory is that of the whole process, imports and compilers included. A step of decoding translates all
-sentences once.
+turns. Peak memory is that of the whole process, imports and compilers included; on a GPU it is that of the framework's
+allocator. A step of decoding translates all sentences once. "Loss not finite" marks variants whose loss was NaN or
+infinite: their time is shown, but they trained nothing.
 """
 FASTEST = """\
 A row compares the fastest measured variant of each side at the same precision. "Speed" and "memory" are lwt over
@@ -22,7 +23,7 @@ PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it take
 which no variant with `torch.compile` was measured on the machine at this precision: PyTorch may be faster than shown.
 Rates on different machines cannot be compared.
 """
-NOT_COMPILED = ", not compiled"
+NOT_COMPILED, NOT_FINITE = ", not compiled", ", loss not finite"
 
 
 def page(rows):
@@ -61,7 +62,7 @@ def _groups(rows):
     """``{group: {variant: {metric: row}}}``; the group of ``MODULE/GROUP:REST`` is GROUP, else ""."""
     groups = {}
     for row in rows:
-        name = row["overrides"]["variant"]
+        name = row["overrides"]["variant"] + ("" if row["overrides"].get("finite", True) else NOT_FINITE)
         group = name.partition("/")[2].rpartition(":")[0]
         groups.setdefault(group, {}).setdefault(name, {})[row["metric"]] = row
     return groups
@@ -96,7 +97,7 @@ def _fastest(cells, side, *, precision, unit):
         for name in cells
         if name.startswith(side) and ("bf16" in name or "bfloat16" in name) == (precision == "bfloat16")
     ]
-    ending = "" if any("compiled" in name for name in names) else NOT_COMPILED
+    ending = "" if any("compiled" in name or "graphs" in name for name in names) else NOT_COMPILED
     found = [
         (cells[name][f"{unit}_per_second"]["value"], cells[name]["peak_bytes"]["value"], _variant(name) + ending)
         for name in names
@@ -116,5 +117,6 @@ def _table(title, cells, *, unit):
         rate = row[f"{unit}_per_second"]
         low, high = rate["range"]
         step, peak = row["step_seconds"]["value"] * 1e3, row["peak_bytes"]["value"] / 1e6
-        lines.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {step:,.0f} | {peak:,.0f} |")
+        duration = f"{step:,.0f}" if step >= 10 else f"{step:.2f}"
+        lines.append(f"| {name} | {rate['value']:,.0f} ({low:,.0f}–{high:,.0f}) | {duration} | {peak:,.0f} |")
     return lines

@@ -7,7 +7,7 @@ import torch
 from benchmarks import common
 
 SUFFIXES = ("", "+compiled", "+bf16", "+compiled+bf16", "+graphs+bf16")  # graphs: on a GPU alone
-BLOCKED = -1e9  # added to the attention logits of hidden positions
+BLOCKED = -1e4  # added to the attention logits of hidden positions; larger numbers absorb the logits on a GPU
 
 
 def start_torch(device="cpu"):
@@ -41,14 +41,14 @@ def autocast(*, bf16):
     return torch.autocast("cuda" if torch.cuda.is_initialized() else "cpu", torch.bfloat16, enabled=bf16)
 
 
-def compiled(function, options, **settings):
-    """`function` through `torch.compile`, if the options of a variant say so.
+def compiled(function, chosen, **settings):
+    """`function` through `torch.compile`, if the options `chosen` by a variant say so.
 
     "graphs" also records what is compiled as CUDA graphs: each is launched as a whole.
     """
-    if "graphs" in options:
+    if "graphs" in chosen:
         return torch.compile(function, options={"triton.cudagraphs": True}, **settings)
-    return torch.compile(function, **settings) if "compiled" in options else function
+    return torch.compile(function, **settings) if "compiled" in chosen else function
 
 
 def runner(loss_of, optimizer, work, *, bf16=False):

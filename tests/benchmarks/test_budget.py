@@ -15,6 +15,11 @@ from benchmarks import budget
         ("transpose_copy_fusion.20", "copies"),
         ("copy.4", "copies"),
         ("broadcast_multiply_fusion", "other passes"),
+        ("pad_fusion", "other passes"),
+        ("kernel nvjet_sm90_tss_128x128_64x6_1x2_h_bz_NTT", "products and sums"),
+        ("kernel gemm_fusion_dot_general_1044", "products and sums"),
+        ("kernel loop_pad_fusion_72", "copies"),
+        ("kernel input_reduce_fusion_69", "other passes"),
     ],
 )
 def test_the_kind_of_an_operation(name, kind):

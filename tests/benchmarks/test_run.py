@@ -1,5 +1,6 @@
 """The benchmarks' rows, their page, and the registry of variants."""
 
+import argparse
 import importlib.util
 import pathlib
 import subprocess
@@ -56,6 +57,20 @@ def test_the_page_begins_with_the_fastest_of_lwt_and_pytorch_at_each_precision(t
         "| ViT step, vit | float32 | 100 examples/s | 80 examples/s | 1.25 | 1.00 | plain, not compiled |",
         "| ViT step, vit | bfloat16 | 150 examples/s | 200 examples/s | 0.75 | 1.00 | plain, not compiled |",
     ]
+
+
+def test_a_loss_that_is_not_finite_is_marked(tmp_path):
+    flags = argparse.Namespace(data="random", steps=1, rounds=1, device="cpu")
+    line = {
+        "variant": "torch_vit/vit:plain+compiled",
+        "step_seconds": 0.005,
+        "peak_bytes": 1,
+        "examples_per_second": 9.0,
+    }
+    line |= {"examples_per_second_range": [9.0, 9.0], "loss": float("nan")}
+    run.write(tmp_path, run.rows("vit", [line, line | {"variant": "lwt_vit/vit:float32", "loss": 2.0}], flags=flags))
+    page = (tmp_path / "README.md").read_text()
+    assert page.count("plain+compiled, loss not finite |") == 2 and "| lwt_vit/vit:float32 | 9 (9–9) | 5.00 |" in page
 
 
 def test_the_committed_page_is_made_from_its_rows(tmp_path):

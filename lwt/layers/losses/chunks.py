@@ -18,7 +18,6 @@ from jax.sharding import PartitionSpec
 
 from lwt.layers import products
 
-WIDER = 4  # times as many positions on an accelerator, which has no cache to keep a chunk in
 EVEN = 8  # where there are several chunks, n is a multiple of this, if `at_most` allows
 GROUPS = 8  # parts of the vocabulary in the gradient of the hidden states
 
@@ -28,14 +27,13 @@ def split(arrays, *, at_most):
 
     Args:
         arrays: the last holds the weights, 0 for padding.
-        at_most: largest n on a CPU; on an accelerator it is `WIDER` times as large.
+        at_most: largest n.
 
     Returns:
         ``(the arrays as [m n ...], join)``, where ``join`` brings `[m n ...]` back to `[b t ...]`, and None to None.
         The last chunk is filled up with positions of weight 0: fewer than m · `EVEN`.
     """
     b, t = arrays[0].shape[:2]
-    at_most *= 1 if jax.default_backend() == "cpu" else WIDER
     order = jnp.argsort(arrays[-1].reshape(-1) == 0, stable=True)
     count = -(-b * t // at_most)
     size = min(at_most, -(-b * t // count // EVEN) * EVEN) if count > 1 else b * t

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from lwt.layers import products
 
-SIZE, LARGE = 2**21, 2**26  # most logits of a tile, on a CPU and on an accelerator
+SIZE, LARGE = 2**21, 2**25  # most logits of a tile, on a CPU and on an accelerator
 NEVER = -1e30  # the bias of entries that fill up the last tile
 
 

@@ -169,11 +169,3 @@ def _equations(jaxpr):
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
                 yield from _equations(inner)
-
-
-def test_chunks_are_wider_on_an_accelerator(monkeypatch):
-    x, weights = np.arange(50.0).reshape(1, 50), np.ones((1, 50), "f4")
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    (pieces, _), join = chunks.split([x, weights], at_most=8)
-    assert pieces.shape == (2, 32)  # not (7, 8)
-    np.testing.assert_array_equal(join(pieces), x)
