@@ -1,7 +1,7 @@
 """What the losses over a vocabulary share: chunks of positions, gradients in the forward pass, several devices.
 
 `walk` has the logits of one chunk, `[v n]`, at a time. The gradients are computed in the same pass: three products,
-where rematerialisation needs four. Padding comes last, and a chunk of nothing else is skipped.
+where rematerialisation needs four. Padding comes last, so that a CPU can skip chunks of nothing else.
 
 Logits are `[v n]` so that each product sums along the last axis of its left factor and the first axis of its right
 factor: the layout that every backend has fast code for.
@@ -50,11 +50,15 @@ def split(arrays, *, at_most):
 
 
 def scan(one, start, *, chunks):
-    """`jax.lax.scan` of ``one(carry, *chunk) -> (carry, output)`` that skips padding.
+    """`jax.lax.scan` of ``one(carry, *chunk) -> (carry, output)`` that skips padding on a CPU.
+
+    On an accelerator the host would wait for each condition.
 
     Args:
         chunks: arrays `[m n ...]`; the last holds the weights. A chunk without any has an output of zeros.
     """
+    if jax.default_backend() != "cpu":
+        return jax.lax.scan(lambda carry, chunk: one(carry, *chunk), start, chunks)
 
     def skip(carry, *chunk):
         return carry, jax.tree.map(jnp.zeros_like, jax.eval_shape(one, carry, *chunk)[1])
