@@ -27,6 +27,7 @@ from lwt import errors
 from lwt.data import tokenizer
 from lwt.layers import top_k as largest
 
+STRIDE = 8  # steps between two checks whether a search has ended, for which an accelerator waits for the host
 PENALTIES = {  # of an answer's length, by which its log-probability is divided
     "wu": lambda tokens, alpha: ((5.0 + tokens) / 6.0) ** alpha,
     "power": lambda tokens, alpha: jnp.asarray(tokens, jnp.float32) ** alpha,
@@ -216,10 +217,15 @@ def _search(body, state, cross, *, length, fewer, want):
     """
     batch = len(state["done"])
 
+    def unless_over(s, cross):
+        keep, new = functools.partial(jnp.where, s["i"] >= length), body(s, cross).items()
+        return {name: x if name == "past" else jax.tree.map(keep, s[name], x) for name, x in new}
+
     def loop(state, cross, *, until):
-        return jax.lax.while_loop(
-            lambda s: (s["i"] < length) & ((~s["done"]).sum() > until), lambda s: body(s, cross), state
-        )
+        one = functools.partial(body, cross=cross)
+        if jax.default_backend() != "cpu":
+            one = functools.partial(jax.lax.fori_loop, 0, STRIDE, lambda _, s: unless_over(s, cross))
+        return jax.lax.while_loop(lambda s: (s["i"] < length) & ((~s["done"]).sum() > until), one, state)
 
     def running(x):
         return x.reshape(batch, -1, *x.shape[1:])[kept].reshape(-1, *x.shape[1:]) if x.ndim else x

@@ -110,6 +110,19 @@ def slow_beam(next_log_p, row, length, *, beams, divide, stop=None, force_end=Fa
     return finished[0] if finished else (running[0][0] / divide(length), running[0][1])
 
 
+@pytest.mark.parametrize("length", [3, 9, 16])
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+def test_an_accelerator_checks_after_several_steps_and_finds_the_same(search, length, monkeypatch):
+    step, cache, _ = toy(3, 12, eos=-2.0)  # some answers reach the length
+    more = {"greedy": {"with_scores": True, "fewer": 4}, "beam": {"beams": 3}, "sample": {"key": jax.random.key(0)}}
+    run = functools.partial(getattr(decoding, search), batch=12, length=length, vocabulary=VOCABULARY, **more[search])
+    expected = jax.jit(lambda cache: run(step, cache))(cache)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    found = jax.jit(lambda cache: run(step, cache))(cache)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert length > 3 or (found[0][:, -1] != PAD).any()
+
+
 @pytest.mark.parametrize("beams, alpha", [(2, 1.0), (3, 0.6), (4, 0.0)])
 def test_beam_equals_the_slow_beam(beams, alpha):
     step, cache, next_log_p = toy(2, 20, eos=-1.5)
