@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import json
 import pathlib
 import subprocess
 import sys
@@ -162,6 +163,26 @@ def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started
     assert [line["examples_per_second"] for line in lines] == [2.0, 2.0]
     assert waited == started
     assert {env["JAX_PLATFORMS"] for env in workers} == {{"cpu": "cpu", "gpu": "cuda"}[device]}
+
+
+@pytest.mark.parametrize("device, together", [("cpu", [1, 1]), ("gpu", [2])])
+def test_one_command_measures_several_works(monkeypatch, capsys, device, together):
+    """``together`` holds how many workers are alive beside each other."""
+    groups, started = [], common.started
+    monkeypatch.setattr(common, "started", lambda chosen, **k: groups.append(len(chosen)) or started(chosen, **k))
+    monkeypatch.setattr(run, "commands", lambda what, **k: {f"lwt_{what}/a": [sys.executable, "-c", WORKER]})
+    monkeypatch.setattr(run, "PREPARE", dict.fromkeys(run.DEFAULTS, ("", "none")))
+    monkeypatch.setattr(run, "machine", lambda device: "some machine")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--what=vit,decode", "--rounds=1", f"--device={device}"])
+    run.main()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["variant"] for line in lines] == ["lwt_vit/a", "lwt_decode/a"] and groups == together
+    monkeypatch.setattr(sys, "argv", ["run.py", "--what=vit,vit"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert (
+        "'vit,vit' must be of train, adapter, decode, pretrain, vit, each once, with commas" in capsys.readouterr().err
+    )
 
 
 def test_ctranslate2_is_not_measured_under_a_gpu_s_name():
