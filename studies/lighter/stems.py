@@ -127,6 +127,11 @@ def write(out, records, *, missing, command_line):
     if groups:
         draw(page.picture("stems.png", "accuracy, weights and operations of each model"), groups)
         page.add(table(groups))
+    found = [record for record in records.values() if "stage" in record["arguments"]]
+    if found:
+        page.add(
+            "## Searches", "Accuracy (%) on the validation set after half of the training, by rate.", searches(found)
+        )
     return page.write()
 
 
@@ -158,6 +163,17 @@ def table(groups):
     return results.markdown(["model", "accuracy (%)", "weights", "MFLOP", "rate"], body)
 
 
+def searches(records):
+    """The Markdown table of the searches: the accuracy at every rate."""
+    tried = {record["arguments"]["model"]: record["tried"] for record in records}
+    rows = [[MODELS[name][2], *map(_accuracy, tried[name])] for name in MODELS if name in tried]
+    return results.markdown(["model", *(f"{rate:g}" for rate in FIRST)], rows)
+
+
+def _accuracy(trial):
+    return f"{100 * trial['accuracy']:.1f}" if "accuracy" in trial else "diverged"
+
+
 def draw(path, groups):
     """A line for each model: accuracy, weights and operations."""
     lines = {
@@ -172,7 +188,7 @@ def draw(path, groups):
         "size": ("thousand weights", 0),
         "operations": ("MFLOP, one image", 0),
     }
-    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"CIFAR-10: {best} is the most accurate")
+    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"CIFAR-10: the most accurate has {best}")
 
 
 def main():

@@ -56,6 +56,7 @@ def test_a_search_a_run_and_the_page(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(written)
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page and "stems.png" in page
+    assert page.count("\n| patches, 2 layers | ") == page.count("\n| patches, 3 layers | ") == 2  # also of the searches
     assert f"| patches, 3 layers | 75.00 (n=1) | {three['parameters']:,} |" in page
     assert {row["value"] for row in results.load(tmp_path / "out/results.json") if row["metric"] == "accuracy"} == {
         0.25, 0.75
