@@ -47,8 +47,8 @@ def compiled(function, chosen, **settings):
     "graphs" also records what is compiled as CUDA graphs: each is launched as a whole.
     """
     if "graphs" in chosen:
-        return torch.compile(function, options={"triton.cudagraphs": True}, **settings)
-    return torch.compile(function, **settings) if "compiled" in chosen else function
+        settings["options"] = {"triton.cudagraphs": True}
+    return torch.compile(function, **settings) if {"compiled", "graphs"} & {*chosen} else function
 
 
 def runner(loss_of, optimizer, work, *, bf16=False):
