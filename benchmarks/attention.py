@@ -96,7 +96,7 @@ def take_turns(workers, lines, flags):
                 steps = max(1, round(flags.seconds / lines[name, of]["seconds"]))
                 try:
                     runs[name, of].append(worker.ask(run=steps, of=of)["seconds"] / steps)
-                except (common.WorkerError, OSError) as error:  # such as a worker that the system killed for its memory
+                except common.WorkerError as error:  # such as a worker that the system killed for its memory
                     failures[name] = str(error)
                     break
     for key, seconds in runs.items():

@@ -184,7 +184,8 @@ class Worker:
 
     def ask(self, **request):
         """Sends one request and waits for its answer."""
-        print(json.dumps(request), file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # of a process that has ended, which `_answer` reports
+            print(json.dumps(request), file=self.process.stdin, flush=True)
         return self._answer()
 
     def quit(self):
@@ -231,11 +232,12 @@ def summary(name, facts, *, runs, peak):
 
 
 @contextlib.contextmanager
-def started(commands, *, device="cpu", report=print):
+def started(commands, *, failures, device="cpu", report=print):
     """``{variant name: Worker}`` of variants that are compiled and warm; they end with the block.
 
     Args:
         commands: ``{variant name: command line of its worker}``.
+        failures: receives ``{variant name: why}`` of those that end by themselves, which are left out.
         device: one of `DEVICES`. On a GPU the variants compile beside each other, on a CPU one after the other.
         report: called with a line of progress.
     """
@@ -243,33 +245,53 @@ def started(commands, *, device="cpu", report=print):
     try:
         for name, arguments in commands.items():
             report(f"starting {name} ...")
-            workers[name] = Worker(name, arguments, device=device, wait=device == "cpu")
-        for worker in workers.values() if device == "gpu" else ():
-            worker.ready()
+            with _left_out(name, workers, failures=failures, report=report):
+                workers[name] = Worker(name, arguments, device=device, wait=device == "cpu")
+        for name, worker in list(workers.items()) if device == "gpu" else ():
+            with _left_out(name, workers, failures=failures, report=report):
+                worker.ready()
         yield workers
     finally:
         for worker in workers.values():
             worker.kill()
 
 
-def interleave(workers, *, rounds, steps, pause=PAUSE, report=print):
+@contextlib.contextmanager
+def _left_out(name, workers, *, failures, report):
+    """Goes on after a block in which the worker `name` fails, without it."""
+    try:
+        yield
+    except WorkerError as error:
+        report(f"left out: {error}")
+        failures[name] = str(error)
+        if name in workers:
+            workers.pop(name).kill()
+
+
+def interleave(workers, *, failures, rounds, steps, pause=PAUSE, report=print):
     """Runs workers A B A B ..., `steps` steps of each in every round; ends them and returns their `summary` lines.
 
     Args:
-        workers: from `started`.
+        workers: from `started`; those that fail are taken out.
+        failures: as in `started`.
         rounds: turns of each worker.
         steps: steps per turn, with the same batches for all workers.
         pause: seconds of rest before a turn, in which the previous worker's threads stop spinning.
         report: called with a line of progress.
     """
-    runs = {name: [] for name in workers}
+    runs, lines = {name: [] for name in workers}, []
     for turn in range(rounds):
-        for name, worker in workers.items():
+        for name, worker in list(workers.items()):
             time.sleep(pause)
-            runs[name].append(worker.ask(run=steps) | {"steps": steps})
-        slowest = max(runs, key=lambda name: runs[name][-1]["seconds"])
-        report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
-    return [summary(name, worker.facts, runs=runs[name], peak=worker.quit()) for name, worker in workers.items()]
+            with _left_out(name, workers, failures=failures, report=report):
+                runs[name].append(worker.ask(run=steps) | {"steps": steps})
+        if workers:
+            slowest = max(workers, key=lambda name: runs[name][-1]["seconds"])
+            report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
+    for name, worker in list(workers.items()):
+        with _left_out(name, workers, failures=failures, report=report):
+            lines.append(summary(name, worker.facts, runs=runs[name], peak=worker.quit()))
+    return lines
 
 
 def module_of(name):

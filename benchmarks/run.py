@@ -225,14 +225,17 @@ def main():
         print("\n".join(name for what in flags.what for name in commands(what, pattern=".")))
         return
     machine(flags.device)  # which fails before any work is done
-    chosen = {what: prepare(what, flags, more) for what in flags.what}
+    chosen, failures = {what: prepare(what, flags, more) for what in flags.what}, {}
     report = functools.partial(print, file=sys.stderr, flush=True)
     # On a GPU the variants of all works compile beside each other.
     for together in [flags.what] if flags.device == "gpu" else [[what] for what in flags.what]:
         every = {name: command for what in together for name, command in chosen[what][1].items()}
-        with common.started(every, device=flags.device, report=report) as workers:
+        with common.started(every, failures=failures, device=flags.device, report=report) as workers:
             for what in together:
-                measure(what, {name: workers[name] for name in chosen[what][1]}, flags=chosen[what][0], report=report)
+                own = {name: workers[name] for name in chosen[what][1] if name in workers}
+                measure(what, own, failures=failures, flags=chosen[what][0], report=report)
+    if failures:
+        raise common.WorkerError(f"not measured: {'; '.join(failures.values())}")
 
 
 def prepare(what, flags, more):
@@ -260,13 +263,16 @@ def steps(what, flags):
     return (1 if what == "decode" else 16) * (2 if flags.device == "gpu" else 1)
 
 
-def measure(what, workers, *, flags, report):
-    """Measures the workers of a work, prints a line for each, and updates the folder ``--out``."""
-    pause = common.PAUSE if flags.device == "cpu" else 0
-    lines = common.interleave(workers, rounds=flags.rounds, steps=flags.steps, pause=pause, report=report)
+def measure(what, workers, *, failures, flags, report):
+    """Measures the workers of a work, prints a line for each, and updates the folder ``--out``.
+
+    Workers that fail are left out and added to `failures`, as in `common.started`.
+    """
+    given = dict(rounds=flags.rounds, steps=flags.steps, pause=common.PAUSE if flags.device == "cpu" else 0)
+    lines = common.interleave(workers, failures=failures, report=report, **given)
     for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}), flush=True)
-    if flags.out:
+    if flags.out and lines:
         write(flags.out, rows(what, lines, flags=flags))
 
 

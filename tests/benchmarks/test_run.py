@@ -158,11 +158,35 @@ def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: workers.append(k["env"]) or popen(*a, **k))
     monkeypatch.setattr(common.Worker, "ready", lambda worker: waited.append(len(workers)) or ready(worker))
     chosen = dict.fromkeys("ab", [sys.executable, "-c", WORKER])
-    with common.started(chosen, device=device, report=lambda text: None) as opened:
-        lines = common.interleave(opened, rounds=1, steps=1, pause=0, report=lambda text: None)
-    assert [line["examples_per_second"] for line in lines] == [2.0, 2.0]
+    given = dict(failures={}, report=lambda text: None)
+    with common.started(chosen, device=device, **given) as opened:
+        lines = common.interleave(opened, rounds=1, steps=1, pause=0, **given)
+    assert not given["failures"] and [line["examples_per_second"] for line in lines] == [2.0, 2.0]
     assert waited == started
     assert {env["JAX_PLATFORMS"] for env in workers} == {{"cpu": "cpu", "gpu": "cuda"}[device]}
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_variants_that_fail_are_left_out_and_named_at_the_end(monkeypatch, capsys, device, tmp_path):
+    """"b" does not start; "c" ends in its second turn; "d" starts and ends before its first."""
+    programs = {"a": WORKER, "b": "import sys; sys.exit('no kernel')", "d": WORKER.partition("for line")[0]}
+    programs["c"] = WORKER.replace("answer =", "turn = globals().get('turn', 0) + 1\n    answer =").replace(
+        "    print(json.dumps(answer)", "    turn < 2 or sys.exit('no memory')\n    print(json.dumps(answer)"
+    )
+    commands = {name: [sys.executable, "-c", programs[name]] for name in "dbca"}
+    monkeypatch.setattr(run, "commands", lambda what, **k: commands)
+    monkeypatch.setattr(run, "PREPARE", dict.fromkeys(run.DEFAULTS, ("", "none")))
+    monkeypatch.setattr(run, "machine", lambda device: "some machine")
+    flags = ["--what=vit", "--rounds=3", f"--device={device}", f"--out={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", ["run.py", *flags])
+    with pytest.raises(common.WorkerError) as caught:
+        run.main()
+    failed = ("variant b ended with 1: no kernel", "variant d ended with 0", "variant c ended with 1: no memory")
+    assert str(caught.value) == f"not measured: {'; '.join(failed)}"
+    output = capsys.readouterr()
+    assert [json.loads(line)["variant"] for line in output.out.splitlines()] == ["a"]
+    assert all(f"left out: {why}\n" in output.err for why in failed)
+    assert {row["overrides"]["variant"] for row in results.load(tmp_path / "results.json")} == {"a"}
 
 
 @pytest.mark.parametrize("device, together", [("cpu", [1, 1]), ("gpu", [2])])
