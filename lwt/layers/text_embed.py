@@ -55,8 +55,8 @@ class TextEmbed(nn.Module):
         reduced: r, the paper's r_d; 0: full width.
         segments: rows of the segment table. 3: padding, first and second text, as in the paper's code. 2: first and
             second, as in its formulas and BERT. 1: one for all, as in RoBERTa. 0: no table, as in DistilBERT.
-        std: standard deviation of the initial token table; 1 in the paper's code, 0.02 in BERT.
-        position_std: that of positions and segments; None for the same.
+        std: standard deviation of the initial token table.
+        position_std: that of positions and segments.
         use_bias: whether the expanders have biases; the paper's have none.
     """
 
@@ -66,7 +66,7 @@ class TextEmbed(nn.Module):
     reduced: int = 0
     segments: int = 3
     std: float = 1.0
-    position_std: float | None = None
+    position_std: float = 1.0
     use_bias: bool = False
     dtype: str = "float32"
 
@@ -80,7 +80,7 @@ class TextEmbed(nn.Module):
         if t > self.max_length:
             raise errors.ConfigError(f"a row of {t} tokens is longer than model.max_length={self.max_length}")
         table = nn.initializers.normal(self.std)
-        places = nn.initializers.normal(self.std if self.position_std is None else self.position_std)
+        places = nn.initializers.normal(self.position_std)
         token = linear.weight(self, "token", init=table, shape=(self.vocabulary, narrow))
         position = self.param("position", places, (self.max_length, narrow))
         segment = self.param("segment", places, (self.segments, self.width)) if self.segments else None
@@ -102,7 +102,7 @@ def of(model, *, reduced=0, width=0, **more):
     Args:
         width: of the embedding; 0: that of the model.
     """
-    keys = ("vocabulary", "max_length", "segments", "dtype")
+    keys = ("vocabulary", "max_length", "segments", "position_std", "dtype")
     fields = {key: getattr(model, key) for key in keys} | {"width": width or model.width}
     return TextEmbed(**fields, reduced=reduced, std=model.embedding_std, **more)
 

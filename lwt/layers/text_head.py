@@ -122,6 +122,8 @@ class TextModel(nn.Module):
         remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
             computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
+        embedding_std: standard deviation of the initial token table; 1 in EmbBERT-Q's code, 0.02 in BERT.
+        position_std: that of positions and segments. Positions as large as tokens drown them: training is slow to start.
         mask, specials: the tokenizer's id of [MASK], and the ids that word dropout keeps.
     """
 
@@ -135,6 +137,8 @@ class TextModel(nn.Module):
     word_dropout: float = 0.0
     ngram_weights: int = 0
     normalize: bool = False
+    embedding_std: float = 1.0
+    position_std: float = 1.0
     remat: str = "none"
     scan: bool = False
     mask: int | None = MASK
@@ -155,6 +159,7 @@ class TextModel(nn.Module):
         validate.require_choices(self, head=HEADS, pool=POOLS, remat=blocks.REMAT)
         validate.require_positive(self, "vocabulary", "max_length", "width", "outputs")
         validate.require_rates(self, "head_dropout", "word_dropout")
+        validate.require_scales(self, "embedding_std", "position_std")
         if self.word_dropout and self.mask is None:
             raise validate.refuse(self, "word_dropout", must="0: the tokenizer has no token for masked words")
         if self.pool == "pair" and self.head == "pretrain":

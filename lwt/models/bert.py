@@ -84,7 +84,6 @@ class Bert(text_head.TextModel):
         dropout: rate on the sublayers' outputs, and on the embeddings if they are normalized.
         attention_dropout: rate on the attention weights.
         embedding_norm: whether a norm (with dropout) follows the embeddings, as in BERT.
-        embedding_std: standard deviation of the initial tables.
         shared: whether all layers are one block, as in ALBERT.
         pooler: whether ``activation(W x + b)`` of position 0 precedes the heads, as in BERT; it is part of the body.
             With a `pool` other than "first", its weights are kept and not used.
@@ -107,7 +106,6 @@ class Bert(text_head.TextModel):
     dropout: float = 0.1
     attention_dropout: float = 0.1
     embedding_norm: bool = False
-    embedding_std: float = 1.0
     embedding_width: int = 0
     shared: bool = False
     pooler: bool = False
@@ -152,7 +150,7 @@ class Bert(text_head.TextModel):
     def _check(self):
         validate.require_positive(self, "heads", "hidden", "layers", "reduced")
         validate.require_rates(self, "dropout", "attention_dropout")
-        validate.require_scales(self, "norm_epsilon", "embedding_std")
+        validate.require_scales(self, "norm_epsilon")
         choices = dict(embedding=EMBEDDINGS, activation=mlp.ACTIVATIONS, norm_place=PLACES, pooler_activation=POOLERS)
         validate.require_choices(self, **choices)
         validate.require_multiple(self, "width", of="heads")

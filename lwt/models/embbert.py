@@ -92,8 +92,6 @@ class Embbert(text_head.TextModel):
             config.
         heads: h; 1 in the paper.
         attention_dropout: rate on the attention weights, the only dropout of the paper's code.
-        embedding_std: standard deviation of the initial token table.
-        position_std: that of positions and segments, which drown the token if it is as large.
         collapsed: for inference: two scalars λ per block instead of four vectors; `collapse` makes such weights.
     """
 
@@ -108,17 +106,14 @@ class Embbert(text_head.TextModel):
     attention: collections.abc.Callable = efficient.Attention
     heads: int = 1
     attention_dropout: float = 0.1
-    embedding_std: float = 1.0
-    position_std: float = 1.0
     collapsed: bool = False
 
     def setup(self):
         super().setup()
         validate.require_positive(self, "reduced", "layers", "expansion", "kernel_size", "heads")
         validate.require_rates(self, "attention_dropout")
-        validate.require_scales(self, "embedding_std", "position_std")
         validate.require_choices(self, conv_start=conv.STARTS)
-        self.embed = text_embed.of(self, reduced=self.reduced, position_std=self.position_std)
+        self.embed = text_embed.of(self, reduced=self.reduced)
         given = dict(heads=self.heads, dropout=self.attention_dropout, dtype=self.dtype)
         attention = functools.partial(self.attention, **given)
         keys = ("kernel_size", "expansion", "norm", "use_bias", "conv_start", "collapsed", "dtype")

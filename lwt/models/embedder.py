@@ -31,14 +31,12 @@ class Embedder(text_head.TextModel):
     use_bias: bool = True
     norm: str = "rms"
     segments: int = 3
-    embedding_std: float = 1.0
     pool: str = "rms"
 
     def setup(self):
         super().setup()
         validate.require_positive(self, "reduced")
         validate.require_choices(self, norm=NORMS)
-        validate.require_scales(self, "embedding_std")
         if self.kernel_size < 0:
             raise validate.refuse(self, "kernel_size", must="at least 1, or 0 for none")
         self.embed = text_embed.of(self, reduced=self.reduced, use_bias=self.use_bias)

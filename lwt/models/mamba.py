@@ -50,13 +50,11 @@ class Mamba(text_head.TextModel):
     kernel_size: int = 4
     time_rank: int = 0
     segments: int = 3
-    embedding_std: float = 1.0
     pool: str = "rms"
 
     def setup(self):
         super().setup()
         validate.require_positive(self, "layers", "expansion", "state", "kernel_size")
-        validate.require_scales(self, "embedding_std")
         if self.time_rank < 0:
             raise validate.refuse(self, "time_rank", must="at least 1, or 0 for ⌈d/16⌉")
         self.embed = text_embed.of(self)
