@@ -123,7 +123,7 @@ class TextModel(nn.Module):
             computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
         embedding_std: standard deviation of the initial token table; 1 in EmbBERT-Q's code, 0.02 in BERT.
-        position_std: that of positions and segments. Positions as large as tokens drown them: training is slow to start.
+        position_std: that of positions and segments, which drown the token if they are as large.
         mask, specials: the tokenizer's id of [MASK], and the ids that word dropout keeps.
     """
 

@@ -136,7 +136,9 @@ def test_workers_of_both_sides_train(batch, tmp_path):
     given = dict(failures={}, report=lambda text: None)
     with common.started(chosen, **given) as workers:
         lines = common.interleave(workers, rounds=1, steps=1, pause=0, **given)
-    assert not given["failures"] and [line["parameters"] for line in lines] == [encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")]
+    assert not given["failures"] and [line["parameters"] for line in lines] == [
+        encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")
+    ]
     assert all(3 < line["loss"] < 30 for line in lines)
     page = speed_page.page(run.rows("pretrain", lines, flags=flags))
     assert re.findall(r"^\| variant, (\S+) \| examples/s|^\| (\w+/\S+) \|", page, re.MULTILINE) == [

@@ -168,7 +168,7 @@ def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_variants_that_fail_are_left_out_and_named_at_the_end(monkeypatch, capsys, device, tmp_path):
-    """"b" does not start; "c" ends in its second turn; "d" starts and ends before its first."""
+    """One does not start, one ends in its second turn, one before its first."""
     programs = {"a": WORKER, "b": "import sys; sys.exit('no kernel')", "d": WORKER.partition("for line")[0]}
     programs["c"] = WORKER.replace("answer =", "turn = globals().get('turn', 0) + 1\n    answer =").replace(
         "    print(json.dumps(answer)", "    turn < 2 or sys.exit('no memory')\n    print(json.dumps(answer)"

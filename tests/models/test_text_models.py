@@ -55,6 +55,15 @@ def shapes(model):
     return trees.flatten(jax.eval_shape(lambda: model.init(jax.random.key(0), model.example()))["params"])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_scales_of_the_initial_tables(name):
+    model = MODELS[name].clone(vocabulary=500, max_length=400, embedding_std=0.02, position_std=0.05)
+    tables = trees.flatten(model.init(jax.random.key(0), model.example())["params"])
+    stds = {table: float(tables[f"embed/{table}"].std()) for table in ("token", "position")}
+    assert stds == {"token": pytest.approx(0.02, rel=0.1), "position": pytest.approx(0.05, rel=0.1)}
+    assert abs(tables["embed/segment"]).max() < 0.25
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_counts_of_the_paper(name):
     model, count = PAPER[name]
