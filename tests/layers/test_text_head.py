@@ -45,6 +45,13 @@ def test_a_rate_of_one_is_refused():
         seen(1.0, train=True)
 
 
+@pytest.mark.parametrize("key", ["embedding_std", "position_std"])
+def test_a_negative_scale_is_refused(key):
+    model = Words(vocabulary=8, **{key: -0.02})
+    with pytest.raises(errors.ConfigError, match=f"model.{key}=-0.02 must be finite and at least 0"):
+        model.init(jax.random.key(0), model.example())
+
+
 @pytest.mark.parametrize("texts", [([3, 4], [5]), ([3, 4], [])])
 def test_a_pair_is_read_as_two_texts_and_what_sets_them_apart(texts):
     a, b = texts
