@@ -24,6 +24,7 @@ VARIANTS = {
     "taught": "taught by three of itself",
     "ngrams": "with n-grams",
     "paper": "by the paper's recipe",
+    "small": "small initial tables, not pre-trained",
 }
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2

@@ -3,7 +3,7 @@
     python -m studies.embbert --workdir=runs/embbert
     python -m studies.embbert --workdir=runs/embbert --suite=tinynlp --models=embbert,bert_2mb --seeds=1
     python -m studies.embbert --workdir=runs/embbert --starts=scratch,pretrained --only='^snips|^rte'
-    python -m studies.embbert --workdir=runs/embbert --starts=further,taught --models=embbert
+    python -m studies.embbert --workdir=runs/embbert --starts=further,taught,small --models=embbert
     python -m studies.embbert --workdir=runs/embbert --starts=pretrained,paper --more=recipe=tuned   # and the paper's
     python -m studies.embbert --workdir=runs/embbert --suite=tinynlp --splits=own,code
     python -m studies.embbert --workdir=runs/embbert --only=^base --index=$SLURM_ARRAY_TASK_ID   # then
@@ -21,7 +21,8 @@ the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all 
 ``taught``: the model also learns from the mean of the first `TEACHERS` runs of the task whose start is ``pretrained``.
 ``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts that the
 validation or test set holds (`ADDED`). ``paper``: pre-trained and fine-tuned by the paper's recipe, whatever recipe
-``--more`` names; its base is ``base-MODEL-paper``.
+``--more`` names; its base is ``base-MODEL-paper``. ``small``: from scratch, from small initial tables
+(`studies/embbert/initial.py` compares them with others); also Embedder and Embedder + Conv.
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -50,11 +51,12 @@ from studies.embbert import report as embbert_report
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper")
+STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper", "small")
 SPLITS = ("own", "code")
 ADDED = {  # to the arguments of a fine-tuning with this start, or on these splits
     "ngrams": {"ngram_weights": 128_000, "leak_free": "true"},  # EmbBERT-Q of 18 classes then has less than 781 kB
     "paper": {"recipe": "paper"},
+    "small": {"tables": "small"},
     "code": {"splits": "code", "leak_free": "true"},
 }
 TEACHERS = 3
@@ -136,7 +138,7 @@ def tuning_of(arguments, workdir, *, more):
 def bases_of(arguments):
     """The pre-trainings that a run needs, in order: ``[(name, arguments, name of the one that it starts from)]``."""
     model, start = arguments["model"], arguments.get("start")
-    if start in (None, "scratch"):  # None: a pre-training itself
+    if start in (None, "scratch", "small"):  # None: a pre-training itself
         return []
     first = f"base-{model}"
     if start == "paper":
