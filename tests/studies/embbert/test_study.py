@@ -181,7 +181,7 @@ def test_entries():
     own = ("", "-glue", "-paper", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (6 * 7 + 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 7 + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -211,6 +211,13 @@ def test_entries():
     needed = ["base-embbert", *teachers, "nlu-embbert-taught-seed0"]
     assert [entry.name for entry in embbert_study.with_needs(chosen, taught)] == needed
     assert chosen[0].spec.endswith("task=nlu,seed=0,teacher=" + "+".join(f"runs/x/{name}" for name in teachers))
+    small = embbert_study.entries(
+        "runs/x", seeds=1, models=("bert_2mb", "embedder"), starts=("small",), suite="tinynlp", more="rate=0.1"
+    )
+    specs = {entry.name: entry.spec.partition(":")[2] for entry in small}
+    assert len(specs) == 7 * 3  # Embedder from large tables as well
+    assert specs["nlu-bert_2mb-small-seed0"] == "model=bert_2mb,task=nlu,seed=0,tables=small,rate=0.1"
+    assert specs["nlu-embedder-small-seed0"] == "model=embedder,task=nlu,seed=0,tables=small,rate=0.1"
     wrong = dict(suite="blue", models=["embert"], starts=["x"], splits=["x"], more="rate=1,task=rte")
     for flag, value in wrong.items():
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
