@@ -46,8 +46,8 @@ def write(out, records, *, workdir, missing, command_line):
         draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
     if measured:
         report.add("## The paper's tables", texts.HOW_TO_READ)
-    if any(record["arguments"]["start"] == "ngrams" for record in tuned.values()):
-        report.add(texts.NGRAMS)
+    starts = {record["arguments"]["start"] for record in tuned.values()}
+    report.add(*(text for start, text in texts.STARTS.items() if start in starts))
     for number in measured:
         report.add(f"### Table {number}: {tables[number].title}", score_table(tables[number], lines[number]))
         report.add(absent(lines[number]))

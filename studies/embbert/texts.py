@@ -23,10 +23,16 @@ Means of all columns of a suite, in per cent: ± is the standard deviation over 
 one seed. "8 bits" is the change in points when the model is stored as integers, "paper" the paper's mean. The bytes are
 those of the files of integers, a mean over the tasks, whose heads differ in size.
 """
-NGRAMS = """\
+STARTS = {  # what the lines of a start are
+    "ngrams": """\
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
-"""
+""",
+    "small": """\
+Small initial tables have a standard deviation of 0.02, as in BERT; the other lines have the paper's 1, and EmbBERT's
+positions 0.05 ([a comparison](../initial_weights/README.md)). Models with small tables are not pre-trained.
+""",
+}
 MEMORY = """\
 Weights are counted without a head. Activations are those of the paper's formulas for one text of 256 tokens (BERT-Tiny:
 512). Bytes in float32 are four for each weight and activation. The file of integers also holds the head and all scales;

@@ -73,7 +73,8 @@ def page(tmp_path_factory):
     runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
     runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
     runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
-    runs += [("embbert", start, "nlu", 0) for start in ("taught", "ngrams")]
+    runs += [("embbert", start, "nlu", 0) for start in ("taught", "ngrams", "small")]
+    runs += [("embedder", "small", "nlu", 0)]
     runs += [("embbert", "pretrained", "snips-code", seed) for seed in range(2)]
     runs.remove(("embbert", "pretrained", "nlu", 2))
     records = {
@@ -103,6 +104,10 @@ def test_the_page_tells_the_figures(page):
     assert "| EmbBERT-Q, further pre-trained | –" in accuracy
     assert f"| EmbBERT-Q, taught by three of itself | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
     assert f"| EmbBERT-Q, with n-grams | {' | '.join(['–'] * 5)} | 79.90 | – | – | 1 |" in accuracy
+    for name in ("EmbBERT-Q", "Embedder"):
+        line = f"| {name}, small initial tables, not pre-trained | {' | '.join(['–'] * 5)} | "
+        assert line + ("79.90" if name == "EmbBERT-Q" else "80.00") + " | – | – | 1 |" in accuracy
+    assert (page / "README.md").read_text().count("Small initial tables have a standard deviation of 0.02") == 1
     assert "| EmbBERT, with n-grams | – | – | – | – | – | – | 390,000 | 652,144 |" in tables["2: memory"]
     code = (page / "README.md").read_text().split("## The splits of the authors' code")[1].partition("## Tables")[0]
     assert "2 fine-tunings" in code and code.count("| EmbBERT-Q, paper | 97.93 |  |") == 1
