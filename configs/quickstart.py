@@ -36,12 +36,12 @@ def get_config(arg=""):
     config.optimizer.clip_norm = 1.0
     config.select, config.select_mode = "exact_match", "max"
     if args["stage"] == "base":
-        config.steps, config.optimizer.learning_rate = 1500, 3e-3
+        config.steps, config.optimizer.learning_rate = 1300, 3e-3
     else:
         config.init_from = args["base"]
         config.reparam = dict(name="lora", rank=16, scaling="one")
         config.optimizer.trainable = ("adapter/.*",)
-        config.steps, config.optimizer.learning_rate = 1200, 5e-3
+        config.steps, config.optimizer.learning_rate = 1000, 5e-3
     config.log_every, config.eval_every, config.save_every = 100, 300, 300
     if args["smoke"]:
         common.smoke(config)
