@@ -122,8 +122,9 @@ class TextModel(nn.Module):
         remat: what a block keeps for the backward pass: "none" for everything, "dots" or "blocks" for less, which is
             computed again; scan: whether the blocks are one loop in training. See `layers/blocks.py`.
         normalize: whether `text_vectors` have length 1.
-        embedding_std: standard deviation of the initial token table; 1 in EmbBERT-Q's code, 0.02 in BERT.
-        position_std: that of positions and segments, which drown the token if they are as large.
+        embedding_std: standard deviation of the initial token table; 1 in EmbBERT-Q's code, 0.02 in BERT. Small tables
+            learn far faster (docs/results/initial_weights).
+        position_std: that of positions and segments.
         mask, specials: the tokenizer's id of [MASK], and the ids that word dropout keeps.
     """
 
