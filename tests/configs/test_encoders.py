@@ -182,24 +182,6 @@ def test_the_tuned_recipe_s_initial_weights():
     assert [*map(start, given)] == ["present", "", "", ""]
 
 
-@pytest.mark.parametrize("model", embbert_pretrain.MODELS)
-def test_small_initial_tables(model):
-    """They are all that differs, whatever the recipe; a base has weights of its own."""
-    for recipe in ("paper", "tuned"):
-        small, own = (
-            smoke.encoder(f"embbert_finetune.py:model={model},recipe={recipe}{more}") for more in (",tables=small", "")
-        )
-        assert (small.model.embedding_std, small.model.position_std) == (0.02, 0.02)
-        kept = {key: value for key, value in small.model.items() if not key.endswith("_std")}
-        assert kept == {key: value for key, value in own.model.items() if not key.endswith("_std")}
-
-
-@pytest.mark.parametrize("wrong", ["tables=large", "tables=small,base=runs/x"])
-def test_initial_tables_that_do_not_exist(wrong):
-    with pytest.raises(errors.ConfigError, match="tables='(large|small)': must be small without a base, or empty"):
-        smoke.encoder(f"embbert_finetune.py:{wrong}")
-
-
 def test_a_teacher_asked_once(finetuned, labelled, tmp_path):
     """A classifier learns the same from the teacher's outputs in a table as from the teacher in every step; an adapter
     of a student without attention is on its linear layers."""
