@@ -41,7 +41,7 @@ def load(name, *, split="train", **options):
             fields = text_fields.required(text_fields.choose(part, source.fields))
             source = sources.load(part, split=split, fields=fields, **options)
         parts.append(source)
-    return sources.join(parts)
+    return sources.join(parts, labels=False)
 
 
 def lines(source):

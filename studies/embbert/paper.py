@@ -25,6 +25,7 @@ VARIANTS = {
     "ngrams": "with n-grams",
     "paper": "by the paper's recipe",
     "small": "small initial tables, not pre-trained",
+    "small_pretrained": "pre-trained from small initial tables",
 }
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2

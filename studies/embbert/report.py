@@ -47,7 +47,7 @@ def write(out, records, *, workdir, missing, command_line):
     if measured:
         report.add("## The paper's tables", texts.HOW_TO_READ)
     starts = {record["arguments"]["start"] for record in tuned.values()}
-    report.add(*(text for start, text in texts.STARTS.items() if start in starts))
+    report.add(*(text for about, text in texts.STARTS.items() if starts & {*about}))
     for number in measured:
         report.add(f"### Table {number}: {tables[number].title}", score_table(tables[number], lines[number]))
         report.add(absent(lines[number]))
@@ -76,7 +76,7 @@ def add_curves(report, bases, *, workdir):
     label = "masked words and next sentence (nats)"
     for recipe, (picture, caption) in CURVES.items():
         drawn = [name for name in curves(bases) if bases[name]["arguments"].get("recipe", "") == recipe]
-        titles = {paper.title(bases[name]["arguments"]["model"]): os.path.join(workdir, name) for name in drawn}
+        titles = {base_title(bases[name]["arguments"]): os.path.join(workdir, name) for name in drawn}
         if titles:
             report.curves(picture, caption, runs=titles, label=label, title=caption.capitalize())
 
@@ -86,14 +86,19 @@ def curves(records):
     return [name for name, record in records.items() if not {"task", "data"} & {*record["arguments"]}]
 
 
+def base_title(arguments):
+    """The title of a pre-training: the model, and the recipe or the initial tables that set it apart."""
+    variant = "small_pretrained" if "tables" in arguments else arguments.get("recipe")
+    return paper.title("+".join(filter(None, (arguments["model"], variant))))
+
+
 def pre_trainings(bases):
     """Header and lines of the table of pre-trainings."""
     body = []
     for record in bases.values():
         first, *others = [part.removeprefix("folder:") for part in record["data"].split("+")]
-        given = record["arguments"]
         body.append([
-            paper.title("+".join(given[key] for key in ("model", "recipe") if key in given)),
+            base_title(record["arguments"]),
             first if not others else f"{first} and {len(others)} more",
             record.get("init_from") or "–",  # older records lack the key
             f"{record['steps']:,}",

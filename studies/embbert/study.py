@@ -22,7 +22,8 @@ the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all 
 ``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts that the
 validation or test set holds (`ADDED`). ``paper``: pre-trained and fine-tuned by the paper's recipe, whatever recipe
 ``--more`` names; its base is ``base-MODEL-paper``. ``small``: from scratch, from small initial tables
-(`studies/embbert/initial.py` compares them with others); also Embedder and Embedder + Conv.
+(`studies/embbert/initial.py` compares them with others); also Embedder and Embedder + Conv. ``small_pretrained``:
+pre-trained from small initial tables, in ``base-MODEL-small``.
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -51,7 +52,7 @@ from studies.embbert import report as embbert_report
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper", "small")
+STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper", "small", "small_pretrained")
 SPLITS = ("own", "code")
 ADDED = {  # to the arguments of a fine-tuning with this start, or on these splits
     "ngrams": {"ngram_weights": 128_000, "leak_free": "true"},  # EmbBERT-Q of 18 classes then has less than 781 kB
@@ -143,6 +144,8 @@ def bases_of(arguments):
     first = f"base-{model}"
     if start == "paper":
         return [(f"{first}-paper", {"model": model, "recipe": "paper"}, "")]
+    if start == "small_pretrained":
+        return [(f"{first}-small", {"model": model, "tables": "small"}, "")]
     found = [(first, {"model": model}, "")]
     if start == "further":
         config, task = config_file.module(PRETRAIN), arguments["task"]

@@ -23,14 +23,14 @@ Means of all columns of a suite, in per cent: ± is the standard deviation over 
 one seed. "8 bits" is the change in points when the model is stored as integers, "paper" the paper's mean. The bytes are
 those of the files of integers, a mean over the tasks, whose heads differ in size.
 """
-STARTS = {  # what the lines of a start are
-    "ngrams": """\
+STARTS = {  # what the lines of these starts are
+    ("ngrams",): """\
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
 """,
-    "small": """\
+    ("small", "small_pretrained"): """\
 Small initial tables have a standard deviation of 0.02, as in BERT; the other lines have the paper's 1, and EmbBERT's
-positions 0.05 ([a comparison](../initial_weights/README.md)). Models with small tables are not pre-trained.
+positions 0.05 ([a comparison](../initial_weights/README.md)).
 """,
 }
 MEMORY = """\

@@ -1,4 +1,6 @@
-"""Small initial tables of the text encoders (`configs/embbert_finetune.py:tables=small`)."""
+"""Small initial tables of the text encoders (`tables=small`, in pre-training and in fine-tuning)."""
+
+import itertools
 
 import pytest
 
@@ -10,16 +12,17 @@ from tests.configs import smoke
 @pytest.mark.parametrize("model", embbert_pretrain.MODELS)
 def test_small_initial_tables(model):
     """They are all that differs, whatever the recipe; a base has weights of its own."""
-    for recipe in ("paper", "tuned"):
+    for name, recipe in itertools.product(("pretrain", "finetune"), ("paper", "tuned")):
         small, own = (
-            smoke.encoder(f"embbert_finetune.py:model={model},recipe={recipe}{more}") for more in (",tables=small", "")
+            smoke.encoder(f"embbert_{name}.py:model={model},recipe={recipe}{more}") for more in (",tables=small", "")
         )
         assert (small.model.embedding_std, small.model.position_std) == (0.02, 0.02)
         kept = {key: value for key, value in small.model.items() if not key.endswith("_std")}
         assert kept == {key: value for key, value in own.model.items() if not key.endswith("_std")}
 
 
+@pytest.mark.parametrize("name", ["pretrain", "finetune"])
 @pytest.mark.parametrize("wrong", ["tables=large", "tables=small,base=runs/x"])
-def test_initial_tables_that_do_not_exist(wrong):
+def test_initial_tables_that_do_not_exist(name, wrong):
     with pytest.raises(errors.ConfigError, match="tables='(large|small)': must be small without a base, or empty"):
-        smoke.encoder(f"embbert_finetune.py:{wrong}")
+        smoke.encoder(f"embbert_{name}.py:{wrong}")

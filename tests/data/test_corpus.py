@@ -60,6 +60,15 @@ def test_every_part_of_joined_sources_has_documents_of_its_own(folder):
     assert documents(found[8:]) == [["It is late.", "It is early."]]
 
 
+def test_parts_may_number_their_classes_differently(folder):
+    for name, label, classes in (("news", 0, "World\nSports\n"), ("moods", 1, "sad\nglad\n")):
+        (folder.parent / name).mkdir()
+        (folder.parent / name / "train.jsonl").write_text(json.dumps({"text": f"The {name}.", "label": label}))
+        (folder.parent / name / "labels.txt").write_text(classes)
+    found = corpus.load("folder:news+folder:moods")
+    assert documents(found) == [["The news."], ["The moods."]] and found.classes == ()
+
+
 def test_records_without_a_text_are_refused(folder):
     (folder / "train.txt").write_text(BOOK, encoding="utf-8")
     (folder / "other.jsonl").write_text('{"story": "x"}\n')

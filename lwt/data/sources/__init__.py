@@ -173,14 +173,18 @@ def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=
         module, rest, own = _resolve(part)
         options = {"fields": fields, "max_malformed": max_malformed, "max_megabytes": max_megabytes}
         parts.append(module.read(rest, own or split, **options))
-    joined = join(parts)
+    joined = join(parts, labels=not fields or "label" in fields)
     if not joined.fields:
         raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
     return joined
 
 
-def join(parts):
+def join(parts, *, labels=True):
     """Joins sources, one after the other; keeps the fields that all have.
+
+    Args:
+        parts: the sources.
+        labels: whether the field ``label`` is used; otherwise its numbers may mean different things.
 
     Raises:
         lwt.errors.DataError: the parts give the numbers of classes different meanings.
@@ -188,7 +192,7 @@ def join(parts):
     if len(parts) == 1:
         return parts[0]
     named = {part.classes: part for part in parts if part.classes}
-    if len(named) > 1 and any(isinstance(part.read(0, 1)[0].get("label"), int) for part in named.values()):
+    if labels and len(named) > 1 and any(isinstance(part.read(0, 1)[0].get("label"), int) for part in named.values()):
         meanings = "; ".join(f"{part.name}: {', '.join(classes[:8])}" for classes, part in named.items())
         raise errors.DataError(f"the parts number their classes differently ({meanings}); write names as labels")
     return Source(

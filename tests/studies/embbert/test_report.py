@@ -61,6 +61,8 @@ def test_the_page_says_where_a_pre_training_began():
         assert lines == [["EmbBERT", data, expected, "9", "4.50", "1.0 hours", "nothing"]]
     by_paper = record | {"arguments": {"model": "embbert", "recipe": "paper"}}
     assert report.pre_trainings({"base": by_paper})[1][0][0] == "EmbBERT, by the paper's recipe"
+    small = record | {"arguments": {"model": "embbert", "tables": "small"}}
+    assert report.pre_trainings({"base": small})[1][0][0] == "EmbBERT, pre-trained from small initial tables"
 
 
 MISSING = ["rte-embbert-pretrained-seed9", "rte-bert_2mb-pretrained-seed0"]  # of the second no seed has a record
@@ -73,7 +75,7 @@ def page(tmp_path_factory):
     runs = [("embbert", "pretrained", task, seed) for task in config.TINYNLP + config.GLUE for seed in range(3)]
     runs += [("embedder", "scratch", task, 0) for task in config.TINYNLP if task != "snips"]
     runs += [("embbert", "further", task, 2) for task in ("snips", "nlu")]
-    runs += [("embbert", start, "nlu", 0) for start in ("taught", "ngrams", "small")]
+    runs += [("embbert", start, "nlu", 0) for start in ("taught", "ngrams", "small", "small_pretrained")]
     runs += [("embedder", "small", "nlu", 0)]
     runs += [("embbert", "pretrained", "snips-code", seed) for seed in range(2)]
     runs.remove(("embbert", "pretrained", "nlu", 2))
@@ -107,6 +109,8 @@ def test_the_page_tells_the_figures(page):
     for name in ("EmbBERT-Q", "Embedder"):
         line = f"| {name}, small initial tables, not pre-trained | {' | '.join(['–'] * 5)} | "
         assert line + ("79.90" if name == "EmbBERT-Q" else "80.00") + " | – | – | 1 |" in accuracy
+    line = f"| EmbBERT, pre-trained from small initial tables | {' | '.join(['–'] * 5)} | 80.00 | – | – | 1 |"
+    assert line in accuracy
     assert (page / "README.md").read_text().count("Small initial tables have a standard deviation of 0.02") == 1
     assert "| EmbBERT, with n-grams | – | – | – | – | – | – | 390,000 | 652,144 |" in tables["2: memory"]
     code = (page / "README.md").read_text().split("## The splits of the authors' code")[1].partition("## Tables")[0]

@@ -218,6 +218,11 @@ def test_entries():
     assert len(specs) == 7 * 3  # Embedder from large tables as well
     assert specs["nlu-bert_2mb-small-seed0"] == "model=bert_2mb,task=nlu,seed=0,tables=small,rate=0.1"
     assert specs["nlu-embedder-small-seed0"] == "model=embedder,task=nlu,seed=0,tables=small,rate=0.1"
+    given = dict(models=("embbert", "embedder"), starts=("small_pretrained",), suite="tinynlp", more="rate=0.1")
+    specs = {e.name: e.spec.partition(":")[2] for e in embbert_study.entries("runs/x", seeds=1, **given)}
+    assert len(specs) == 1 + 7 * 2 and specs["base-embbert-small"] == "model=embbert,tables=small"
+    spec = "base=runs/x/base-embbert-small,model=embbert,task=nlu,seed=0,rate=0.1"
+    assert specs["nlu-embbert-small_pretrained-seed0"] == spec
     wrong = dict(suite="blue", models=["embert"], starts=["x"], splits=["x"], more="rate=1,task=rte")
     for flag, value in wrong.items():
         with pytest.raises(errors.ConfigError, match=f"--{flag}="):
