@@ -6,25 +6,21 @@
     python -m studies.lighter.shapes --workdir=runs/shapes --report_only
 
 "Lightweight Transformers" proposes 4 to 8 layers. A run is a task of `configs/kv_projection.py` with softmax attention
-and another number of layers or heads; all runs of a task train for the same steps. The rate of every shape is searched
-(`lwt/report/search.py`): three rates, seed 0, half of the training, judged on the validation set. A translator with n
-layers has n in the encoder and n in the decoder.
+and another number of layers or heads; all runs of a task train for the same steps. Every shape gets the same search of
+three rates. A translator with n layers has n in the encoder and n in the decoder.
 
 The runs ``times-TASK`` measure how long the models of seed 0 take, all in turn (`lwt/machine/latency.py`); nothing else
-should run on the machine meanwhile. How runs are chosen, resumed and reported:
-`lwt/report/study.py`.
+should run on the machine meanwhile. How rates are searched, and runs are chosen, resumed and reported:
+`lwt/report/searched.py`.
 """
 
-import functools
 import os
 import statistics
-
-from absl import flags
 
 from lwt import trees
 from lwt.inspect import cost
 from lwt.machine import hardware, latency
-from lwt.report import pages, plots, results, search, study
+from lwt.report import pages, plots, results, searched, study
 from lwt.runs import config_file, experiment
 
 CONFIG = "configs/kv_projection.py"
@@ -59,59 +55,38 @@ def entries(*, seeds=3, smoke=False):
         smoke: whether to train tiny models for two steps each.
     """
     settings = [dict(task=task, layers=n, heads=h) for task in KEYS for n, h in shapes(task)]
-    rows = [{"stage": "search"} | row for row in settings]
-    rows += [row | {"seed": seed} for seed in range(seeds) for row in settings]
-    rows += [{"stage": "times", "task": task, "seed": 0} for task in KEYS]
-    return [_entry(row, smoke=smoke) for row in rows]
+    found = searched.entries(settings, of=spec_of, seeds=seeds, smoke=smoke)
+    for task in KEYS:
+        arguments = {"stage": "times", "task": task, "seed": 0}
+        found.append(study.Entry(f"times-{task}", arguments, spec_of(arguments, 0)))
+    return found
 
 
-def _entry(arguments, *, smoke):
-    own = dict(task=arguments["task"], form="softmax", seed=arguments.get("seed", 0))
-    return study.Entry(name_of(arguments), arguments, study.spec_of(CONFIG, own, more="smoke=true" if smoke else ""))
-
-
-def name_of(arguments):
-    """``classification-layers4-heads2-seed0``, ``search-classification-layers4-heads2`` or ``times-classification``."""
-    stage, task = arguments.get("stage"), arguments["task"]
-    if stage == "times":
-        return f"times-{task}"
-    keys = ("layers", "heads") if stage else ("layers", "heads", "seed")
-    return "-".join([*filter(None, [stage]), task, *(f"{key}{arguments[key]}" for key in keys)])
+def spec_of(arguments, seed):
+    """``FILE.py:key=value,...`` of a run, the same for all shapes of a task."""
+    return study.spec_of(CONFIG, dict(task=arguments["task"], form="softmax", seed=seed))
 
 
 def config_of(entry):
-    """The config of a run, or of a trial of a search, which is half as long."""
+    """The config of a run, or of a trial of a search; timings have none."""
+    if entry.arguments.get("stage") == "times":
+        return None
     config, own = config_file.load(entry.spec), entry.arguments
     with config.unlocked():
         config.model.update(dict.fromkeys(KEYS[own["task"]], own["layers"]) | {"heads": own["heads"]})
-        if own.get("stage") == "search" and "smoke" not in entry.spec:
-            config.epochs, config.steps = config.epochs / 2, config.steps // 2
-    return config
+    return searched.shortened(config, entry)
 
 
 def run(entry, workdir, *, known):
     """Trains or resumes a run, searches a rate, or measures times, unless that is done; returns the record.
 
-    Args:
-        entry: one of `entries`.
-        workdir: of the study.
-        known: all entries by name; a run takes the rate that its search finds.
+    See `searched.run`.
     """
-    stage = entry.arguments.get("stage")
-    if stage == "times":
-        return measure_times(entry, workdir, known=known)
-    if stage == "search":
-        return search_rate(entry, workdir)
-    found = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)
-    own = search.at_best(entry, found)
-    return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own))
-
-
-def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.of_rates`."""
     task = entry.arguments["task"]
-    judged = dict(metric=JUDGED[task], lower=JUDGED[task] == "loss")
-    return search.of_rates(entry, workdir, rates=FIRST[task], record=RECORD, config_of=config_of, **judged)
+    if entry.arguments.get("stage") == "times":
+        return measure_times(entry, workdir, known=known)
+    given = dict(rates=FIRST[task], record=RECORD, config_of=config_of, measure=measure)
+    return searched.run(entry, workdir, known=known, metric=JUDGED[task], lower=JUDGED[task] == "loss", **given)
 
 
 def measure(entry, folder):
@@ -119,16 +94,8 @@ def measure(entry, folder):
     del entry
     trained = experiment.load(folder)
     counted = cost.measure(trained.config, rows=trained.config.data.rows, row_length=ROW)
-    return {
-        "epochs": trained.config.epochs,
-        "checkpoint": trained.step,
-        "figures": trained.report(),
-        "rate": trained.config.optimizer.learning_rate,
-        "parameters": trees.count(trained.weights),
-        "memory": sum(counted[key] for key in ("parameter_bytes", "optimizer_bytes", "activation_bytes")),
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
-    }
+    memory = sum(counted[key] for key in ("parameter_bytes", "optimizer_bytes", "activation_bytes"))
+    return searched.facts(trained, folder) | {"parameters": trees.count(trained.weights), "memory": memory}
 
 
 def measure_times(entry, workdir, *, known):
@@ -137,7 +104,7 @@ def measure_times(entry, workdir, *, known):
     kept = study.read_record(folder, RECORD)
     if kept:
         return kept
-    names = [name_of(dict(task=task, layers=n, heads=h, seed=0)) for n, h in shapes(task)]
+    names = [searched.name_of(dict(task=task, layers=n, heads=h, seed=0)) for n, h in shapes(task)]
     for name in names:
         run(known[name], workdir, known=known)
     opened = {name: experiment.load(os.path.join(workdir, name)) for name in names}
@@ -151,16 +118,16 @@ def measure_times(entry, workdir, *, known):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and the pictures into the folder `out`; see `study.main`."""
     page = pages.Page(out, "Layers and heads", command_line=command_line)
-    runs = {name: record for name, record in records.items() if "stage" not in record["arguments"]}
+    runs, _ = searched.parted(records)
     times = {name: pair for record in records.values() for name, pair in record.get("times", {}).items()}
     timed = [record for record in records.values() if "times" in record]
-    page.rows(row for record in runs.values() for row in rows_of(record, command_line=command_line))
+    page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
-    page.add(f"{len(runs)} runs, {pages.hours(runs.values())} in all on {pages.machines(runs.values())}.")
+    page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
     if timed:
         page.add(f"Times: {pages.machines(timed)}.")
     for task in KEYS:
-        own = [record for record in runs.values() if record["arguments"]["task"] == task]
+        own = [record for record in runs if record["arguments"]["task"] == task]
         if own:
             page.add(f"## {TITLES[task]}", table(own, task=task, times=times))
             for varied in ("layers", "heads"):
@@ -197,7 +164,7 @@ def table(runs, *, task, times):
     header += ["ms alone", "texts a second", "rate"]
     body = []
     for (n, h), own in grouped(runs, task=task).items():
-        pair = times.get(name_of(dict(task=task, layers=n, heads=h, seed=0)))
+        pair = times.get(searched.name_of(dict(task=task, layers=n, heads=h, seed=0)))
         taken = [f"{1000 * pair[0]:.2f}", f"{BATCH / pair[1]:,.0f}"] if pair else ["–", "–"]
         size, memory = f"{own[0]['parameters']:,}", f"{own[0]['memory'] / 1e6:.1f}"
         figure, rate = results.Cell.of(quality(own, task)).text(2), f"{own[0]['rate']:g}"
@@ -210,7 +177,7 @@ def draw(path, runs, *, task, varied, times):
     lines = {}
     for (n, h), own in grouped(runs, task=task, varied=varied).items():
         line = {"quality": quality(own, task), "size": own[0]["parameters"] / 1e6}
-        pair = times.get(name_of(dict(task=task, layers=n, heads=h, seed=0)))
+        pair = times.get(searched.name_of(dict(task=task, layers=n, heads=h, seed=0)))
         lines[f"{n if varied == 'layers' else h} {varied}"] = line | ({"time": 1000 * pair[0]} if pair else {})
     best = max(lines, key=lambda name: statistics.fmean(lines[name]["quality"]))
     columns = {
@@ -224,22 +191,8 @@ def draw(path, runs, *, task, varied, times):
 
 def main():
     """The program."""
-    values = flags.FLAGS
-    found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    known = {entry.name: entry for entry in found}
-
-    def in_order(out, records, **more):
-        return write(out, {name: records[name] for name in known if name in records}, **more)
-
-    def comparable(entry):
-        return None if entry.arguments.get("stage") == "times" else config_of(entry)
-
-    given = dict(write=in_order, record=RECORD, known=found, config=comparable, expected=found)
-    study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
+    searched.main(entries, run, write=write, record=RECORD, config=config_of)
 
 
 if __name__ == "__main__":
-    study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
-    study.start(main)
+    searched.start(main)

@@ -6,10 +6,8 @@
 
 A run is `configs/embbert_finetune.py:recipe=tuned` with one of `MODELS`. All but two kinds start from scratch. Relaxed
 recursive transformers (Bae et al. 2024) start from the whole model of the same seed and learn from its outputs, too;
-"whole, trained again" is the whole model with the same head start. Every kind and rank gets the same search of the
-learning rate (`lwt/report/search.py`): three rates, seed 0, half of the training, judged on the validation set.
-
-How runs are chosen, resumed and reported: `lwt/report/study.py`.
+"whole, trained again" is the whole model with the same head start. Every kind and rank gets the same search of three
+rates. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
 """
 
 import dataclasses
@@ -20,8 +18,7 @@ import statistics
 from absl import flags
 
 from lwt import trees
-from lwt.machine import hardware
-from lwt.report import pages, plots, results, search, study
+from lwt.report import pages, plots, results, searched, study
 from lwt.runs import config_file, experiment
 
 CONFIG = "configs/embbert_finetune.py"
@@ -84,30 +81,21 @@ def entries(*, seeds=3, smoke=False):
         smoke: whether to train tiny models for two steps each.
     """
     models = [dict(task=task, model=name) for task in TASKS for name in MODELS]
-    rows = [row | dict(stage="search") for row in models]
-    rows += [row | dict(seed=seed) for seed in range(seeds) for row in models]
-    return [_entry(row, smoke=smoke) for row in rows]
+    return searched.entries(models, of=spec_of, seeds=seeds, smoke=smoke)
 
 
-def _entry(arguments, *, smoke):
-    own = dict(task=arguments["task"], recipe="tuned", epochs=EPOCHS, seed=arguments.get("seed", 0))
-    more = "smoke=true" if smoke else ""
-    return study.Entry(name_of(arguments), arguments, study.spec_of(CONFIG, own, more=more))
-
-
-def name_of(arguments):
-    """``snips-shared-seed0``, or ``search-snips-shared``."""
-    task, model = arguments["task"], arguments["model"]
-    return f"search-{task}-{model}" if "stage" in arguments else f"{task}-{model}-seed{arguments['seed']}"
+def spec_of(arguments, seed):
+    """``FILE.py:key=value,...`` of a run, the same for all models of a task."""
+    return study.spec_of(CONFIG, dict(task=arguments["task"], recipe="tuned", epochs=EPOCHS, seed=seed))
 
 
 def whole_of(entry):
     """The name of the run that a taught model starts from."""
-    return name_of(dict(task=entry.arguments["task"], model=WHOLE, seed=entry.arguments.get("seed", 0)))
+    return searched.name_of(dict(task=entry.arguments["task"], model=WHOLE, seed=entry.arguments.get("seed", 0)))
 
 
 def config_of(entry, *, workdir):
-    """The config of a run, or of a trial of a search, which is half as long."""
+    """The config of a run, or of a trial of a search."""
     config, model = config_file.load(entry.spec), MODELS[entry.arguments["model"]]
     with config.unlocked():
         if model.layers:
@@ -118,58 +106,37 @@ def config_of(entry, *, workdir):
             whole = os.path.join(workdir, whole_of(entry))
             config.init_from, config.init_checkpoint, config.init_skip = whole, "best", ()
             config.task = dict(name="distill", task=config.task.to_dict(), teacher=whole, cache=False)
-        if "stage" in entry.arguments and "smoke" not in entry.spec:
-            config.epochs /= 2
-    return config
+    return searched.shortened(config, entry)
 
 
 def run(entry, workdir, *, known):
-    """Trains or resumes a run, or searches a rate, unless that is done; returns the record.
+    """Trains or resumes a run, or searches a rate, unless that is done; returns the record; see `searched.run`.
 
-    Args:
-        entry: one of `entries`.
-        workdir: of the study.
-        known: all entries by name; a run takes the rate that its search finds, and a taught model its whole one.
+    Before a taught model, the whole model that it starts from is trained.
     """
     if MODELS[entry.arguments["model"]].taught:
         run(known[whole_of(entry)], workdir, known=known)
-    if "stage" in entry.arguments:
-        return search_rate(entry, workdir)
-    found = search_rate(known[name_of(dict(entry.arguments, stage="search"))], workdir)
-    own = search.at_best(entry, found)
-    return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own, workdir=workdir))
-
-
-def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.of_rates`."""
     configured = functools.partial(config_of, workdir=workdir)
-    return search.of_rates(entry, workdir, rates=FIRST, record=RECORD, config_of=configured, metric="mcc")
+    given = dict(rates=FIRST, record=RECORD, config_of=configured, measure=measure, metric="mcc")
+    return searched.run(entry, workdir, known=known, **given)
 
 
 def measure(entry, folder):
     """The record of a run: figures on the test set, and the number of weights that are stored."""
     del entry
     trained = experiment.load(folder)
-    return {
-        "epochs": trained.config.epochs,
-        "checkpoint": trained.step,
-        "figures": trained.report(),
-        "rate": trained.config.optimizer.learning_rate,
-        "parameters": sum(map(trees.count, trained.stored())),
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
-    }
+    return searched.facts(trained, folder) | {"parameters": sum(map(trees.count, trained.stored()))}
 
 
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and a picture of each task into the folder `out`; see `study.main`."""
     page = pages.Page(out, "Sharing weights between layers", command_line=command_line)
-    runs = [record for record in records.values() if "stage" not in record["arguments"]]
+    runs, _ = searched.parted(records)
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
     for task, title in TASKS.items():
-        groups = grouped(runs, task=task)
+        groups = searched.grouped(runs, order=MODELS, by="model", task=task)
         if groups:
             page.add(f"## {title}", table(groups))
             draw(page.picture(f"{task}.png", f"accuracy and weights of each model, {title}"), groups, title=title)
@@ -183,26 +150,13 @@ def rows_of(record, *, command_line):
     return [fixed | {"metric": name, "value": value} for name, value in values.items()]
 
 
-def grouped(runs, *, task):
-    """``{model: runs}`` of a task, in the order of `MODELS` and of the seeds."""
-    ordered = sorted(runs, key=lambda record: record["arguments"]["seed"])
-    own = [record for record in ordered if record["arguments"]["task"] == task]
-    found = {name: [record for record in own if record["arguments"]["model"] == name] for name in MODELS}
-    return {name: runs for name, runs in found.items() if runs}
-
-
-def accuracies(runs):
-    """The accuracy of each run in per cent."""
-    return [100 * record["figures"]["accuracy"] for record in runs]
-
-
 def table(groups):
     """The Markdown table of a task: a line for each model, with its share of the whole model's weights."""
     whole, body = groups.get(WHOLE), []
     for name, own in groups.items():
         stored = own[0]["parameters"]
         share = results.percent([stored / whole[0]["parameters"]]) if whole else "–"
-        quality = results.Cell.of(accuracies(own)).text(2)
+        quality = results.Cell.of(searched.accuracies(own)).text(2)
         body.append([MODELS[name].title, quality, f"{stored:,}", share, f"{own[0]['rate']:g}"])
     return results.markdown(["model", "accuracy (%)", "weights", "share", "rate"], body)
 
@@ -210,7 +164,7 @@ def table(groups):
 def draw(path, groups, *, title):
     """A line for each model of a task: accuracy and weights."""
     lines = {
-        MODELS[name].title: {"quality": accuracies(own), "size": own[0]["parameters"] / 1e3}
+        MODELS[name].title: {"quality": searched.accuracies(own), "size": own[0]["parameters"] / 1e3}
         for name, own in groups.items()
     }
     best = max(lines, key=lambda name: statistics.fmean(lines[name]["quality"]))
@@ -220,22 +174,9 @@ def draw(path, groups, *, title):
 
 def main():
     """The program."""
-    values = flags.FLAGS
-    found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    known = {entry.name: entry for entry in found}
-    study.main(
-        chosen,
-        functools.partial(run, workdir=values.workdir, known=known),
-        write=write,
-        record=RECORD,
-        known=found,
-        config=functools.partial(config_of, workdir=values.workdir),
-        expected=found,
-    )
+    configured = functools.partial(config_of, workdir=flags.FLAGS.workdir)
+    searched.main(entries, run, write=write, record=RECORD, config=configured)
 
 
 if __name__ == "__main__":
-    study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
-    study.start(main)
+    searched.start(main)

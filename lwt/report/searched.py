@@ -1,0 +1,168 @@
+"""Studies whose settings all get the same search of the learning rate: what their programs share.
+
+A setting is a dict of arguments. Its search, ``search-SETTING``, trains with seed 0 for half of a run at each rate and
+is judged on the validation set (`lwt/report/search.py`). Its runs, ``SETTING-seedN``, take the best rate. How runs are
+chosen, resumed and reported: `lwt/report/study.py`.
+"""
+
+import functools
+
+from absl import flags
+
+from lwt.machine import hardware
+from lwt.report import results, search, study
+
+SEARCH = {"stage": "search"}
+
+
+def entries(settings, *, of, seeds, smoke=False):
+    """The searches of all `settings`, then their runs seed by seed: a list of `study.Entry`.
+
+    Args:
+        settings: dicts of arguments, in the order of the page.
+        of: ``(setting, seed) -> spec``, the ``FILE.py:key=value,...`` of a run.
+        seeds: runs of every setting.
+        smoke: whether to train tiny models for two steps each.
+    """
+    rows = [SEARCH | setting for setting in settings]
+    rows += [setting | {"seed": seed} for seed in range(seeds) for setting in settings]
+    more = ",smoke=true" if smoke else ""
+    return [study.Entry(name_of(row), row, of(row, row.get("seed", 0)) + more) for row in rows]
+
+
+def name_of(arguments):
+    """``emotion-embbert-seed0``, ``translation-layers4-heads2-seed0``, or ``search-emotion-embbert``."""
+    own = {key: value for key, value in arguments.items() if key != "stage"}
+    texts = [value if isinstance(value, str) else f"{key}{value}" for key, value in own.items()]
+    return "-".join([*filter(None, [arguments.get("stage")]), *texts])
+
+
+def search_of(entry):
+    """The name of the search that a run takes its rate from."""
+    return name_of(SEARCH | {key: value for key, value in entry.arguments.items() if key != "seed"})
+
+
+def shortened(config, entry):
+    """The `config` of a run; that of a search is made half as long, unless it is a smoke run."""
+    if is_search(entry.arguments) and "smoke" not in entry.spec:
+        with config.unlocked():
+            config.epochs, config.steps = config.epochs / 2, config.steps // 2
+    return config
+
+
+def is_search(arguments):
+    """Whether the `arguments` of an entry or of a record are those of a search."""
+    return SEARCH.items() <= arguments.items()
+
+
+def run(entry, workdir, *, known, rates, record, config_of, measure, metric, lower=False):
+    """Searches a rate, or trains or resumes a run at the rate that its search finds, unless that is done.
+
+    Args:
+        entry: one of `entries`.
+        workdir: of the study.
+        known: all entries by name.
+        rates: of the search, ascending.
+        record: path of the record in a run's folder.
+        config_of: ``entry -> config``.
+        measure: ``(entry, folder) -> dict`` of a run; see `study.run`.
+        metric: the figure of the validation set that chooses a rate.
+        lower: whether low values of it are good.
+
+    Returns:
+        The record.
+    """
+    searching = dict(rates=rates, record=record, config_of=config_of, metric=metric, lower=lower)
+    if is_search(entry.arguments):
+        return search.of_rates(entry, workdir, **searching)
+    own = search.at_best(entry, search.of_rates(known[search_of(entry)], workdir, **searching))
+    return study.run(own, workdir, measure=measure, record=record, config=config_of(own))
+
+
+def facts(trained, folder):
+    """What the record of every run has: the checkpoint, the figures on the test set, rate, time and machine.
+
+    Args:
+        trained: the run, opened by `lwt.runs.experiment.load`.
+        folder: of the run.
+    """
+    return {
+        "epochs": trained.config.epochs,
+        "checkpoint": trained.step,
+        "figures": trained.report(),
+        "rate": trained.config.optimizer.learning_rate,
+        "seconds": study.seconds(folder),
+        "hardware": hardware.of_run(folder),
+    }
+
+
+def parted(records):
+    """The records of the runs and those of the searches, of ``{name: record}``; others are in neither list."""
+    runs = [record for record in records.values() if "stage" not in record["arguments"]]
+    return runs, [record for record in records.values() if is_search(record["arguments"])]
+
+
+def grouped(runs, *, order, by, **wanted):
+    """``{key: runs}`` of the records `runs`, in the given order of the keys, seed by seed; keys without runs are out.
+
+    Args:
+        runs: records.
+        order: the keys.
+        by: the argument that has the key.
+        wanted: other arguments that a run must have.
+    """
+    own = [record for record in runs if wanted.items() <= record["arguments"].items()]
+    own.sort(key=lambda record: record["arguments"]["seed"])
+    found = {key: [record for record in own if record["arguments"][by] == key] for key in order}
+    return {key: found[key] for key in order if found[key]}
+
+
+def accuracies(runs):
+    """The accuracy of each run on the test set in per cent."""
+    return [100 * record["figures"]["accuracy"] for record in runs]
+
+
+def table(searches, *, labels):
+    """The Markdown table of searches: a line for each, with the score (%) at every rate.
+
+    Args:
+        searches: records.
+        labels: ``{header: record -> cell}`` of the columns before the scores.
+    """
+    rates = sorted({trial["rate"] for record in searches for trial in record["tried"]})
+    body = []
+    for record in searches:
+        tried, metric = {trial["rate"]: trial for trial in record["tried"]}, record["metric"]
+        scores = [tried[rate].get(metric) if rate in tried else "–" for rate in rates]
+        cells = ["diverged" if score is None else score if score == "–" else f"{100 * score:.1f}" for score in scores]
+        body.append([*(cell(record) for cell in labels.values()), *cells])
+    return results.markdown([*labels, *(f"{rate:g}" for rate in rates)], body)
+
+
+def main(find, run, *, write, record, config):
+    """The program of such a study.
+
+    Args:
+        find: `entries` of the study: ``(*, seeds, smoke) -> entries``.
+        run: ``(entry, workdir, *, known) -> record``.
+        write: see `study.main`; its records come in the order of the entries.
+        record: path of the record in a run's folder.
+        config: ``entry -> config``, or None for what has no config.
+    """
+    values = flags.FLAGS
+    found = find(seeds=values.seeds, smoke=values.smoke)
+    chosen = study.choose(found, only=values.only, index=values.index)
+    known = {entry.name: entry for entry in found}
+
+    def in_order(out, records, **more):
+        return write(out, {name: records[name] for name in known if name in records}, **more)
+
+    given = dict(write=in_order, record=record, known=found, config=config, expected=found)
+    study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
+
+
+def start(main):
+    """Defines the flags of such a study and starts its program."""
+    study.define_flags()
+    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
+    study.start(main)
