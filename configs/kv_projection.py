@@ -35,7 +35,7 @@ TASKS = {  # task -> config and its arguments, changes to the model, and other c
     ),
     "classification": dict(
         config="configs/embbert_finetune.py",
-        arguments=dict(model="bert_2mb", task="emotion", recipe="tuned"),
+        arguments=dict(model="bert_2mb", task="emotion", recipe="tuned", tables="small"),
         model={},
         settings={"epochs": 6.0, "data.row_length": 128},
     ),

@@ -45,8 +45,9 @@ def search_of(entry):
 def shortened(config, entry):
     """The `config` of a run; that of a search is made half as long, unless it is a smoke run."""
     if is_search(entry.arguments) and "smoke" not in entry.spec:
+        length = "epochs" if config.epochs else "steps"
         with config.unlocked():
-            config.epochs, config.steps = config.epochs / 2, config.steps // 2
+            config[length] = type(config[length])(config[length] / 2)
     return config
 
 

@@ -10,8 +10,7 @@ A run is the config of its task (`TASKS` of `configs/kv_projection.py`) with one
 (`studies/attention/variants.py`) and a seed. Its folder has a name like ``translation-local-seed0``. An attention
 without a causal form, or one that cannot attend to another sequence, is replaced by softmax attention there. Rows hold
 one text each, because some attentions mix all texts of a row. The best checkpoint is evaluated on the test set. For
-classification, every attention gets the same search of the learning rate (`lwt/report/search.py`): three rates, seed 0,
-half of the training, judged on the validation set.
+classification, every attention gets the same search of three learning rates (`lwt/report/searched.py`).
 
 ``softmax_block256`` is left out: it is softmax attention, and the same program on rows no longer than its block.
 
@@ -31,8 +30,7 @@ from absl import flags
 from configs import kv_projection
 from lwt import trees
 from lwt.inspect import cost
-from lwt.machine import hardware
-from lwt.report import plots, search, study
+from lwt.report import plots, searched, study
 from lwt.runs import config_file, experiment
 from studies.attention import report as attention_report
 from studies.attention import variants as attention_variants
@@ -75,35 +73,28 @@ def entries(*, seeds=3, smoke=False):
         smoke: whether to train tiny models for two steps each.
     """
     variants = [name for name in attention_variants.names() if name not in LEFT_OUT]
-    rows = [dict(task=t, attention=name, stage="search") for t in TASKS if TASKS[t].rates for name in variants]
-    rows += [dict(task=t, attention=name, seed=seed) for seed in range(seeds) for t in TASKS for name in variants]
-    return [_entry(row, smoke=smoke) for row in rows]
+    settings = [dict(task=task, attention=name) for task in TASKS for name in variants]
+    found = searched.entries(settings, of=spec_of, seeds=seeds, smoke=smoke)
+    return [entry for entry in found if TASKS[entry.arguments["task"]].rates or not searched.is_search(entry.arguments)]
 
 
-def _entry(arguments, *, smoke):
+def spec_of(arguments, seed):
+    """``FILE.py:key=value,...`` of a run, the same for all attentions and seeds of a task."""
+    del seed  # `config_of` sets it
     task = TASKS[arguments["task"]]
-    more = "smoke=true" if smoke else ""
-    return study.Entry(name_of(arguments), arguments, study.spec_of(task.config, task.arguments, more=more))
-
-
-def name_of(arguments):
-    """``translation-local-seed0``, or ``search-classification-local``."""
-    name = f"{arguments['task']}-{arguments['attention']}"
-    return f"search-{name}" if "stage" in arguments else f"{name}-seed{arguments['seed']}"
+    return study.spec_of(task.config, task.arguments)
 
 
 def config_of(entry):
-    """The config of a run: that of its task, with the settings of the study. A trial of a search is half as long."""
+    """The config of a run: that of its task, with the settings of the study; or of a trial of a search."""
     task, config = TASKS[entry.arguments["task"]], config_file.load(entry.spec)
     settings = task.settings if "smoke" not in entry.spec else {}  # they say how long it trains, and on how much
     with config.unlocked():
         config.seed = entry.arguments.get("seed", 0)
         config.data.packed = False
         config.update_from_flattened_dict(settings)
-        if "stage" in entry.arguments and "smoke" not in entry.spec:
-            config.epochs, config.steps = config.epochs / 2, config.steps // 2
         config.model = config.model.to_dict() | task.model | places(section_of(entry, config), config.model.name)
-    return config
+    return searched.shortened(config, entry)
 
 
 def section_of(entry, config):
@@ -130,25 +121,12 @@ def places(section, model):
 
 
 def run(entry, workdir, *, known):
-    """Trains or resumes a run, or searches a rate, unless that is done; returns the record.
-
-    Args:
-        entry: one of `entries`.
-        workdir: of the study.
-        known: all entries by name; a run takes the rate that its search finds.
-    """
-    if "stage" in entry.arguments:
-        return search_rate(entry, workdir)
-    if TASKS[entry.arguments["task"]].rates:
-        found = search_rate(known[name_of(entry.arguments | {"stage": "search"})], workdir)
-        entry = search.at_best(entry, found)
-    return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
-
-
-def search_rate(entry, workdir):
-    """The record of a search; see `lwt.report.search.of_rates`."""
+    """Trains or resumes a run, or searches a rate, unless that is done; returns the record; see `searched.run`."""
     rates = TASKS[entry.arguments["task"]].rates
-    return search.of_rates(entry, workdir, rates=rates, record=RECORD, config_of=config_of, metric="mcc")
+    if not rates:
+        return study.run(entry, workdir, measure=measure, record=RECORD, config=config_of(entry))
+    given = dict(rates=rates, record=RECORD, config_of=config_of, measure=measure, metric="mcc")
+    return searched.run(entry, workdir, known=known, **given)
 
 
 def measure(entry, folder):
@@ -158,10 +136,7 @@ def measure(entry, folder):
     rates = plots.read(folder, "train/steps_per_second")[1]
     counted = cost.measure(config, rows=config.data.rows, row_length=ROW)
     cache = cache_bytes(trained.model, TASKS[entry.arguments["task"]].length)
-    return {
-        "epochs": config.epochs,
-        "checkpoint": trained.step,
-        "figures": trained.report(),
+    return searched.facts(trained, folder) | {
         "costs": {
             "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
             "flops": counted["flops_per_example"]["forward_backward"],
@@ -170,8 +145,6 @@ def measure(entry, folder):
         | ({"cache_bytes": cache} if cache else {}),
         "setting": attention_variants.describe(section),
         "softmax_in": [key for key, value in places(section, config.model.name).items() if value != section],
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
     }
 
 
@@ -196,6 +169,6 @@ def main():
     found = entries(seeds=values.seeds, smoke=values.smoke)
     chosen = study.choose(found, only=values.only, index=values.index)
     known = {entry.name: entry for entry in found}
-    runs = [entry for entry in chosen if "stage" not in entry.arguments]
+    runs = [entry for entry in chosen if not searched.is_search(entry.arguments)]
     given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of, expected=runs)
     study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
