@@ -28,6 +28,10 @@ RECORD = os.path.join("eval", "shapes_study.json")
 LAYERS, HEADS = (2, 4, 6, 8, 12), (1, 2, 4, 8, 16)
 OWN_LAYERS, OWN_HEADS = 4, {"classification": 2, "translation": 4}
 KEYS = {"classification": ("layers",), "translation": ("encoder_layers", "decoder_layers")}
+MODEL = {  # with the norms behind the residual sums, encoders of 6 and 12 layers stay at the most frequent class
+    "classification": dict(norm_place="inline"),
+    "translation": {},
+}
 TITLES = {"classification": "Emotion, a BERT of width 80", "translation": "Multi30k, a translator of width 128"}
 FIRST = {"classification": (5e-4, 2e-3, 8e-3), "translation": (7.5e-4, 3e-3, 1.2e-2)}  # rates of the search
 JUDGED = {"classification": "mcc", "translation": "loss"}  # what chooses a rate, on the validation set
@@ -73,7 +77,7 @@ def config_of(entry):
         return None
     config, own = config_file.load(entry.spec), entry.arguments
     with config.unlocked():
-        config.model.update(dict.fromkeys(KEYS[own["task"]], own["layers"]) | {"heads": own["heads"]})
+        config.model.update(dict.fromkeys(KEYS[own["task"]], own["layers"]) | {"heads": own["heads"]} | MODEL[own["task"]])
     return searched.shortened(config, entry)
 
 

@@ -34,6 +34,7 @@ def test_the_config_of_a_shape():
     assert deep.steps == 1_000 and shapes.config_of(known["search-translation-layers8-heads4"]).steps == 500
     heads = shapes.config_of(known["classification-layers4-heads16-seed0"])
     assert (heads.model.layers, heads.model.heads, heads.epochs) == (4, 16, 6.0)
+    assert (heads.model.norm_place, deep.model.get("norm_place")) == ("inline", None)
     assert shapes.config_of(known["search-classification-layers4-heads16"]).epochs == 3.0
 
 
