@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 
-from lwt.report import pages, plots, results
+from lwt.report import pages, plots, results, searched
 from studies.attention import variants
 
 METRICS = {  # task -> metric of its test set, label, factor on what is shown, digits after the point
@@ -12,7 +12,6 @@ METRICS = {  # task -> metric of its test set, label, factor on what is shown, d
     "classification": ("accuracy", "accuracy (%)", 100, 2),
 }
 COSTS = {  # figure -> header, factor on what is shown, digits after the point
-    "step_seconds": ("ms a step", 1e3, 1),
     "flops": ("MFLOP an example", 1e-6, 1),
     "cache_bytes": ("cache, kB", 1e-3, 1),
     "parameters": ("parameters", 1, 0),
@@ -20,11 +19,11 @@ COSTS = {  # figure -> header, factor on what is shown, digits after the point
 PLAIN = "softmax"
 HOW_TO_READ = """\
 Quality of the best checkpoint on the test set: mean ± standard deviation over the seeds, and the difference to softmax
-attention over the seeds that both have, with its standard error. Costs are those of the whole model. Time: the median
-over a run's log lines, mean over the seeds; the runs followed each other. Operations: forward and backward of a row of
-32 tokens (a side), loops counted as often as they run. Cache: float32, of one text of 64 tokens and as many steps, both
-attentions of the decoder. "softmax in": where softmax attention stands instead, in the decoder (no causal form) or
-across to the encoder. Runs on another machine than those of softmax attention have no time.
+attention over the seeds that both have, with its standard error. Costs are those of the whole model.
+Operations: forward and backward of a row of 32 tokens (a side), loops counted as often as they run. Cache: float32, of
+one text of 64 tokens and as many steps, both attentions of the decoder. "softmax in": where softmax attention stands
+instead, in the decoder (no causal form) or across to the encoder. [Times](../attention/README.md) have a page of their
+own.
 """
 ONE_RATE = """\
 {tasks}: all attentions train at the same rate, which was not searched for each of them; with another rate, their order
@@ -35,13 +34,14 @@ SEARCHED = """\
 """
 
 
-def rows_of(records, *, command_line):
+def rows_of(runs, *, command_line):
     """Rows for ``results.json``: quality and costs of every run."""
     rows = []
-    for record in records.values():
+    for record in runs:
         metric = METRICS[record["arguments"]["task"]][0]
         fixed = results.of_run(record, command_line=command_line)
-        for name, value in ({metric: record["figures"][metric]} | record["costs"]).items():
+        costs = {cost: record["costs"][cost] for cost in COSTS if cost in record["costs"]}
+        for name, value in ({metric: record["figures"][metric]} | costs).items():
             rows.append(fixed | {"metric": name, "value": value})
     return rows
 
@@ -49,16 +49,15 @@ def rows_of(records, *, command_line):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, table.csv and quality.png into the folder `out`; see `study.main`."""
     report = pages.Page(out, "Attention: quality against cost", command_line=command_line)
+    runs, searches = searched.parted(records)
     rates = {}  # task -> {attention: the rate that its search found}
-    for record in records.values():
-        if "stage" in record["arguments"]:
-            rates.setdefault(_task(record), {})[record["arguments"]["attention"]] = record["rate"]
-    records = {name: record for name, record in records.items() if "stage" not in record["arguments"]}
-    rows = report.rows(rows_of(records, command_line=command_line))
+    for record in searches:
+        rates.setdefault(_task(record), {})[record["arguments"]["attention"]] = record["rate"]
+    rows = report.rows(rows_of(runs, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}
     sentences = [line for task, values in tables.items() for line in findings(task, values)]
     report.add(
-        "\n".join(_settings(records)),
+        "\n".join(_settings(runs)),
         pages.bullets([*sentences, *pages.notes(records, missing=missing)]),
         HOW_TO_READ,
         *_rates({*tables} - {*rates}, ONE_RATE),
@@ -66,23 +65,17 @@ def write(out, records, *, missing, command_line):
     )
     _draw(report.picture("quality.png", "quality and operations"), tables)
     for task, values in tables.items():
-        report.add(f"## {task.capitalize()}", table(task, values, records=records, rates=rates.get(task)))
+        report.add(f"## {task.capitalize()}", table(task, values, runs=runs, rates=rates.get(task)))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
     return report.write()
 
 
 def values_of(rows, task):
-    """``{attention: {metric: {seed: value}}}`` of one task, in the order of the variants.
-
-    Times are those of the machines that have trained softmax attention, so that they can be compared.
-    """
-    plain = {"task": task, "attention": PLAIN}
-    machines = {row["hardware"] for row in rows if row["overrides"] == plain}
+    """``{attention: {metric: {seed: value}}}`` of one task, in the order of the variants."""
     found = {}
     for name in variants.names():
         for row in rows:
-            elsewhere = row["metric"] == "step_seconds" and machines and row["hardware"] not in machines
-            if row["overrides"] == {"task": task, "attention": name} and not elsewhere:
+            if row["overrides"] == {"task": task, "attention": name}:
                 found.setdefault(name, {}).setdefault(row["metric"], {})[row["seed"]] = row["value"]
     return found
 
@@ -119,11 +112,11 @@ def findings(task, values):
     return lines
 
 
-def table(task, values, *, records, rates=None):
+def table(task, values, *, runs, rates=None):
     """The Markdown table of a task: quality, its difference to softmax attention, the costs, and the `rates` found."""
     metric, label, factor, digits = METRICS[task]
     costs = [cost for cost in COSTS if any(cost in own for own in values.values())]
-    about = {record["arguments"]["attention"]: record for record in records.values() if _task(record) == task}
+    about = {record["arguments"]["attention"]: record for record in runs if _task(record) == task}
     body = []
     for name, own in values.items():
         gap = "–"
@@ -148,11 +141,11 @@ def _task(record):
     return record["arguments"]["task"]
 
 
-def _settings(records):
+def _settings(runs):
     """Sentences on how the models were trained."""
     lines = []
     for task in METRICS:
-        own = [record for record in records.values() if _task(record) == task]
+        own = [record for record in runs if _task(record) == task]
         if own:
             steps = ", ".join(f"{count:,}" for count in sorted({record["steps"] for record in own}))
             seeds = len({record["arguments"]["seed"] for record in own})

@@ -21,7 +21,6 @@ record, whatever the flags.
 import dataclasses
 import functools
 import os
-import statistics
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ from absl import flags
 from configs import kv_projection
 from lwt import trees
 from lwt.inspect import cost
-from lwt.report import plots, searched, study
+from lwt.report import searched, study
 from lwt.runs import config_file, experiment
 from studies.attention import report as attention_report
 from studies.attention import variants as attention_variants
@@ -133,12 +132,10 @@ def measure(entry, folder):
     """The record of a run: figures on the test set, costs, and the settings of its attention."""
     trained = experiment.load(folder)
     config, section = trained.config, section_of(entry, trained.config)
-    rates = plots.read(folder, "train/steps_per_second")[1]
     counted = cost.measure(config, rows=config.data.rows, row_length=ROW)
     cache = cache_bytes(trained.model, TASKS[entry.arguments["task"]].length)
     return searched.facts(trained, folder) | {
         "costs": {
-            "step_seconds": 1 / statistics.median(rates[1:] or rates),  # the first holds the compilation
             "flops": counted["flops_per_example"]["forward_backward"],
             "parameters": trees.count(trained.weights),
         }

@@ -77,7 +77,9 @@ def config_of(entry):
         return None
     config, own = config_file.load(entry.spec), entry.arguments
     with config.unlocked():
-        config.model.update(dict.fromkeys(KEYS[own["task"]], own["layers"]) | {"heads": own["heads"]} | MODEL[own["task"]])
+        config.model.update(
+            dict.fromkeys(KEYS[own["task"]], own["layers"]) | {"heads": own["heads"]} | MODEL[own["task"]]
+        )
     return searched.shortened(config, entry)
 
 
