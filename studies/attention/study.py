@@ -60,7 +60,7 @@ class Task:
     rates: tuple = ()
 
 
-OWN = {"translation": dict(length=64), "classification": dict(length=128, rates=(5e-4, 2e-3, 8e-3))}
+OWN = {"translation": dict(length=64), "classification": dict(length=128, rates=(1.25e-4, 5e-4, 2e-3))}
 TASKS = {name: Task(**task, **OWN[name]) for name, task in kv_projection.TASKS.items()}
 
 
