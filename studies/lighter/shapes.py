@@ -33,7 +33,7 @@ MODEL = {  # with the norms behind the residual sums, encoders of 6 and 12 layer
     "translation": {},
 }
 TITLES = {"classification": "Emotion, a BERT of width 80", "translation": "Multi30k, a translator of width 128"}
-FIRST = {"classification": (5e-4, 2e-3, 8e-3), "translation": (7.5e-4, 3e-3, 1.2e-2)}  # rates of the search
+FIRST = {"classification": (1.25e-4, 5e-4, 2e-3), "translation": (7.5e-4, 3e-3, 1.2e-2)}  # rates of the search
 JUDGED = {"classification": "mcc", "translation": "loss"}  # what chooses a rate, on the validation set
 SHOWN = {"classification": "accuracy", "translation": "bleu"}
 ROW, BATCH = 32, 64  # positions of the rows that memory is counted for, and texts of a timed batch

@@ -4,10 +4,10 @@
     python -m studies.vertical.sharing --workdir=runs/sharing --only=snips --seeds=1
     python -m studies.vertical.sharing --workdir=runs/sharing --report_only
 
-A run is `configs/embbert_finetune.py:recipe=tuned` with one of `MODELS`. All but two kinds start from scratch. Relaxed
-recursive transformers (Bae et al. 2024) start from the whole model of the same seed and learn from its outputs, too;
-"whole, trained again" is the whole model with the same head start. Every kind and rank gets the same search of three
-rates. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
+A run is `configs/embbert_finetune.py:recipe=tuned,tables=small` with one of `MODELS`. All but two kinds start from
+scratch. Relaxed recursive transformers (Bae et al. 2024) start from the whole model of the same seed and learn from its
+outputs, too; "whole, trained again" is the whole model with the same head start. Every kind and rank gets the same
+search of three rates. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ CONFIG = "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "sharing_study.json")
 TASKS = {"snips": "Snips", "emotion": "Emotion"}
 EPOCHS, CHUNKS = 6.0, 2
-FIRST = (1e-3, 4e-3, 1.6e-2)  # rates of the search
+FIRST = (5e-4, 2e-3, 8e-3)  # rates of the search
 RANKS = (8, 2)
 WHOLE = "whole"
 
@@ -86,7 +86,7 @@ def entries(*, seeds=3, smoke=False):
 
 def spec_of(arguments, seed):
     """``FILE.py:key=value,...`` of a run, the same for all models of a task."""
-    return study.spec_of(CONFIG, dict(task=arguments["task"], recipe="tuned", epochs=EPOCHS, seed=seed))
+    return study.spec_of(CONFIG, dict(task=arguments["task"], recipe="tuned", tables="small", epochs=EPOCHS, seed=seed))
 
 
 def whole_of(entry):

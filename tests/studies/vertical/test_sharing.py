@@ -68,6 +68,6 @@ def test_runs_and_the_page(tmp_path, monkeypatch):
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page and "snips.png" in page and "emotion.png" not in page
     share = 100 * stored["snips-shared-seed0"] / stored["snips-whole-seed0"]
-    assert f"| shared layers | 75.00 (n=1) | {stored['snips-shared-seed0']:,} | {share:.1f} | 0.001 |" in page
+    assert f"| shared layers | 75.00 (n=1) | {stored['snips-shared-seed0']:,} | {share:.1f} | 0.0005 |" in page
     values = [row["value"] for row in results.load(tmp_path / "out/results.json") if row["metric"] == "accuracy"]
     assert sorted(values) == [0.75, 0.8, 0.9]
