@@ -56,7 +56,7 @@ def start(model, *, base=""):
     given = base or model
     bundles = [name for name in BASES if name in pretrained.names()]
     if given in SCRATCH or (given == "embbert" and not bundles):
-        return Start("embbert_finetune", {"model": given, "recipe": "tuned"}, f"{given}, from scratch")
+        return scratch(given)
     if given == "embbert":
         folder = _relative(pretrained.folder(bundles[0]))
         return Start("finetune", {"base": folder}, f"embbert, from the trained weights of {folder}")
@@ -67,6 +67,16 @@ def start(model, *, base=""):
             f"--{'base' if base else 'model'}={given}: there is no such model; choose from {known}"
         )
     return Start("finetune", {"base": given, **(ADAPTED if large else {})}, f"the trained weights of {given}", large)
+
+
+def scratch(model):
+    """The `Start` of a model of `configs/embbert_pretrain.py` without trained weights.
+
+    Small initial tables matter on small data: after 4 epochs on Emotion, Embedder has 88.0 % with them and 68.7 % with
+    those of the paper's code (``configs/embbert_finetune.py:model=embedder,task=emotion,recipe=tuned,epochs=4``, with
+    ``tables=small`` and without; one seed).
+    """
+    return Start("embbert_finetune", {"model": model, "recipe": "tuned", "tables": "small"}, f"{model}, from scratch")
 
 
 def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None):

@@ -161,10 +161,7 @@ class Estimator:
     def _config(self, data, *, rows):
         """The config of the run, but for the task."""
         base = self.base
-        if base == "":
-            started = fitting.Start("embbert_finetune", {"model": "embbert", "recipe": "tuned"}, "")
-        else:
-            started = fitting.start("", base=os.fspath(base))
+        started = fitting.scratch("embbert") if base == "" else fitting.start("", base=os.fspath(base))
         arguments = started.arguments
         if started.config == "finetune":
             arguments = {**arguments, "method": self.method, "rate": self.rate, "rank": self.rank}

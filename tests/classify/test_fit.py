@@ -27,6 +27,7 @@ def test_small_tables_get_more_epochs_and_columns_get_through():
     assert epochs == [30, 8, 3]
     config = fit.make_config(fit.start("embedder"), rows=100, epochs=4, settings={"rate": 2, "epochs": 0.5}, **given)
     assert config.epochs == 2 and config.optimizer.learning_rate == 4e-3 and config.data.leak_free
+    assert config.model.embedding_std == config.model.position_std == 0.02  # from scratch
     assert config.data.fields == ("a, b",) and config.data.label == "c=d" and config.data.train == "folder:folder"
 
 
