@@ -117,11 +117,11 @@ def table(groups):
 
 def rates(searches):
     """The Markdown table of a task's searches: the score at every rate."""
-    model, initial = (lambda record, key=key: record["arguments"][key] for key in ("model", "initial"))
-    return searched.table(
-        searches,
-        labels={"model": lambda record: paper.MODELS[model(record)], "initial": lambda r: INITIAL[initial(r)][0]},
-    )
+    labels = {
+        "model": lambda record: paper.MODELS[record["arguments"]["model"]],
+        "initial": lambda record: INITIAL[record["arguments"]["initial"]][0],
+    }
+    return searched.table(searches, labels=labels)
 
 
 def draw(path, groups, *, title):
