@@ -1,7 +1,6 @@
 """The study of LoRA with approximate gradients: its runs, a small one of them, and the page of made-up records."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -12,14 +11,12 @@ from lwt.report import results
 from lwt.runs import experiment
 from studies.approximate_gradients import lora, lora_report
 
-ROOT = pathlib.Path(__file__).parents[3]
 WORDS = "cold old bold warm long dark young slow great small".split()
 
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
     """Folder of the study; beside it the texts of both tasks."""
-    monkeypatch.chdir(ROOT)
     monkeypatch.setenv("LWT_DATA", str(tmp_path / "data"))
     rows = [{"text": f"{w} {WORDS[i % 7]}", "label": WORDS[i % 2]} for i, w in enumerate(WORDS * 6)]
     for task in ("emotion", "snips"):

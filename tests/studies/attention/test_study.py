@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import functools
 import json
-import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -15,16 +14,10 @@ from lwt.report import results
 from lwt.runs import assembly, config_file
 from studies.attention import report, study, variants
 
-ROOT = pathlib.Path(__file__).parents[3]
 WORDS = "cold old bold warm long dark young slow great small".split()
 SOFTMAX = {"name": "softmax"}
 VARIANTS = [name for name in variants.names() if name not in study.LEFT_OUT]
 LAYERS = {"translation": ("encoder_layers", "decoder_layers"), "classification": ("layers",)}
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture

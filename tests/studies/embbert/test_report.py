@@ -16,11 +16,6 @@ ROOT = pathlib.Path(__file__).parents[3]
 PAIRS = ("test_matched", "test_mismatched")
 
 
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-
 def test_the_paper_s_tables():
     assert tuple(embbert_paper.GLUE) == tuple(glue.COLUMNS)
     for table in embbert_paper.TABLES.values():

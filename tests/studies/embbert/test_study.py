@@ -24,11 +24,6 @@ WORDS = "cold old bold warm long dark young slow great small".split()
 PAIRS = ("test_matched", "test_mismatched")
 
 
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Running text, texts in two classes, and pairs of texts with two test sets."""

@@ -17,11 +17,6 @@ LORA = {4: 36_864, 8: 73_728, 16: 147_456, 32: 294_912}  # 9,216 a rank; its Tab
 VERTICAL = {0: 9_549_578, 8: 2_766_602, 4: 2_619_146, 2: 2_545_418}  # "Vertical LoRA", of its Table 1's settings
 
 
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-
 @pytest.fixture(scope="module")
 def counts():
     """``{row.spec: counts}`` of the whole table."""

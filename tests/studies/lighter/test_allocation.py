@@ -1,7 +1,5 @@
 """The study of ranks: a run trains the ranks that were given out for it, under the budget of its uniform one."""
 
-import pathlib
-
 import pytest
 
 from lwt.report import results, study
@@ -12,8 +10,7 @@ from studies.lighter import allocation
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
-def test_ranks_under_a_budget(tiny, tmp_path, monkeypatch):
-    monkeypatch.chdir(pathlib.Path(__file__).parents[3])
+def test_ranks_under_a_budget(tiny, tmp_path):
     base, workdir = str(tmp_path / "base"), str(tmp_path / "runs")
     train.run(tiny({"steps": 2}), base)
     given = dict(data="generated:arithmetic", epochs=1.0, rate=0.01)

@@ -1,7 +1,5 @@
 """The study of cuts: what a point is, that a finished one is left alone, and the page."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
@@ -13,11 +11,6 @@ from studies.lighter import compression as cuts
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 GIVEN = dict(epochs=2.0, ramp=1, smoke=True)
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(pathlib.Path(__file__).parents[3])
 
 
 @pytest.fixture(scope="module")

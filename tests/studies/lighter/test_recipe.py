@@ -1,7 +1,5 @@
 """The recipe: a chain of stages that goes on where it stopped, and its table."""
 
-import pathlib
-
 import pytest
 
 from lwt import errors, trees
@@ -12,7 +10,6 @@ from studies.lighter import recipe
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = "configs/lightweight.py"
 CHAIN = [
     ("student", "train", dict(method="distill", hidden=16)),
@@ -21,11 +18,6 @@ CHAIN = [
     ("int8", "quantize", dict()),
     ("adapter", "adapt", dict(method="lora_plus", rank=1)),
 ]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize("kind", ["translation", "classification"])

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import pathlib
 import types
 
 import jax
@@ -20,13 +19,7 @@ from studies.lighter import architectures, fronts, search
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
-ROOT = pathlib.Path(__file__).parents[3]
 SMALL = dict(layers=(1,), width=(8,), heads=(2,), expansion=(1,), attention=("softmax",), format=("float32", "int8"))
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def candidate(**changes):

@@ -1,7 +1,6 @@
 """The study of layers and heads: its runs, a search with a run and timings, and the page."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -9,12 +8,6 @@ from lwt.report import results
 from studies.lighter import shapes
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def test_every_shape_has_one_search_and_its_seeds():

@@ -1,7 +1,5 @@
 """The study of stems: its runs, a search with a run, and the page."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -10,12 +8,6 @@ from lwt.report import results
 from studies.lighter import stems
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def test_every_model_has_one_search_and_its_seeds():

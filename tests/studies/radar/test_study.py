@@ -1,20 +1,11 @@
 """The study of radar maps: its runs, one of them, and the page of records that are made up."""
 
-import pathlib
-
 import pytest
 
 from lwt.report import results
 from studies.radar import report, study
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def test_entries():

@@ -1,7 +1,6 @@
 """The study of headlines: the first words of a text, and a run with its page."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -19,7 +18,6 @@ def test_the_first_words_are_counted_on_the_validation_set():
 
 
 def test_a_run_and_the_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(pathlib.Path(__file__).parents[3])
     folder = tmp_path / "data" / "ag_news_subset"
     folder.mkdir(parents=True)
     for split, count in (("train", 40), ("validation", 4), ("test", 6)):

@@ -1,7 +1,6 @@
 """The study of positions: its configs, the groups of pairs, and a run with its page."""
 
 import json
-import pathlib
 import re
 
 import pytest
@@ -9,12 +8,6 @@ import pytest
 from studies.translation import positions
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def test_training_is_short_and_evaluation_long():

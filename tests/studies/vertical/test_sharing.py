@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 
 import pytest
 
@@ -10,12 +9,6 @@ from lwt.report import results
 from studies.vertical import sharing
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def test_every_model_has_one_search_and_its_seeds():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 
 import pytest
 
@@ -10,13 +9,6 @@ from lwt.inspect import cost
 from studies.vertical import report, study
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
-
-ROOT = pathlib.Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
 
 
 def entry_of(name, **more):
