@@ -173,10 +173,16 @@ def test_entries():
     found = embbert_study.entries("runs/x", seeds=2, starts=embbert_study.STARTS, more="rate=0.1,precision=bfloat16")
     names = [entry.name for entry in found]
     pretrained = set(paper.MODELS) - set(paper.FROM_SCRATCH)
-    own = ("", "-glue", "-paper", *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP))
+    own = (
+        "",
+        "-glue",
+        "-paper",
+        "-small",
+        *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP),
+    )
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 7 + 2 * 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 8 + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
