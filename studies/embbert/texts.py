@@ -29,8 +29,9 @@ The models with n-grams have a hashed table of tokens and pairs of tokens in the
 the validation or test set holds.
 """,
     ("small", "small_pretrained"): """\
-Small initial tables have a standard deviation of 0.02, as in BERT; the other lines have the paper's 1, and EmbBERT's
-positions 0.05 ([a comparison](../initial_weights/README.md)).
+Small initial tables have a standard deviation of 0.02, as in BERT, but 0.001 for EmbBERT's positions if it is
+pre-trained. The other lines have the paper's 1, and EmbBERT's positions 0.05 ([a
+comparison](../initial_weights/README.md)).
 """,
 }
 MEMORY = """\
