@@ -32,6 +32,7 @@ may differ.
 SEARCHED = """\
 {tasks}: the rate of an attention is the best of three on the validation set, with seed 0 and half of the training.
 """
+SEARCHES = "MCC (%) on the validation set after half of the training, by rate:"
 
 
 def rows_of(runs, *, command_line):
@@ -52,7 +53,7 @@ def write(out, records, *, missing, command_line):
     runs, searches = searched.parted(records)
     rates = {}  # task -> {attention: the rate that its search found}
     for record in searches:
-        rates.setdefault(_task(record), {})[record["arguments"]["attention"]] = record["rate"]
+        rates.setdefault(_task(record), {})[_attention(record)] = record["rate"]
     rows = report.rows(rows_of(runs, command_line=command_line))
     tables = {task: values for task in METRICS if (values := values_of(rows, task))}
     sentences = [line for task, values in tables.items() for line in findings(task, values)]
@@ -66,6 +67,9 @@ def write(out, records, *, missing, command_line):
     _draw(report.picture("quality.png", "quality and operations"), tables)
     for task, values in tables.items():
         report.add(f"## {task.capitalize()}", table(task, values, runs=runs, rates=rates.get(task)))
+        if own := {_attention(record): record for record in searches if _task(record) == task}:
+            ordered = [own[name] for name in variants.names() if name in own]
+            report.add(SEARCHES, searched.table(ordered, labels={"attention": _attention}))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
     return report.write()
 
@@ -116,7 +120,7 @@ def table(task, values, *, runs, rates=None):
     """The Markdown table of a task: quality, its difference to softmax attention, the costs, and the `rates` found."""
     metric, label, factor, digits = METRICS[task]
     costs = [cost for cost in COSTS if any(cost in own for own in values.values())]
-    about = {record["arguments"]["attention"]: record for record in runs if _task(record) == task}
+    about = {_attention(record): record for record in runs if _task(record) == task}
     body = []
     for name, own in values.items():
         gap = "–"
@@ -139,6 +143,10 @@ def _rates(tasks, text):
 
 def _task(record):
     return record["arguments"]["task"]
+
+
+def _attention(record):
+    return record["arguments"]["attention"]
 
 
 def _settings(runs):
