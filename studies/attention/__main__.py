@@ -6,12 +6,8 @@
 See `study.py` for more.
 """
 
-from absl import flags
-
-from lwt.report import study as studies
+from lwt.report import searched
 from studies.attention import study
 
 if __name__ == "__main__":
-    studies.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
-    studies.start(study.main)
+    searched.start(study.main)
