@@ -66,6 +66,7 @@ def base():
     config.data.tokenizer.path = ""  # a trained .model to use; "" trains one, or uses that of init_from
     config.data.rows = 64  # rows per training batch ...
     config.data.row_length = 64  # ... and tokens per row
+    config.data.target_row_length = 0  # packed pairs: tokens of a row's target side; 0: as many as of its source side
     config.data.cut = "end"  # labelled: where longer texts lose tokens, at the "end" or in the "middle"
     config.data.packed = True  # pairs: several per row; False: one per row, in batches of similar lengths
     config.data.eval_batch = 128  # sentences per evaluation batch

@@ -70,7 +70,7 @@ def pack(batch, *, rows=None, length=MAX_LENGTH):
         ValueError: the pairs need more than `rows`.
     """
     sizes = [np.array([len(ids) for ids in side]) for side in (batch.sources, batch.targets)]
-    place = packed.pack(*sizes, length=length)
+    place = packed.pack(*sizes, lengths=(length, length))
     needed = int(place.max()) + 1
     if rows is not None and needed > rows:
         raise ValueError(f"the batch needs {needed} rows of {length}, more than {rows}")

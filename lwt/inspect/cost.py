@@ -146,7 +146,8 @@ def batch_of(config, *, rows, row_length):
     """A training batch of `jax.ShapeDtypeStruct`, with the names, shapes and types of the config's kind of data."""
     positions, kind = (rows, row_length), config.data.kind
     if kind == "pairs":
-        shapes = dict.fromkeys(pair_examples.KEYS, positions)
+        target = min(row_length, config.data.target_row_length or row_length)
+        shapes = pair_examples.shapes(rows, lengths=(row_length, target))
     elif kind in ("labelled", "compared"):
         shapes = {"ids": positions, "segments": positions, "label": (rows,)}
         if kind == "compared":

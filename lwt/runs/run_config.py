@@ -68,6 +68,7 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
     "data.max_tokens": SIZE,
     "data.rows": SIZE,
     "data.row_length": SIZE,
+    "data.target_row_length": values.whole(0),
     "data.cut": values.choice(*labelled_examples.CUTS),
     "data.eval_batch": SIZE,
     "data.image_size": values.whole(0),
@@ -98,7 +99,14 @@ KEYS = {  # every key that a config must have, those of configs/common.py, and w
 }
 # Defaults for keys added later, so that older config.json files still load.
 ADDED = {
-    "data": {"packed": True, "cut": "end", "label_separator": "", "max_eval_records": 0, "max_megabytes": 256.0},
+    "data": {
+        "packed": True,
+        "cut": "end",
+        "label_separator": "",
+        "max_eval_records": 0,
+        "max_megabytes": 256.0,
+        "target_row_length": 0,
+    },
     "optimizer": {"lora_plus": 0.0, "ema": 0.0},
 }
 ADDED_KEYS = {"patience": 0, "tasks": {}}  # the same, outside of sections

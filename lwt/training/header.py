@@ -22,7 +22,8 @@ def lines(config, data, *, learned, leaves, validation, epoch):
     )
     share = f", {trained:,} of them trained ({100 * trained / all_:.2g} %)" if trained < all_ else ", all trained"
     method = "" if config.reparam.name == "none" else f" with {config.reparam.name}"
-    length = f" of up to {config.data.row_length} tokens" if config.data.kind != "images" else ""
+    sizes = " + ".join(str(n) for n in (config.data.row_length, config.data.target_row_length) if n)
+    length = f" of up to {sizes} tokens" if config.data.kind != "images" else ""
     epochs = f"{config.steps / epoch:.3g}"
     return (
         f"model   {config.model.name}{method}: {all_:,} parameters{share}",

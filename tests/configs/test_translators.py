@@ -60,8 +60,8 @@ def test_summarization(tmp_path):
     smoke.cycle(config, tmp_path / "run")
     figures, *_ = experiment.load(str(tmp_path / "run"), checkpoint="last").evaluate()
     assert 0 <= figures["rougeL"] <= figures["rouge1"] <= 100 and "bleu" not in figures and figures["summaries"] == 4
-    whole = config_file.load(f"{smoke.ROOT}/configs/summarization.py:length=90,steps=7")
-    assert (whole.data.row_length, whole.data.max_tokens, whole.steps) == (91, 90, 7)
+    whole = config_file.load(f"{smoke.ROOT}/configs/summarization.py:length=90,titles=20,steps=7")
+    assert (whole.data.row_length, whole.data.max_tokens, whole.data.target_row_length, whole.steps) == (91, 90, 21, 7)
 
 
 def test_own_pairs(tmp_path):

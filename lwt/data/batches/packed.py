@@ -11,7 +11,7 @@ MEASURED = 64  # windows that are packed to measure an epoch: a million pairs
 
 
 class PackedBatches:
-    """Endless training batches ``[rows, row_length]`` of packed pairs, the same for the same seed.
+    """Endless training batches of packed pairs, the same for the same seed.
 
     An epoch is a permutation drawn from (seed, epoch), cut into windows; the pairs of a window are packed and the rows
     shuffled. The rows of all epochs form one stream: no pair is lost or doubled, and a batch may hold the end of one
@@ -19,15 +19,19 @@ class PackedBatches:
 
     Args:
         examples: a `pair_examples.PairExamples`; every side must fit a row with its end mark.
-        rows, row_length: the shape of the global batch.
+        rows: of the global batch.
+        row_length: tokens of a row.
+        target_row_length: the same for the target side; 0: `row_length`.
         share: the `sharding.Share` of this process.
     """
 
-    def __init__(self, examples, *, rows, row_length, seed=0, share=sharding.WHOLE, window=WINDOW):
+    def __init__(self, examples, *, rows, row_length, target_row_length=0, seed=0, share=sharding.WHOLE, window=WINDOW):
         self._part = share.rows(rows)
-        self._examples, self._rows, self._row_length, self._seed = examples, rows, row_length, seed
+        self._examples, self._rows, self._seed = examples, rows, seed
+        self._lengths = (row_length, target_row_length or row_length)
         self._windows = -(-len(examples) // window)
-        self._stream = sources.digest(seed, len(examples), *examples.tokens, row_length, window)[:12]
+        lengths = list(dict.fromkeys(self._lengths))  # one for both sides is hashed once, as in older checkpoints
+        self._stream = sources.digest(seed, len(examples), *examples.tokens, *lengths, window)[:12]
         self.restore({"epoch": 0, "window": 0, "row": 0, "stream": self._stream})
 
     def __iter__(self):
@@ -50,7 +54,7 @@ class PackedBatches:
         pairs, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
         own = (row >= self._part.start) & (row < self._part.stop)
         return self._examples.arrays(
-            pairs[own], row[own] - self._part.start, rows=len(self._part), length=self._row_length
+            pairs[own], row[own] - self._part.start, rows=len(self._part), lengths=self._lengths
         )
 
     def state(self):
@@ -77,9 +81,8 @@ class PackedBatches:
         rows = sum(len(self._pack(order, 0, window)[1]) - 1 for window in range(measured))
         rows = round(rows * self._windows / measured)
         real = [tokens + len(self._examples) for tokens in self._examples.tokens]  # with end marks
-        positions = rows * self._row_length
-        shares = {"source_share": real[0] / positions, "target_share": real[1] / positions}
-        return {"rows": rows, "batches": rows / self._rows} | shares
+        shares = [tokens / (rows * length) for tokens, length in zip(real, self._lengths, strict=True)]
+        return {"rows": rows, "batches": rows / self._rows, "source_share": shares[0], "target_share": shares[1]}
 
     def _packed_window(self):
         if self._order is None:
@@ -97,28 +100,29 @@ class PackedBatches:
         pairs = order[bounds[window] : bounds[window + 1]]
         sides = (self._examples.source, self._examples.target)
         lengths = [side.offsets[pairs + 1] - side.offsets[pairs] + 1 for side in sides]
-        row = pack(*lengths, length=self._row_length)
+        row = pack(*lengths, lengths=self._lengths)
         # The packing sorts by length; the batches must not be sorted.
         row = np.random.default_rng([self._seed, epoch, window]).permutation(row.max() + 1)[row]
         order = np.argsort(row, kind="stable")
         return pairs[order], np.concatenate([[0], np.bincount(row).cumsum()])
 
 
-def pack(source, target, *, length):
-    """Puts pairs into few rows of `length` tokens on either side: [pairs] the row of each, from 0.
+def pack(source, target, *, lengths):
+    """Puts pairs into few rows: [pairs] the row of each, from 0.
 
     Best fit, the longest pairs first, for all pairs of the same two lengths at once: each goes into the open row
     with the least left over on both sides together. (On real pairs the side that fills up first is 97-99 % full.)
 
     Args:
-        source, target: [pairs] int lengths, each in 1..length.
+        source, target: [pairs] int lengths, at least 1; none is longer than its side of a row.
+        lengths: tokens of both sides of a row.
     """
     order = np.lexsort((source + target, np.maximum(source, target)))[::-1]
     source, target = source[order], target[order]
     new_kind = np.flatnonzero((np.diff(source) != 0) | (np.diff(target) != 0)) + 1
     bounds = [0, *new_kind.tolist(), len(order)]
     placed = np.empty(len(order), np.int64)  # the row of each pair, in sorted order
-    open_rows, rows = _OpenRows(length), 0
+    (source_length, target_length), open_rows, rows = lengths, _OpenRows(*lengths), 0
     for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
         if start == stop:
             continue
@@ -129,12 +133,12 @@ def pack(source, target, *, length):
             open_rows.add((left[0] - s, left[1] - t), taken)
             start += len(taken)
         if start < stop:  # no open row has room: new ones, each with as many of these as fit
-            many = min(length // s, length // t)
+            many = min(source_length // s, target_length // t)
             full, rest = divmod(stop - start, many)
             fresh = list(range(rows, rows + full + bool(rest)))
             placed[start:stop] = np.repeat(fresh, many)[: stop - start]
-            open_rows.add((length - many * s, length - many * t), fresh[:full])
-            open_rows.add((length - rest * s, length - rest * t), fresh[full:])
+            open_rows.add((source_length - many * s, target_length - many * t), fresh[:full])
+            open_rows.add((source_length - rest * s, target_length - rest * t), fresh[full:])
             rows += len(fresh)
     result = np.empty_like(placed)
     result[order] = placed
@@ -144,10 +148,10 @@ def pack(source, target, *, length):
 class _OpenRows:
     """Rows by what is left in them: ``(source, target) -> [row]``, and a table to find the best fit in."""
 
-    def __init__(self, length):
+    def __init__(self, source_length, target_length):
         self.rows = {}
-        self.closed = 4 * length
-        self.cost = np.full((length + 1, length + 1), self.closed, np.int32)  # what is left, or `closed`
+        self.closed = 2 * (source_length + target_length)
+        self.cost = np.full((source_length + 1, target_length + 1), self.closed, np.int32)  # what is left, or `closed`
 
     def best(self, s, t):
         view = self.cost[s:, t:]

@@ -1,4 +1,4 @@
-"""Sentence pairs as rows: every batch is a dict of int32 arrays [rows, length].
+"""Sentence pairs as rows: every batch is a dict of int32 arrays [rows, length of the side].
 
     source, source_segments, source_positions
     inputs, targets, target_segments, target_positions      where there are targets
@@ -21,6 +21,11 @@ KEYS = (
 )
 
 
+def shapes(rows, *, lengths):
+    """``{key: (rows, length)}`` of a batch; `lengths` are those of both sides of a row."""
+    return {key: (rows, lengths[not key.startswith("source")]) for key in KEYS}
+
+
 @dataclasses.dataclass(frozen=True)
 class PairExamples(examples.Examples):
     """Sentence pairs, or sources alone, one to a row."""
@@ -39,18 +44,22 @@ class PairExamples(examples.Examples):
     def fitting(cls, source, target, *, min_tokens, max_tokens):
         """The pairs whose sides both have `min_tokens` (1 at least) to `max_tokens` tokens, without the end mark.
 
+        Args:
+            max_tokens: one number, or one for each side.
+
         Raises:
             lwt.errors.DataError: no pair is left.
         """
         min_tokens = max(1, min_tokens)
-        longest, shortest = np.maximum(source.lengths, target.lengths), np.minimum(source.lengths, target.lengths)
-        short, long = shortest < min_tokens, longest > max_tokens
+        lengths, longest = np.stack([source.lengths, target.lengths]), np.broadcast_to(max_tokens, 2)
+        short, long = (lengths < min_tokens).any(0), (lengths > longest[:, None]).any(0)
         pairs = np.flatnonzero(~short & ~long)
         left_out = {"too short": int(short.sum()), "too long": int((long & ~short).sum())}
         if not len(pairs):
             raise errors.DataError(
-                f"none of the {len(source)} pairs has {min_tokens} to {max_tokens} tokens on both sides ({left_out}): "
-                "see data.min_tokens, data.max_tokens and data.row_length"
+                f"none of the {len(source)} pairs has {min_tokens} to {longest[0]} tokens in its source and "
+                f"{min_tokens} to {longest[1]} in its target ({left_out}): "
+                "see data.min_tokens, data.max_tokens, data.row_length and data.target_row_length"
             )
         return cls(source, target, pairs, left_out)
 
@@ -80,24 +89,24 @@ class PairExamples(examples.Examples):
     def batch(self, drawn, length, uniform):
         del uniform
         pairs = drawn["pair"]
-        return self.arrays(pairs, np.arange(len(pairs)), rows=len(pairs), length=length)
+        return self.arrays(pairs, np.arange(len(pairs)), rows=len(pairs), lengths=(length, length))
 
-    def arrays(self, pairs, row, *, rows, length):
+    def arrays(self, pairs, row, *, rows, lengths):
         """The arrays of a batch; a side that does not fit its row loses its end.
 
         Args:
             pairs: [n] indices of pairs.
             row: [n] ascending, the row of each pair; pairs of one row lie one after the other.
             rows: rows of the batch.
-            length: tokens of a row.
+            lengths: tokens of both sides of a row.
         """
         first = np.searchsorted(row, row)  # the first pair of the same row
         segment = np.arange(len(row)) - first + 1
-        place = {"row": row, "first": first, "segment": segment, "rows": rows, "length": length}
-        ids, segments, positions = _side(self.source, pairs, **place)
+        place = {"row": row, "first": first, "segment": segment, "rows": rows}
+        ids, segments, positions = _side(self.source, pairs, length=lengths[0], **place)
         batch = {"source": ids, "source_segments": segments, "source_positions": positions}
         if self.target is not None:
-            ids, segments, positions = _side(self.target, pairs, **place)
+            ids, segments, positions = _side(self.target, pairs, length=lengths[1], **place)
             inputs = np.zeros_like(ids)
             inputs[:, 1:] = ids[:, :-1]
             inputs = np.where(positions == 0, tokenizer.BOS, inputs) * (segments > 0)

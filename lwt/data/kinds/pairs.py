@@ -18,6 +18,7 @@ class Pairs(text_data.TextData):
     """The data of a run on text pairs; see `text_data.TextData` and `common.Data`.
 
     ``data.fields`` names the two texts of a record. With ``data.packed``, a training row holds several pairs; else one.
+    Where targets are much shorter than sources, ``data.target_row_length`` keeps their side from being mostly padding.
     """
 
     SPECIALS = tokenizer.SEQ2SEQ
@@ -27,7 +28,16 @@ class Pairs(text_data.TextData):
             raise errors.ConfigError(
                 f"data.fields={tuple(section.fields)} must name two fields: those of the source and of the target"
             )
+        if section.target_row_length and not section.packed:
+            raise errors.ConfigError(
+                f"data.target_row_length={section.target_row_length} is for packed rows; with data.packed=False it is 0"
+            )
         super().__init__(section, workdir, **options)
+
+    @property
+    def _lengths(self):
+        """Tokens of both sides of a training row."""
+        return self._section.row_length, self._section.target_row_length or self._section.row_length
 
     @property
     def max_length(self):
@@ -36,8 +46,7 @@ class Pairs(text_data.TextData):
 
     @property
     def positions(self):
-        section = self._section
-        return 2 * (section.rows * section.row_length if section.packed else self._measured["positions"])
+        return self._section.rows * sum(self._lengths) if self._section.packed else 2 * self._measured["positions"]
 
     def training(self, *, share=sharding.WHOLE):
         """Endless training batches: `packed.PackedBatches`, or `bucketed.BucketedBatches` with one pair to a row."""
@@ -47,13 +56,15 @@ class Pairs(text_data.TextData):
                 LOG.info("%s: %d pairs are left out: %s", name, count, why)
         if not section.packed:
             return super().training(share=share)
-        batches = packed.PackedBatches(
-            examples, rows=section.rows, row_length=section.row_length, seed=self._seed, share=share
-        )
+        row_length, target_row_length = self._lengths
+        shape = dict(rows=section.rows, row_length=row_length, target_row_length=target_row_length)
+        batches = packed.PackedBatches(examples, seed=self._seed, share=share, **shape)
         measured = batches.measure()
+        shares = [100 * measured[f"{side}_share"] for side in ("source", "target")]
         LOG.info(
-            "%s: %d pairs, %.1f batches per epoch, %.1f %% of the target positions are real",
-            *(name, len(examples), measured["batches"], 100 * measured["target_share"]),
+            "%s: %d pairs, %.1f batches per epoch, %.1f %% of the source positions and %.1f %% of the target positions "
+            "are real",
+            *(name, len(examples), measured["batches"], *shares),
         )
         return batches
 
@@ -78,8 +89,8 @@ class Pairs(text_data.TextData):
         return self._section.fields[:1]
 
     def example(self):
-        shape = (self._section.rows, self._section.row_length)
-        return {name: np.zeros(shape, np.int32) for name in pair_examples.KEYS}
+        shapes = pair_examples.shapes(self._section.rows, lengths=self._lengths)
+        return {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
 
     @functools.cached_property
     def _train_source(self):
@@ -91,7 +102,7 @@ class Pairs(text_data.TextData):
         return pair_examples.PairExamples.fitting(
             *self._tokenize_pairs(self._train_source),
             min_tokens=section.min_tokens,
-            max_tokens=min(section.max_tokens, section.row_length - 1),
+            max_tokens=[min(section.max_tokens, length - 1) for length in self._lengths],
         )
 
     def _evaluation_lengths(self):

@@ -14,7 +14,8 @@ from lwt.data.batches import packed, pair_examples, sharding
 def make(fitting):
     def make(count=300, **options):
         options = {"rows": 8, "row_length": 32, "window": 64} | options
-        max_tokens = options.pop("max_tokens", options["row_length"] - 1)
+        longest = [options["row_length"] - 1, options.get("target_row_length", options["row_length"]) - 1]
+        max_tokens = options.pop("max_tokens", longest)
         return packed.PackedBatches(fitting(count, max_tokens=max_tokens), **options)
 
     return make
@@ -59,12 +60,37 @@ def test_packing_fits_and_wastes_little():
     rng = np.random.default_rng(0)
     source = rng.integers(2, 33, 3000)
     target = np.clip(source + rng.integers(-3, 4, 3000), 1, 32)
-    row = packed.pack(source, target, length=64)
+    row = packed.pack(source, target, lengths=(64, 64))
     for side in (source, target):
         assert np.bincount(row, weights=side).max() <= 64
     assert set(row) == set(range(row.max() + 1))
     assert source.sum() / (64 * (row.max() + 1)) > 0.97
-    assert packed.pack(np.array([64, 1, 1]), np.array([1, 64, 1]), length=64).tolist().count(0) >= 1
+    assert packed.pack(np.array([64, 1, 1]), np.array([1, 64, 1]), lengths=(64, 64)).tolist().count(0) >= 1
+
+
+def test_targets_that_are_shorter_get_shorter_rows():
+    rng = np.random.default_rng(0)
+    source = rng.integers(16, 65, 3000)
+    target = np.clip(source // 4 + rng.integers(-2, 3, 3000), 1, 16)
+    row = packed.pack(source, target, lengths=(64, 16))
+    for side, length in ((source, 64), (target, 16)):
+        assert np.bincount(row, weights=side).max() <= length
+        assert side.sum() / (length * (row.max() + 1)) > 0.8
+
+
+def test_a_target_side_of_its_own_length(make, unpack, pairs):
+    batches = make(700, target_row_length=24, window=100)
+    measured, batch = batches.measure(), next(batches)
+    assert {array.shape for name, array in batch.items() if name.startswith("source")} == {(8, 32)}
+    assert {array.shape for name, array in batch.items() if not name.startswith("source")} == {(8, 24)}
+    found = unpack(batch)
+    for _ in range(measured["rows"] // 8):
+        found += unpack(next(batches))
+    wanted = {(tuple(s.tolist()), tuple(t.tolist())) for s, t in zip(*pairs(700), strict=True)}
+    assert set(found) == wanted
+    real = [sum(len(pair[side]) + 1 for pair in wanted) for side in (0, 1)]
+    assert measured["source_share"] == pytest.approx(real[0] / (measured["rows"] * 32))
+    assert measured["target_share"] == pytest.approx(real[1] / (measured["rows"] * 24))
 
 
 @pytest.mark.parametrize("stop", [0, 1, 7, 23, 60])
@@ -79,7 +105,7 @@ def test_resume_is_exact(make, stop):
             np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-@pytest.mark.parametrize("other", [{"seed": 6}, {"row_length": 40}, {"max_tokens": 10}])
+@pytest.mark.parametrize("other", [{"seed": 6}, {"row_length": 40}, {"target_row_length": 24}, {"max_tokens": 10}])
 def test_a_state_of_another_stream_is_refused(make, other):
     assert make(seed=5).state() == {
         "epoch": 0,

@@ -10,7 +10,8 @@ from lwt.data.batches import bucketed, pair_examples, tokenized
 
 def test_the_arrays_of_two_pairs_in_one_row():
     sides = (tokenized.RaggedArray.of(rows) for rows in ([[7, 8], [9]], [[5], [6, 7]]))
-    batch = pair_examples.PairExamples.of_all(*sides).arrays(np.arange(2), np.zeros(2, np.int64), rows=1, length=6)
+    examples = pair_examples.PairExamples.of_all(*sides)
+    batch = examples.arrays(np.arange(2), np.zeros(2, np.int64), rows=1, lengths=(6, 6))
     begin, end = tokenizer.BOS, tokenizer.EOS
     wanted = {
         "source": [7, 8, end, 9, end, 0],

@@ -1,7 +1,10 @@
 """Text pairs: from a folder to packed rows and single ones, evaluation in the records' order, and predicting."""
 
+import functools
 import json
 
+import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from lwt import errors
 from lwt.data.batches import bucketed, packed, pair_examples, sharding
 from lwt.data.kinds import pairs
+from lwt.models import seq2seq
+from lwt.tasks import translate
 
 WORDS = ("rome", "oslo", "bonn", "lima", "cairo", "paris", "tokyo", "quito")
 
@@ -37,7 +42,8 @@ def make(tmp_path, monkeypatch):
                 "clean": {},
             },
             **{"tokenizer": {"path": "", "vocabulary": 90, "split_digits": False}},
-            **{"rows": 4, "row_length": 48, "min_tokens": 1, "max_tokens": 40, "packed": True, "eval_batch": 8},
+            **{"rows": 4, "row_length": 48, "target_row_length": 0},
+            **{"min_tokens": 1, "max_tokens": 40, "packed": True, "eval_batch": 8},
         }
         return pairs.Pairs(ml_collections.ConfigDict(section | other), tmp_path / workdir)
 
@@ -57,6 +63,29 @@ def test_from_folder_to_training_batch(make, is_packed, caplog):
     assert data.positions == positions and "folder:a@train: " in caplog.text
     shares = [next(data.training(share=sharding.Share(p, 2))) for p in range(2)]
     np.testing.assert_array_equal(np.concatenate([share["inputs"] for share in shares]), batch["inputs"])
+
+
+def test_shorter_rows_for_targets_leave_the_loss_of_an_epoch_as_it_is(make):
+    """The loss is a sum over pairs; how they are put into rows does not matter."""
+    model, sums = seq2seq.Seq2Seq(128, width=16, heads=2, hidden=16), []
+    weights = model.init(jax.random.key(0), model.example())
+    for length in (0, 24):
+        options = dict(target_row_length=length, max_tokens=20)
+        rows = make(**options).training().measure()["rows"]
+        data = make(**options, rows=rows)
+        batch = {key: jnp.asarray(array) for key, array in next(data.training()).items()}
+        shapes = {key: array.shape for key, array in data.example().items()}
+        assert {key: array.shape for key, array in batch.items()} == shapes
+        assert shapes["source"] == (rows, 48) and shapes["targets"] == (rows, length or 48)
+        assert data.positions == rows * (48 + (length or 48))
+        apply = functools.partial(model.apply, weights)
+        sums.append([float(x) for x in translate.Translate().loss(apply, batch, train=False)[:2]])
+    assert sums[0] == pytest.approx(sums[1], rel=1e-5) and sums[0][1] > 90
+
+
+def test_shorter_rows_for_targets_need_packed_rows(make):
+    with pytest.raises(errors.ConfigError, match="data.target_row_length=24 is for packed rows; with data.packed=False it is 0"):
+        make(target_row_length=24, packed=False)
 
 
 def test_an_evaluation_is_in_the_order_of_the_records(make):

@@ -28,6 +28,7 @@ def make(tmp_path, monkeypatch):
                 "packed": True,
                 "rows": 4,
                 "row_length": 48,
+                "target_row_length": 0,
             },
             **{"tokenizer": {"path": str(path), "vocabulary": vocabulary, "split_digits": False}},
         }
