@@ -84,7 +84,7 @@ def test_shorter_rows_for_targets_leave_the_loss_of_an_epoch_as_it_is(make):
 
 
 def test_shorter_rows_for_targets_need_packed_rows(make):
-    with pytest.raises(errors.ConfigError, match="target_row_length=24 is for packed rows; with data.packed=False it is 0"):
+    with pytest.raises(errors.ConfigError, match="target_row_length=24 is for packed rows; with data.packed=False"):
         make(target_row_length=24, packed=False)
 
 
