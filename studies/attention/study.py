@@ -19,12 +19,10 @@ record, whatever the flags.
 """
 
 import dataclasses
-import functools
 import os
 
 import jax
 import jax.numpy as jnp
-from absl import flags
 
 from configs import kv_projection
 from lwt import trees
@@ -162,10 +160,4 @@ def cache_bytes(model, length):
 
 def main():
     """The program."""
-    values = flags.FLAGS
-    found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    known = {entry.name: entry for entry in found}
-    runs = [entry for entry in chosen if not searched.is_search(entry.arguments)]
-    given = dict(write=attention_report.write, record=RECORD, known=found, config=config_of, expected=runs)
-    study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
+    searched.main(entries, run, write=attention_report.write, record=RECORD, config=config_of)
