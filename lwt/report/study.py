@@ -151,13 +151,14 @@ def folders(workdir):
     return {name: os.path.join(workdir, name) for name in names}
 
 
-def collect(workdir, expected, *, record):
+def collect(workdir, expected, *, record, trained=True):
     """All runs of a workdir that have a record: ``(records, missing)``.
 
     Args:
         workdir: of the study.
         expected: the entries that should have one.
         record: path of the record in a run's folder.
+        trained: whether the runs have just been tried, which an error then says.
 
     Returns:
         ``{name: record}``, and the names of expected runs that have none.
@@ -168,10 +169,8 @@ def collect(workdir, expected, *, record):
     found = {name: kept for name, folder in folders(workdir).items() if (kept := read_record(folder, record))}
     missing = [entry.name for entry in expected if entry.name not in found]
     if not found:
-        raise errors.DataError(
-            f"none of the {len(missing)} runs of {workdir} has a record: each failed, as said above, or --report_only "
-            "kept them from training"
-        )
+        why = "each failed, as said above" if trained else "--report_only trains none"
+        raise errors.DataError(f"none of the {len(missing)} runs of {workdir} has a record: {why}")
     return found, missing
 
 
@@ -279,7 +278,8 @@ def main(chosen, run, *, write, record, known=None, config=None, expected=None, 
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
-        found, missing = collect(values.workdir, chosen if expected is None else expected, record=record)
+        expected, trained = chosen if expected is None else expected, not values.report_only
+        found, missing = collect(values.workdir, expected, record=record, trained=trained)
         if values.out:
             path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
             records.update(path, values.workdir, found=found, record=record, metrics=metrics)

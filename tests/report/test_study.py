@@ -134,8 +134,9 @@ def test_a_failed_run_does_not_stop_the_others():
 def test_a_page_needs_figures(tmp_path):
     chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
     for workdir in (tmp_path, tmp_path / "not_there"):
-        with pytest.raises(errors.DataError, match="none of the 2 runs"):
-            study.collect(workdir, chosen, record="eval/study.json")
+        for trained, why in ((True, "each failed, as said above"), (False, "--report_only trains none")):
+            with pytest.raises(errors.DataError, match=f"none of the 2 runs of {workdir} has a record: {why}"):
+                study.collect(workdir, chosen, record="eval/study.json", trained=trained)
     study.write_record(tmp_path / "b", {"figures": {}}, record="eval/study.json")
     records, missing = study.collect(tmp_path, chosen, record="eval/study.json")
     folders = study.folders(tmp_path)
