@@ -41,7 +41,8 @@ class Vertical:
     "recursive"  the previous layer: ``W_l = W_{l-1} + s · a_l b_l`` (equation 13; its sum is equation 14)
     "base"       the chunk's first layer: ``W_l = stop_gradient(W_0) + s · a_l b_l``, as in the authors' code
     "lors"       a weight that all layers of the chunk share, the first included (Li et al. 2024, arXiv 2403.04303,
-                 equations 3 and 4 with K = 1); it is stored under the first layer's name
+                 equations 3 and 4; their K products of rank r are one of rank K·r); it is stored under the first
+                 layer's name
 
     Each layer has its own biases, norms and other weights outside the targets. Weights that increments replace are not
     stored. Where the gradient flows on to the weights below, a layer's weight is formed as an array, which costs less
