@@ -199,14 +199,16 @@ def run_all(chosen, run):
             if not isinstance(error, errors.LwtError):
                 LOG.exception("%s failed", entry.name)
             failures[entry.name] = f"{type(error).__name__}: {error}"
-        if number == len(chosen) or _without_seed(chosen[number].spec) != _without_seed(entry.spec):
+        if number == len(chosen) or _setting(chosen[number]) != _setting(entry):
             jax.clear_caches()  # compiled functions are of no use to a run of another setting; they would pile up
             gc.collect()
     return failures
 
 
-def _without_seed(spec):
-    return re.sub(r"[:,]seed=\d+", "", spec)
+def _setting(entry):
+    """What tells an entry from others, apart from the seed."""
+    own = {key: value for key, value in entry.arguments.items() if key != "seed"}
+    return own, re.sub(r"[:,]seed=\d+", "", entry.spec)
 
 
 def define_flags():

@@ -131,6 +131,17 @@ def test_a_failed_run_does_not_stop_the_others():
         study.run_all(entries("a", "b"), stopped)
 
 
+def test_compiled_functions_are_kept_for_other_seeds_of_a_setting_alone(monkeypatch):
+    """Settings may differ in their arguments, with the same config file and arguments of that."""
+    cleared = []
+    monkeypatch.setattr(study.jax, "clear_caches", lambda: cleared.append(asked[-1]))
+    runs = [(2, 0, "c.py:seed=0"), (2, 1, "c.py:seed=1"), (4, 0, "c.py:seed=0"), (4, 0, "d.py:seed=0")]
+    chosen = [study.Entry(str(i), dict(layers=n, seed=seed), spec) for i, (n, seed, spec) in enumerate(runs)]
+    asked = []
+    study.run_all(chosen, lambda entry: asked.append(entry.name))
+    assert cleared == ["1", "2", "3"]
+
+
 def test_a_page_needs_figures(tmp_path):
     chosen = [study.Entry("a", {}, "config.py"), study.Entry("b", {}, "config.py")]
     for workdir in (tmp_path, tmp_path / "not_there"):
