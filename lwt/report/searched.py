@@ -6,6 +6,8 @@ chosen, resumed and reported: `lwt/report/study.py`.
 """
 
 import functools
+import math
+import statistics
 
 from absl import flags
 
@@ -121,6 +123,14 @@ def grouped(runs, *, order, by, **wanted):
 def accuracies(runs):
     """The accuracy of each run on the test set in per cent."""
     return [100 * record["figures"]["accuracy"] for record in runs]
+
+
+def error_of(runs):
+    """A sentence on the standard error of an accuracy that the size of the test set gives (binomial)."""
+    count = runs[0]["figures"]["records"]
+    share = statistics.fmean(record["figures"]["accuracy"] for record in runs)
+    error = 100 * math.sqrt(share * (1 - share) / count)
+    return f"The standard error of an accuracy of {100 * share:.1f} % on {count:,} texts is {error:.1f} points."
 
 
 def table(searches, *, labels):

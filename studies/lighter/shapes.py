@@ -136,6 +136,8 @@ def write(out, records, *, missing, command_line):
         own = [record for record in runs if record["arguments"]["task"] == task]
         if own:
             page.add(f"## {TITLES[task]}", table(own, task=task, times=times))
+            if SHOWN[task] == "accuracy":
+                page.add(searched.error_of(own))
             for varied in ("layers", "heads"):
                 picture = page.picture(f"{task}_{varied}.png", f"{task} by {varied}")
                 draw(picture, own, task=task, varied=varied, times=times)
@@ -192,7 +194,7 @@ def draw(path, runs, *, task, varied, times):
         "time": ("ms, one text", 2),
     }
     columns = {key: about for key, about in columns.items() if any(key in line for line in lines.values())}
-    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"{TITLES[task]}: {best} are best")
+    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"{TITLES[task]}: {best} score highest")
 
 
 def main():

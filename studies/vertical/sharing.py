@@ -12,6 +12,7 @@ search of three rates. How rates are searched, and runs are chosen, resumed and 
 
 import dataclasses
 import functools
+import itertools
 import os
 import statistics
 
@@ -138,7 +139,7 @@ def write(out, records, *, missing, command_line):
     for task, title in TASKS.items():
         groups = searched.grouped(runs, order=MODELS, by="model", task=task)
         if groups:
-            page.add(f"## {title}", table(groups))
+            page.add(f"## {title}", table(groups), searched.error_of([*itertools.chain(*groups.values())]))
             draw(page.picture(f"{task}.png", f"accuracy and weights of each model, {title}"), groups, title=title)
     return page.write()
 

@@ -55,6 +55,12 @@ def test_records_are_parted_and_grouped():
     assert searched.accuracies(found["b"]) == [50, 75]
 
 
+def test_the_standard_error_of_the_test_set():
+    runs = [{"figures": {"accuracy": share, "records": 400}} for share in (0.85, 0.95)]
+    wanted = "The standard error of an accuracy of 90.0 % on 400 texts is 1.5 points."  # 100 · √(0.9 · 0.1 / 400)
+    assert searched.error_of(runs) == wanted
+
+
 def test_the_table_of_searches():
     tried = [{"rate": 0.001, "mcc": 0.5}, {"rate": 0.01}]
     own = record(stage="search", model="a") | {"metric": "mcc", "tried": tried}

@@ -56,6 +56,7 @@ def test_a_search_a_run_and_the_page(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: another." in page and "classification_layers.png" in page
+    assert "The standard error of an accuracy of 62.5 % on 6 texts is 19.8 points." in page
     alone, together = records["times-classification"]["times"]["classification-layers4-heads2-seed0"]
     cells = f"| {large['memory'] / 1e6:.1f} | {1000 * alone:.2f} | {4 / together:,.0f} |"
     assert f"| 4 | 2 | {large['parameters']:,} | 75.00 (n=1) {cells}" in page
