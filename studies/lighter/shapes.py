@@ -194,7 +194,8 @@ def draw(path, runs, *, task, varied, times):
         "time": ("ms, one text", 2),
     }
     columns = {key: about for key, about in columns.items() if any(key in line for line in lines.values())}
-    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"{TITLES[task]}: {best} score highest")
+    title = f"{TITLES[task]}: {best} score highest (n={len(lines[best]['quality'])})"
+    plots.rows(lines, path, columns=columns, dots=("quality",), title=title)
 
 
 def main():

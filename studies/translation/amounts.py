@@ -24,7 +24,7 @@ from lwt.runs import config_file, experiment
 CONFIG = "configs/translation.py"
 TOKENIZER = "pretrained/multi30k/tokenizer.model"
 RECORD = os.path.join("eval", "amounts_study.json")
-ALL, EPOCHS, PARTS = 29_000, 8, 4
+ALL, EPOCHS, PARTS = 29_000, 6, 4
 AMOUNTS = {  # name: (pairs, epochs)
     "all": (ALL, EPOCHS),
     "quarter": (ALL // PARTS, EPOCHS),

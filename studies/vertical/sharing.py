@@ -159,7 +159,7 @@ def table(groups):
         share = results.percent([stored / whole[0]["parameters"]]) if whole else "–"
         quality = results.Cell.of(searched.accuracies(own)).text(2)
         body.append([MODELS[name].title, quality, f"{stored:,}", share, f"{own[0]['rate']:g}"])
-    return results.markdown(["model", "accuracy (%)", "weights", "share", "rate"], body)
+    return results.markdown(["model", "accuracy (%)", "weights", "share (%)", "rate"], body)
 
 
 def draw(path, groups, *, title):
@@ -170,7 +170,8 @@ def draw(path, groups, *, title):
     }
     best = max(lines, key=lambda name: statistics.fmean(lines[name]["quality"]))
     columns = {"quality": ("accuracy (%), test", 1), "size": ("thousand weights", 0)}
-    plots.rows(lines, path, columns=columns, dots=("quality",), title=f"{title}: {best} is the most accurate")
+    head = f"{title}: {best} scores highest (n={len(lines[best]['quality'])})"
+    plots.rows(lines, path, columns=columns, dots=("quality",), title=head)
 
 
 def main():

@@ -16,7 +16,7 @@ def test_runs_differ_in_pairs_and_epochs_only():
     ]
     configs = list(map(amounts.config_of, amounts.entries(seeds=1)))
     told = [(config.data.max_train_records, config.epochs) for config in configs]
-    assert told == [(29_000, 8), (7_250, 8), (7_250, 32)]
+    assert told == [(29_000, 6), (7_250, 6), (7_250, 24)]
     assert len({pairs * epochs for pairs, epochs in (told[0], told[2])}) == 1, "the quarter trains for as many steps"
     for config in configs:
         config.data.max_train_records, config.epochs = 0, 0.0
