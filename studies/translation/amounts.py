@@ -42,7 +42,8 @@ SETTINGS = {
 HOW_TO_READ = """\
 The checkpoint is the one with the lowest loss on the validation set. Losses are in nats a token, on the validation set
 and on test2016_flickr; BLEU is on the latter. All are mean ± standard deviation over the seeds. The quarter has the
-same pairs for all seeds. All runs train at one rate, which was not searched.
+same pairs for all seeds. All runs train at one rate, which was not searched. Training losses in the picture include
+dropout and label smoothing.
 """
 
 
