@@ -40,9 +40,9 @@ ROW, BATCH = 32, 64  # positions of the rows that memory is counted for, and tex
 HOW_TO_READ = f"""\
 Quality is measured on the test set: mean ± standard deviation over the seeds. Memory is that of a training step as
 compiled: weights, optimizer and arrays, for rows of {ROW} tokens. Times are medians for one text alone and for batches
-of {BATCH}; a translation is greedy and goes on to the length limit. Rates are the best of three on the validation set,
-each tried with seed 0 for half of the training.
+of {BATCH}. Rates are the best of three on the validation set, each tried with seed 0 for half of the training.
 """
+GREEDY = "For the times, translations are greedy and go on to the length limit."
 
 
 def shapes(task):
@@ -136,8 +136,7 @@ def write(out, records, *, missing, command_line):
         own = [record for record in runs if record["arguments"]["task"] == task]
         if own:
             page.add(f"## {TITLES[task]}", table(own, task=task, times=times))
-            if SHOWN[task] == "accuracy":
-                page.add(searched.error_of(own))
+            page.add(searched.error_of(own) if SHOWN[task] == "accuracy" else GREEDY)
             for varied in ("layers", "heads"):
                 picture = page.picture(f"{task}_{varied}.png", f"{task} by {varied}")
                 draw(picture, own, task=task, varied=varied, times=times)
@@ -186,7 +185,8 @@ def draw(path, runs, *, task, varied, times):
     for (n, h), own in grouped(runs, task=task, varied=varied).items():
         line = {"quality": quality(own, task), "size": own[0]["parameters"] / 1e6}
         pair = times.get(searched.name_of(dict(task=task, layers=n, heads=h, seed=0)))
-        lines[f"{n if varied == 'layers' else h} {varied}"] = line | ({"time": 1000 * pair[0]} if pair else {})
+        count = n if varied == "layers" else h
+        lines[f"{count} {varied if count > 1 else varied[:-1]}"] = line | ({"time": 1000 * pair[0]} if pair else {})
     best = max(lines, key=lambda name: statistics.fmean(lines[name]["quality"]))
     columns = {
         "quality": (f"{results.shown(SHOWN[task])[0]}, test", 1),
@@ -194,7 +194,7 @@ def draw(path, runs, *, task, varied, times):
         "time": ("ms, one text", 2),
     }
     columns = {key: about for key, about in columns.items() if any(key in line for line in lines.values())}
-    title = f"{TITLES[task]}: {best} score highest (n={len(lines[best]['quality'])})"
+    title = f"{TITLES[task]}: highest with {best} (n={len(lines[best]['quality'])})"
     plots.rows(lines, path, columns=columns, dots=("quality",), title=title)
 
 
