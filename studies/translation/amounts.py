@@ -102,7 +102,7 @@ def write(out, records, *, workdir, missing, command_line):
     page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
     header = ["pairs", "epochs", "steps", "validation loss", "test loss", "BLEU"]
     page.add(results.markdown(header, list(lines(runs))))
-    drawn = {titles(records[name]): os.path.join(workdir, name) for name in curves(records)}
+    drawn = {title_of(records[name]): os.path.join(workdir, name) for name in curves(records)}
     page.curves("loss.png", "loss of the first seed", runs=drawn, title="Loss")
     return page.write()
 
@@ -112,7 +112,7 @@ def curves(records):
     return [name for name, record in records.items() if record["arguments"]["seed"] == 0]
 
 
-def titles(record):
+def title_of(record):
     """What a run is called in the picture."""
     return f"{record['pairs']:,} pairs, {record['epochs']:g} epochs"
 
