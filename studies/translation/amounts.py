@@ -17,8 +17,7 @@ import os
 
 from absl import flags
 
-from lwt.machine import hardware
-from lwt.report import pages, results, study
+from lwt.report import pages, results, searched, study
 from lwt.runs import config_file, experiment
 
 CONFIG = "configs/translation.py"
@@ -82,15 +81,9 @@ def measure(entry, folder):
     """The record of a run: figures on the test set, the loss on the validation set, and the number of pairs."""
     del entry
     trained = experiment.load(folder)
-    return {
-        "epochs": trained.config.epochs,
-        "checkpoint": trained.step,
-        "figures": trained.report(),
-        "validation": trained.report(data=trained.data.named("validation"))["loss"],
-        "pairs": trained.config.data.max_train_records,
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
-    }
+    validation = trained.report(data=trained.data.named("validation"))["loss"]
+    own = {"validation": validation, "pairs": trained.config.data.max_train_records}
+    return searched.facts(trained, folder) | own
 
 
 def write(out, records, *, workdir, missing, command_line):
