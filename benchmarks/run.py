@@ -6,6 +6,7 @@ Prints one JSON line per variant. With ``--out=FOLDER`` it also updates that fol
 import argparse
 import datetime
 import functools
+import importlib.metadata
 import json
 import math
 import os
@@ -56,6 +57,7 @@ DEFAULTS = {
         "lwt_vit": ("vit:float32", "vit:bfloat16", "vlora:float32", "vlora:bfloat16"),
     },
 }
+JAX = f"JAX {importlib.metadata.version('jax')}"  # lwt's speed differs between versions
 NAMES = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")  # of the GPUs
 # Measured only when --variants names them.
 MORE = {
@@ -126,7 +128,7 @@ def commands(what, *, pattern="", extra=(), device="cpu"):
 
 
 def machine(device="cpu"):
-    """The GPU's name, or the processor with the threads used and any preloaded library.
+    """The GPU's name, or the processor with the threads used and any preloaded library; then JAX's version.
 
     Raises:
         errors.DataError: there is no NVIDIA GPU.
@@ -136,10 +138,10 @@ def machine(device="cpu"):
             answer = subprocess.run(NAMES, capture_output=True, text=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
             raise errors.DataError(f"--device=gpu: {' '.join(NAMES)} finds no NVIDIA GPU") from error
-        return answer.splitlines()[0]
+        return f"{answer.splitlines()[0]}, {JAX}"
     preloaded = os.environ.get("LD_PRELOAD", "")
     suffix = f", with {os.path.basename(preloaded)} preloaded" if preloaded else ""
-    return f"{hardware.processor()}, {common.THREADS} threads of {os.cpu_count()} cores{suffix}"
+    return f"{hardware.processor()}, {common.THREADS} threads of {os.cpu_count()} cores, {JAX}{suffix}"
 
 
 def rows(what, lines, *, flags):
@@ -180,8 +182,8 @@ def finite(line):
 def write(folder, new):
     """Adds rows to a folder's ``results.json`` and writes its ``README.md``.
 
-    New rows replace all older ones of the same work and hardware: a machine's speed changes from day to day, so a
-    table holds what one command measured.
+    New rows replace all older ones of the same work, hardware and version of JAX: a machine's speed changes from day
+    to day, so a table holds what one command measured.
     """
     folder = pathlib.Path(folder)
     path = folder / "results.json"

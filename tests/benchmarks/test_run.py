@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from benchmarks import common, run
@@ -81,9 +82,10 @@ def test_the_committed_page_is_made_from_its_rows(tmp_path):
     assert results.load(tmp_path / "results.json") == measured
 
 
-def test_a_preloaded_library_is_part_of_the_hardware(monkeypatch):
+def test_the_version_of_jax_and_a_preloaded_library_are_part_of_the_hardware(monkeypatch):
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     plain = run.machine()
+    assert plain.endswith(f", JAX {jax.__version__}")
     monkeypatch.setenv("LD_PRELOAD", "/somewhere/fast_mkl.so")
     assert run.machine() == f"{plain}, with fast_mkl.so preloaded"
 
@@ -139,7 +141,7 @@ def test_a_gpu_is_named_by_its_driver(monkeypatch, tmp_path):
         if answer == "exit 9":
             with pytest.raises(errors.DataError, match="--device=gpu: nvidia-smi .* finds no NVIDIA GPU"):
                 run.machine("gpu")
-    assert run.machine("gpu") == "NVIDIA H200" and "threads of" in run.machine("cpu")
+    assert run.machine("gpu") == f"NVIDIA H200, JAX {jax.__version__}" and "threads of" in run.machine("cpu")
 
 
 WORKER = """
