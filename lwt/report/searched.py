@@ -156,24 +156,17 @@ def main(find, run, *, write, record, config):
     Args:
         find: `entries` of the study: ``(*, seeds, smoke) -> entries``.
         run: ``(entry, workdir, *, known) -> record``.
-        write: see `study.main`; its records come in the order of the entries.
+        write: see `study.main`.
         record: path of the record in a run's folder.
         config: ``entry -> config``, or None for what has no config.
     """
     values = flags.FLAGS
     found = find(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
     known = {entry.name: entry for entry in found}
-
-    def in_order(out, records, **more):
-        return write(out, {name: records[name] for name in known if name in records}, **more)
-
-    given = dict(write=in_order, record=record, known=found, config=config, expected=found)
-    study.main(chosen, functools.partial(run, workdir=values.workdir, known=known), **given)
+    study.main(found, functools.partial(run, known=known), write=write, record=record, config=config)
 
 
 def start(main):
     """Defines the flags of such a study and starts its program."""
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)

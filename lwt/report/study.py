@@ -161,12 +161,14 @@ def collect(workdir, expected, *, record, trained=True):
         trained: whether the runs have just been tried, which an error then says.
 
     Returns:
-        ``{name: record}``, and the names of expected runs that have none.
+        ``{name: record}`` in the order of `expected`, other runs last; and the names of expected runs that have none.
 
     Raises:
         lwt.errors.DataError: no run has one.
     """
-    found = {name: kept for name, folder in folders(workdir).items() if (kept := read_record(folder, record))}
+    known = folders(workdir)
+    order = [*(entry.name for entry in expected if entry.name in known), *known]
+    found = {name: kept for name in dict.fromkeys(order) if (kept := read_record(known[name], record))}
     missing = [entry.name for entry in expected if entry.name not in found]
     if not found:
         why = "each failed, as said above" if trained else "--report_only trains none"
@@ -211,8 +213,8 @@ def _setting(entry):
     return own, re.sub(r"[:,]seed=\d+", "", entry.spec)
 
 
-def define_flags():
-    """Defines the flags that all studies have."""
+def define_flags(*, smoke=True):
+    """Defines the flags that all studies have, and `smoke` unless the study has no smoke runs."""
     flags.DEFINE_string("workdir", None, "Folder of the runs. With --report_only and --out it may be left out.")
     flags.DEFINE_string("out", "", "Folder of the page; default: WORKDIR/report.")
     flags.DEFINE_string(
@@ -224,6 +226,8 @@ def define_flags():
     flags.DEFINE_integer("seeds", 3, "Runs of every setting.", lower_bound=1, upper_bound=1000)
     command_line.define_regex("only", "", help="A regex for the names of the runs to take.")
     flags.DEFINE_boolean("report_only", False, "Train nothing; write the page of the runs that have a record.")
+    if smoke:
+        flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
 
 
 def start(main, *, required=()):
@@ -251,22 +255,25 @@ def _with_records(main):
         main()
 
 
-def main(chosen, run, *, write, record, known=None, config=None, expected=None, curves=None):
-    """The program of a study: trains, then writes the page; exit code 1 if a run failed.
+def main(found, run, *, write, record, needs=None, config=None, curves=None):
+    """The program of a study: trains what is chosen, then writes the page; exit code 1 if a run failed.
 
     Args:
-        chosen: entries.
-        run: ``entry -> None``.
+        found: all entries of the study, in the order of the page.
+        run: ``(entry, workdir) -> None``.
         write: ``(out, records, *, missing, command_line) -> names`` of the files that it writes into the folder of the
             page. `records` is ``{name: record}``, `missing` names the runs that were asked for and have no record, and
             `command_line` is what makes the page.
         record: path of the record in a run's folder.
-        known: all entries of the study, whose records the page compares with their configs; None for `chosen`.
+        needs: ``(chosen, found) -> entries``, which adds those that the chosen ones start from; None: there are none.
+            With ``--index``, a run is trained alone.
         config: ``entry -> config``, or None for what is used whatever its config; default: that of its spec.
-        expected: entries that the page misses if they have no record; None for `chosen`.
         curves: ``{name: record} -> names`` of the runs whose learning curves the page shows; None: of no run.
     """
     values = flags.FLAGS
+    chosen = choose(found, only=values.only, index=values.index)
+    if needs and values.index < 0:
+        chosen = needs(chosen, found)
     out = values.out or os.path.join(values.workdir, "report")
     try:
         os.makedirs(values.workdir, exist_ok=True)
@@ -276,18 +283,18 @@ def main(chosen, run, *, write, record, known=None, config=None, expected=None, 
         pages.make_folder(out)
     # Runs that differ only in their seed compile the same programs: the second one reads them from here.
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
-    failures = {} if values.report_only else run_all(chosen, run)
+    failures = {} if values.report_only else run_all(chosen, functools.partial(run, workdir=values.workdir))
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)
     if values.index < 0 or values.report_only:
-        expected, trained = chosen if expected is None else expected, not values.report_only
-        found, missing = collect(values.workdir, expected, record=record, trained=trained)
+        kept, missing = collect(values.workdir, found, record=record, trained=not values.report_only)
         if values.out:
-            path, metrics = os.path.join(values.out, records.NAME), curves(found) if curves else ()
-            records.update(path, values.workdir, found=found, record=record, metrics=metrics)
+            path, metrics = os.path.join(values.out, records.NAME), curves(kept) if curves else ()
+            records.update(path, values.workdir, found=kept, record=record, metrics=metrics)
         made = pages.command_line(out if values.report_only else "")
-        found = records.with_differences(found, known or chosen, workdir=values.workdir, config=config)
-        written = write(out, found, missing=missing, command_line=made)
+        kept = records.with_differences(kept, found, workdir=values.workdir, config=config)
+        missing = [name for name in missing if re.search(values.only, name)]
+        written = write(out, kept, missing=missing, command_line=made)
         print(f"wrote {out}/{', '.join(written)}")
     if failures:
         sys.exit(1)

@@ -15,5 +15,4 @@ if __name__ == "__main__":
     studies.define_flags()
     flags.DEFINE_string("encoder", "pretrained/embbert-tinynlp", "The text encoder: a run, a bundle or hf:FOLDER.")
     flags.DEFINE_string("translator", "pretrained/multi30k", "The translator: a run or a bundle.")
-    flags.DEFINE_boolean("smoke", False, "Two steps of every run.")
     studies.start(study.main)

@@ -198,12 +198,6 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(encoder=values.encoder, translator=values.translator, seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
     searches = {entry.name: entry for entry in found if entry.arguments.get("stage") == "search"}
-
-    def write(out, records, **more):
-        ordered = {entry.name: records[entry.name] for entry in found if entry.name in records}
-        return adapters_report.write(out, ordered, **more)
-
-    run_here = functools.partial(run, workdir=values.workdir, searches=searches)
-    study.main(chosen, run_here, write=write, record=RECORD, known=found, config=config_of, expected=found)
+    train = functools.partial(run, searches=searches)
+    study.main(found, train, write=adapters_report.write, record=RECORD, config=config_of)

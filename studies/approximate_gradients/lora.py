@@ -165,18 +165,18 @@ def measure(entry, folder):
     }
 
 
+def with_base(chosen, found):
+    """The entries `chosen`, preceded by the model that all of them adapt, the first of all entries `found`."""
+    return chosen if found[0] in chosen else [found[0], *chosen]
+
+
 def main():
     """The program."""
     values = flags.FLAGS
     found = entries(values.workdir, seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    if values.index < 0 and found[0] not in chosen:
-        chosen = [found[0], *chosen]
-    given = dict(write=lora_report.write, record=RECORD, known=found, config=config_of)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=lora_report.write, record=RECORD, needs=with_base, config=config_of)
 
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)

@@ -12,7 +12,7 @@ from lwt.report import study as studies
 from studies.embbert import study
 
 if __name__ == "__main__":
-    studies.define_flags()
+    studies.define_flags(smoke=False)
     flags.DEFINE_string("suite", "all", "tinynlp, glue or all.")
     flags.DEFINE_list("models", [], "Models, separated by commas; none: all of configs/embbert_pretrain.py.")
     flags.DEFINE_list(

@@ -257,13 +257,11 @@ def main():
         values.workdir, suite=values.suite, models=values.models, starts=values.starts, splits=values.splits,
         seeds=values.seeds, more=values.more,
     )  # fmt: skip
-    chosen = study.choose(found, only=values.only, index=values.index)
-    chosen = chosen if values.index >= 0 else with_needs(chosen, found)  # a job of an array does only its own
     write = functools.partial(embbert_report.write, workdir=values.workdir)
-    train = functools.partial(run, workdir=values.workdir)
 
     def config_of(entry):
         """The config of a fine-tuning; None for a pre-training, which is used whatever its config."""
         return config_file.load(entry.spec) if "task" in entry.arguments else None
 
-    study.main(chosen, train, write=write, record=RECORD, known=found, config=config_of, curves=embbert_report.curves)
+    given = dict(needs=with_needs, config=config_of, curves=embbert_report.curves)
+    study.main(found, run, write=write, record=RECORD, **given)

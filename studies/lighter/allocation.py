@@ -14,7 +14,6 @@ run of its seed if it does not exist; the jobs of an array should find it finish
 """
 
 import dataclasses
-import functools
 import os
 
 from absl import flags
@@ -187,8 +186,7 @@ def main():
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
     found = entries(values.base, values.workdir, **given)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), write=write, record=RECORD, known=found)
+    study.main(found, run, write=write, record=RECORD)
 
 
 if __name__ == "__main__":
@@ -197,5 +195,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("data", "folder:nlu", "Training set of the adapters, KIND:NAME.")
     flags.DEFINE_float("epochs", 3.0, "Epochs of each run.", lower_bound=0)
     flags.DEFINE_float("rate", 5e-4, "Learning rate of each run; B's is 16 times as large.", lower_bound=0)
-    flags.DEFINE_boolean("smoke", False, "Train two steps each, to check that everything runs.")
     study.start(main, required=["base"])

@@ -138,7 +138,7 @@ def narrower(sizes, share):
     return width | ({"hidden": max(1, round(share * sizes.hidden))} if "hidden" in sizes else {})
 
 
-def run(entry, base, workdir):
+def run(entry, workdir, *, base):
     """Cuts, trains and evaluates a point, unless it has a record; returns the record."""
     folder = os.path.join(workdir, entry.name)
     same = {"arguments": entry.arguments, "config": entry.spec, "base": base}
@@ -269,8 +269,7 @@ def main():
     values = flags.FLAGS
     given = {key: getattr(values, key) for key in ("epochs", "ramp", "seeds", "smoke")}
     found = entries(values.base, **given, train=not values.report_only)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    study.main(chosen, functools.partial(run, base=values.base, workdir=values.workdir), write=write, record=RECORD)
+    study.main(found, functools.partial(run, base=values.base), write=write, record=RECORD)
 
 
 if __name__ == "__main__":
@@ -279,5 +278,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("base", None, "Folder of the run to compress.")
     flags.DEFINE_float("epochs", 2.0, "Epochs of training after a cut.", lower_bound=0)
     flags.DEFINE_integer("ramp", 100, "Steps over which gradual pruning raises the sparsity.", lower_bound=1)
-    flags.DEFINE_boolean("smoke", False, "Train two steps each, to check that everything runs.")
     study.start(main, required=["base"])

@@ -12,7 +12,7 @@ from lwt.report import study as studies
 from studies.lora_ranks import study
 
 if __name__ == "__main__":
-    studies.define_flags()
+    studies.define_flags(smoke=False)
     flags.DEFINE_string("base", None, "Workdir or bundle of the trained base.")
     flags.DEFINE_string("arguments", "", "More arguments of every run: 'steps=500,rate=0.002'.")
     studies.start(study.main, required=["base"])

@@ -178,15 +178,8 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(values.base, seeds=values.seeds, more=values.arguments)
-    chosen = study.choose(found, only=values.only, index=values.index)
     if not values.report_only:
         run_config.read(values.base)  # one error, not one for every run
     searches = {entry.name: entry for entry in found if "stage" in entry.arguments}
-
-    def write(out, records, **more):
-        ordered = {entry.name: records[entry.name] for entry in found if entry.name in records}
-        return rank_report.write(out, ordered, **more)
-
-    run_here = functools.partial(run, workdir=values.workdir, searches=searches)
-    about = dict(known=found, config=lambda entry: config_of(entry.spec), expected=found)
-    study.main(chosen, run_here, write=write, record=RECORD, **about)
+    given = dict(write=rank_report.write, record=RECORD, config=lambda entry: config_of(entry.spec))
+    study.main(found, functools.partial(run, searches=searches), **given)

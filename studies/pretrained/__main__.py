@@ -14,5 +14,4 @@ from studies.pretrained import study
 if __name__ == "__main__":
     studies.define_flags()
     flags.DEFINE_string("base", None, "The encoder, hf:FOLDER: config.json, model.safetensors and tokenizer.json.")
-    flags.DEFINE_boolean("smoke", False, "Two steps of every run.")
     studies.start(study.main, required=["base"])

@@ -109,11 +109,5 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(values.base, seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-
-    def write(out, records, **more):
-        ordered = {entry.name: records[entry.name] for entry in found if entry.name in records}
-        return pretrained_report.write(out, ordered, base=values.base, **more)
-
-    run_here = functools.partial(run, workdir=values.workdir)
-    study.main(chosen, run_here, write=write, record=RECORD, known=found, config=config_of, expected=found)
+    write = functools.partial(pretrained_report.write, base=values.base)
+    study.main(found, run, write=write, record=RECORD, config=config_of)

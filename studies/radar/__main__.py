@@ -14,5 +14,4 @@ from studies.radar import study
 if __name__ == "__main__":
     studies.define_flags()
     flags.FLAGS.set_default("seeds", 1)
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     studies.start(study.main)

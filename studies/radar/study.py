@@ -13,7 +13,6 @@ record, whatever the flags. Pictures of maps are drawn from the data if the page
 """
 
 import csv
-import functools
 import glob
 import os
 
@@ -98,6 +97,4 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    given = dict(write=radar_report.write, record=RECORD, known=found)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=radar_report.write, record=RECORD)

@@ -132,13 +132,10 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
     writing = functools.partial(write, workdir=values.workdir)
-    given = dict(write=writing, record=RECORD, known=found, config=config_of, expected=found, curves=curves)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=writing, record=RECORD, config=config_of, curves=curves)
 
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)

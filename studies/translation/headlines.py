@@ -9,7 +9,6 @@ first words of a description are the usual baseline; how many is chosen by ROUGE
 chosen, resumed and reported: `lwt/report/study.py`.
 """
 
-import functools
 import os
 
 from absl import flags
@@ -109,12 +108,9 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    given = dict(write=write, record=RECORD, known=found, expected=found)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=write, record=RECORD)
 
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "A tiny model, two steps, to check that everything runs.")
     study.start(main)

@@ -12,7 +12,6 @@ validation set, which also keeps all of its pairs.
 How runs are chosen, resumed and reported: `lwt/report/study.py`.
 """
 
-import functools
 import os
 
 import numpy as np
@@ -152,12 +151,9 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    given = dict(write=write, record=RECORD, known=found, config=config_of, expected=found)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=write, record=RECORD, config=config_of)
 
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     study.start(main)

@@ -16,5 +16,4 @@ if __name__ == "__main__":
     flags.FLAGS.set_default("seeds", 1)
     flags.DEFINE_enum("size", "paper", ["paper", "small"], "Size of the model of images.")
     flags.DEFINE_float("epochs", 0.0, "Epochs of the training on images; 0: those of the size.", lower_bound=0)
-    flags.DEFINE_boolean("smoke", False, "Tiny models, two steps each, to check that everything runs.")
     studies.start(study.main)

@@ -15,7 +15,6 @@ record, whatever the flags.
 """
 
 import dataclasses
-import functools
 import os
 import statistics
 
@@ -147,6 +146,4 @@ def main():
     """The program."""
     values = flags.FLAGS
     found = entries(seeds=values.seeds, size=values.size, epochs=values.epochs, smoke=values.smoke)
-    chosen = study.choose(found, only=values.only, index=values.index)
-    given = dict(write=vertical_report.write, record=RECORD, known=found, config=config_of)
-    study.main(chosen, functools.partial(run, workdir=values.workdir), **given)
+    study.main(found, run, write=vertical_report.write, record=RECORD, config=config_of)

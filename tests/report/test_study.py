@@ -1,6 +1,7 @@
 """Studies of runs that are not trained: which runs are chosen, what is done again, and what the page gets."""
 
 import json
+import os
 import types
 
 import pytest
@@ -152,6 +153,10 @@ def test_a_page_needs_figures(tmp_path):
     records, missing = study.collect(tmp_path, chosen, record="eval/study.json")
     folders = study.folders(tmp_path)
     assert (list(records), list(folders), missing) == (["b"], ["b"], ["a"])
+    for name in ("a", "c"):
+        study.write_record(tmp_path / name, {"figures": {}}, record="eval/study.json")
+    records, missing = study.collect(tmp_path, entries("b", "d", "a"), record="eval/study.json")
+    assert (list(records), missing) == (["b", "a", "c"], ["d"])  # in the order of the study; others come last
 
 
 def test_the_time_of_a_run(tmp_path):
@@ -165,15 +170,16 @@ def test_the_time_of_a_run(tmp_path):
 
 def test_the_program_writes_the_page_of_what_there_is(tmp_path, monkeypatch, capsys):
     out, workdir = tmp_path / "out", tmp_path / "runs"
-    values = types.SimpleNamespace(workdir=str(workdir), out=str(out), index=-1, report_only=False, records=None)
+    given = dict(workdir=str(workdir), out=str(out), only="", index=-1, report_only=False, records=None)
+    values = types.SimpleNamespace(**given)
     monkeypatch.setattr(flags, "FLAGS", values)
     monkeypatch.setattr(study.jax.config, "update", lambda *_: None)
     written = []
 
-    def run(entry):
+    def run(entry, workdir):
         if entry.name == "b":
             raise errors.DataError("no data")
-        study.write_record(workdir / entry.name, {"figures": entry.arguments}, record=RECORD)
+        study.write_record(os.path.join(workdir, entry.name), {"figures": entry.arguments}, record=RECORD)
 
     def write(out, found, *, missing, command_line):
         written.append((out, found, missing))
@@ -188,7 +194,22 @@ def test_the_program_writes_the_page_of_what_there_is(tmp_path, monkeypatch, cap
     values.workdir, values.report_only = None, True
     study._with_records(lambda: study.main(entries("a", "b"), None, write=write, record=RECORD))
     assert written[1] == written[0]
-    values.workdir, values.out = None, ""
+    # With --only, the other runs are not missing, but those that the chosen ones need are trained.
+    values.workdir, values.only, values.report_only = str(workdir), "^b$", False
+    trained = []
+
+    def train(entry, workdir):
+        trained.append(entry.name)
+
+    def needs(chosen, found):
+        return [found[0], *chosen]
+
+    study.main(entries("a", "b", "c"), train, write=write, record=RECORD, needs=needs)
+    assert trained == ["a", "b"] and written[2] == (str(out), written[0][1], ["b"])
+    values.index = 0
+    study.main(entries("a", "b", "c"), train, write=write, record=RECORD, needs=needs)
+    assert trained == ["a", "b", "b"] and len(written) == 3
+    values.workdir, values.out, values.index = None, "", -1
     with pytest.raises(errors.ConfigError, match="--workdir is missing"):
         study._with_records(None)
 

@@ -31,14 +31,14 @@ def test_every_method_and_strength_is_a_point(base):
 
 def test_points_and_their_page(base, tmp_path):
     chosen = study.choose(cuts.entries(base, **GIVEN), only="weights-0.5|gradual-0.5|svd-0.4|student-0.5")
-    records = {entry.name: cuts.run(entry, base, str(tmp_path / "runs")) for entry in chosen}
+    records = {entry.name: cuts.run(entry, str(tmp_path / "runs"), base=base) for entry in chosen}
     weights, gradual, svd, student = records.values()
     assert weights["left"] == pytest.approx(0.5, abs=0.01) and gradual["left"] == pytest.approx(0.5, abs=0.01)
     assert svd["left"] < 1 > student["left"] > 0
     assert max(svd["bytes"], student["bytes"]) < weights["bytes"] == gradual["bytes"]
     assert gradual["cut"] is None is student["cut"] and np.isfinite([weights["cut"], svd["cut"]]).all()
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
-    assert cuts.run(chosen[0], base, str(tmp_path / "runs")) == weights
+    assert cuts.run(chosen[0], str(tmp_path / "runs"), base=base) == weights
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
 
     names = cuts.write(tmp_path / "out", records, missing=["units-0.5-seed0"], command_line="c")
