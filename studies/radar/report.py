@@ -4,7 +4,7 @@ import collections
 
 from lwt.data import sources
 from lwt.data.radar import maps
-from lwt.report import pages, results
+from lwt.report import pages, results, searched
 from studies.radar import plots
 
 SETS = {  # what the maps are, the picture's source, and the axes of a map
@@ -31,23 +31,27 @@ LINEAR = "linear"  # the model that is not trained by steps
 EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy is that on test records, which no choice depended on: mean ± standard deviation over the seeds. All networks
-train with one recipe at one rate, which was not searched for each of them. They do not all have the same budget: the
-light CNN, cnn_light, trains for three times the epochs of the others. Its widths were chosen by the accuracy on
-validation records.
+train for as many epochs; only where it says so, the light CNN trains for three times as many. Its widths were chosen by
+the accuracy on validation records. The rate of each network is the best of three on generated maps for validation,
+after half of the epochs and with seed 0.
 
 For the recording, all folds of a seed make one figure: every event is tested once, by a network that was not trained on
-it. There is no validation set; the loss on the training events chooses the checkpoint. The linear classifier is
-`studies.radar.linear_classifier`. "In int8" is the accuracy of the file of integers whose bytes stand beside it; runs
-without it were not written to such a file.
+it. There is no validation set: the rate is that of generated maps, and the loss on the training events chooses the
+checkpoint. The linear classifier is `studies.radar.linear_classifier`. "In int8" is the accuracy of the file of
+integers whose bytes stand beside it; runs without it were not written to such a file.
 """
 
 
 def runs_of(records):
-    """Groups the runs that make one figure: ``{(data, model): {seed: [record of each fold, or the one]}}``."""
+    """Groups the runs that make one figure: ``{(data, name): {seed: [record of each fold, or the one]}}``.
+
+    The name is the model's, ``"cnn_light, 180 epochs"`` of one that trains longer than the others.
+    """
     found = {}
-    for record in records.values():
+    for record in records:
         own = record["arguments"]
-        found.setdefault((own["data"], own["model"]), {}).setdefault(own["seed"], []).append(record)
+        name = f"{own['model']}, {own['epochs']} epochs" if "epochs" in own else own["model"]
+        found.setdefault((own["data"], name), {}).setdefault(own["seed"], []).append(record)
     return found
 
 
@@ -60,22 +64,29 @@ def accuracy(runs):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, confusion matrices and maps into the folder `out`; see `study.main`."""
     linear = {own["arguments"]["data"]: own for own in records.values() if own["arguments"]["model"] == LINEAR}
-    found = complete(runs_of({name: own for name, own in records.items() if own["arguments"]["model"] != LINEAR}))
+    runs, searches = searched.parted(records)
+    rates = {record["arguments"]["model"]: record["rate"] for record in searches}
+    found = complete(runs_of(record for record in runs if record["arguments"]["model"] != LINEAR))
     report = pages.Page(out, "Radar maps: LH-ViT compared with other networks", command_line=command_line)
     report.rows(row for runs in found.values() for row in rows_of(runs, command_line=command_line))
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     for data, (title, name, axes) in SETS.items():
-        own = {model: runs for (of, model), runs in found.items() if of == data}
+        own = {model: seeds for (of, model), seeds in found.items() if of == data}
         if not own:
             continue
-        report.add(f"## {title}", setting(own), table(own, linear.get(data)))
+        report.add(f"## {title}", setting(own), table(own, linear.get(data), rates=rates))
         path = report.picture(f"maps_{data}.png", "one map of each class")
         if not path.exists():  # of the data, not of the runs: drawn once
             source = sources.load(name, split=EXAMPLES[data])
             plots.maps(plots.examples(source), path, title=title, **axes)
-        for model, runs in own.items():
-            path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
-            draw(runs, path, model=TITLES.get(model, model))
+        for model, seeds in own.items():
+            if "," not in model:
+                path = report.picture(f"confusion_{data}_{model}.png", f"confusions of {model}")
+                draw(seeds, path, model=TITLES.get(model, model))
+    if searches:
+        labels = {"model": lambda record: record["arguments"]["model"]}
+        about = "Accuracy (%) on generated maps for validation after half of the training, by rate."
+        report.add("## Searches", about, searched.table(searches, labels=labels))
     return report.write()
 
 
@@ -118,8 +129,14 @@ def setting(own):
     )
 
 
-def table(own, linear):
-    """The Markdown table of a set of data; `linear` is the record of its linear classifier, or None."""
+def table(own, linear, *, rates):
+    """The Markdown table of a set of data.
+
+    Args:
+        own: ``{name: {seed: records}}``, see `runs_of`.
+        linear: the record of the linear classifier; None: no row.
+        rates: ``{model: rate}`` that the searches found.
+    """
     body = []
     for model, seeds in own.items():
         quality = results.Cell.of([accuracy(runs) for runs in seeds.values()], scale=100).text(2)
@@ -128,12 +145,14 @@ def table(own, linear):
         int8 = results.Cell.of([own["accuracy"] for own in rounded], scale=100).text(2) if rounded else "–"
         size = f"{max(own['bytes'] for own in rounded):,}" if rounded else "–"
         tested = f"{sum(len(record['answers']) for record in first):,}"
-        body.append([model, f"{first[0]['parameters']:,}", quality, int8, size, tested])
+        rate = rates.get(first[0]["arguments"]["model"])
+        shown = f"{rate:g}" if rate else "not searched"
+        body.append([model, f"{first[0]['parameters']:,}", shown, quality, int8, size, tested])
     if linear:
         figures = linear["figures"]
         for name, key in (("linear classifier", "accuracy"), ("the most frequent class", "majority")):
-            body.append([name, "–", f"{100 * figures[key]:.2f}", "–", "–", f"{figures['test']:,}"])
-    header = ["model", "parameters", "accuracy (%)", "in int8 (%)", "int8, bytes", "test records"]
+            body.append([name, "–", "–", f"{100 * figures[key]:.2f}", "–", "–", f"{figures['test']:,}"])
+    header = ["model", "parameters", "rate", "accuracy (%)", "in int8 (%)", "int8, bytes", "test records"]
     return results.markdown(header, body)
 
 

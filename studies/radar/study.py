@@ -1,27 +1,26 @@
 """Compares LH-ViT with a ViT of equal size, CNNs and a linear classifier, on generated and on recorded radar maps.
 
     python -m studies.radar --workdir=runs/radar --out=docs/results/radar
-    python -m studies.radar --workdir=runs/radar --only='^radar_har-(lh_vit|vit)' --seeds=1
+    python -m studies.radar --workdir=runs/radar --only='radar_har-(lh_vit|vit)' --seeds=1
     python -m studies.radar --workdir=runs/radar --report_only
 
 A run is `configs/lh_vit.py` with a model, data, a fold of the recording, and a seed. Its folder has a name like
-``radar_har-lh_vit-seed0`` or ``radar_parrad-vit-fold3-seed0``. The best checkpoint is evaluated on the test set or the
-fold. The five folds of a seed make one figure, because each event is in exactly one of them.
+``radar_har-lh_vit-seed0`` or ``radar_parrad-vit-fold3-seed0``. All models train for as many epochs; the light CNN also
+for three times as many. Every model gets the same search of the rate on generated maps (`lwt/report/searched.py`), and
+takes its rate for the recording, too, which has no validation set.
 
-How runs are chosen, resumed and reported: `lwt/report/study.py`. The page holds all runs of the workdir that have a
-record, whatever the flags. Pictures of maps are drawn from the data if the page's folder lacks them.
+The best checkpoint is evaluated on the test set or the fold. The five folds of a seed make one figure, because each
+event is in exactly one of them. Pictures of maps are drawn from the data if the page's folder lacks them.
 """
 
 import csv
 import glob
 import os
 
-from absl import flags
-
 from lwt.export import quantize
 from lwt.inspect import cost
 from lwt.machine import hardware
-from lwt.report import plots, study
+from lwt.report import plots, search, searched, study
 from lwt.runs import config_file, experiment
 from studies.radar import linear_classifier
 from studies.radar import report as radar_report
@@ -29,30 +28,46 @@ from studies.radar import report as radar_report
 CONFIG = "configs/lh_vit.py"
 ARTEFACT = os.path.join("export", "int8.safetensors")
 RECORD = os.path.join("eval", "radar_study.json")
+RATES = (5e-4, 2e-3, 8e-3)  # of the search
+GENERATED, RECORDED = "radar_har", "radar_parrad"
+LONGER = dict(data=GENERATED, model="cnn_light", epochs=180)  # three times as many as the others
+SEARCHING = 0.5  # of the epochs, for a rate that is tried
 
 
-def entries(*, seeds=1, smoke=False):
-    """The runs of the study, seed by seed, and a linear classifier of each set of data.
+def entries(*, seeds=3, smoke=False):
+    """The searches, the runs seed by seed, and a linear classifier of each set of data.
 
     Args:
         seeds: runs of every setting.
         smoke: whether to train tiny models for two steps each.
     """
     config = config_file.module(CONFIG)
-    found = []
-    for seed in range(seeds):
-        for data in config.DATA:
-            for model in config.MODELS:
-                for fold in range(config.FOLDS) if data == "radar_parrad" else [None]:
-                    own = dict(model=model, data=data) | ({} if fold is None else dict(fold=fold)) | dict(seed=seed)
-                    name = "-".join([data, model, *(f"{key}{own[key]}" for key in ("fold", "seed") if key in own)])
-                    found.append(study.Entry(name, own, study.spec_of(CONFIG, own, more="smoke=true" if smoke else "")))
-    linear = radar_report.LINEAR
-    return found + [study.Entry(f"{data}-{linear}", dict(data=data, model=linear), "") for data in config.DATA]
+    of = {model: dict(data=GENERATED, model=model) for model in config.MODELS}
+    settings = [*of.values(), LONGER]
+    settings += [dict(data=RECORDED, model=model, fold=fold) for model in of for fold in range(config.FOLDS)]
+    rows = [searched.SEARCH | of[model] for model in of]
+    rows += [setting | dict(seed=seed) for seed in range(seeds) for setting in settings]
+    found = [study.Entry(searched.name_of(row), row, spec_of(row, smoke=smoke)) for row in rows]
+    linear = [dict(data=data, model=radar_report.LINEAR) for data in config.DATA]
+    return found + [study.Entry(searched.name_of(row), row, "") for row in linear]
 
 
-def run(entry, workdir):
-    """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record."""
+def spec_of(arguments, *, smoke=False):
+    """``FILE.py:key=value,...`` of a run or of a search, without its rate."""
+    own = {key: value for key, value in arguments.items() if key != "stage"}
+    own.setdefault("epochs", config_file.module(CONFIG).DATA[own["data"]]["epochs"])
+    if searched.is_search(arguments):
+        own["epochs"] *= SEARCHING
+    return study.spec_of(CONFIG, own, more="smoke=true" if smoke else "")
+
+
+def config_of(entry):
+    """The config of a run; None of a linear classifier, which has none."""
+    return config_file.load(entry.spec) if entry.spec else None
+
+
+def run(entry, workdir, *, known):
+    """Searches a rate, or trains or resumes a run at its model's rate, unless that is done; returns the record."""
     if entry.arguments["model"] == radar_report.LINEAR:
         folder = os.path.join(workdir, entry.name)
         found, data = study.read_record(folder, RECORD), radar_report.SETS[entry.arguments["data"]][1]
@@ -60,7 +75,13 @@ def run(entry, workdir):
             found = {"arguments": entry.arguments, "figures": linear_classifier.of_images(data)}
             study.write_record(folder, found, record=RECORD)
         return found
-    return study.run(entry, workdir, measure=measure, record=RECORD)
+    wanted = searched.name_of(searched.SEARCH | dict(data=GENERATED, model=entry.arguments["model"]))
+    given = dict(rates=RATES, record=RECORD, config_of=config_of, metric="accuracy")
+    found = search.of_rates(known[wanted], workdir, **given)
+    if searched.is_search(entry.arguments):
+        return found
+    own = search.at_best(entry, found)
+    return study.run(own, workdir, measure=measure, record=RECORD, config=config_of(own))
 
 
 def measure(entry, folder):
@@ -75,6 +96,7 @@ def measure(entry, folder):
         "epochs": trained.config.epochs,
         "checkpoint": trained.step,
         "figures": figures,
+        "rate": trained.config.optimizer.learning_rate,
         "int8": int8,
         "classes": list(trained.labels),
         "answers": answers_of(folder),
@@ -95,6 +117,4 @@ def answers_of(folder):
 
 def main():
     """The program."""
-    values = flags.FLAGS
-    found = entries(seeds=values.seeds, smoke=values.smoke)
-    study.main(found, run, write=radar_report.write, record=RECORD)
+    searched.main(entries, run, write=radar_report.write, record=RECORD, config=config_of)

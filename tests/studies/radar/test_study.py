@@ -9,15 +9,22 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 def test_entries():
-    names = [entry.name for entry in study.entries(seeds=2)]
-    assert len(names) == len(set(names)) == 2 * 6 * (1 + 5) + 2  # models, five folds of the recording, classifiers
-    assert "radar_har-lh_vit-seed0" in names and "radar_parrad-cnn-fold4-seed1" in names
+    found = {entry.name: entry.spec.partition(":")[2] for entry in study.entries(seeds=2)}
+    # searches, models, the longer runs, five folds of the recording, linear classifiers
+    assert len(found) == 6 + 2 * (6 + 1 + 6 * 5) + 2
+    assert found["search-radar_har-vit"] == "data=radar_har,model=vit,epochs=30.0"
+    assert found["radar_har-cnn_light-seed0"] == "data=radar_har,model=cnn_light,seed=0,epochs=60.0"  # as all others
+    assert found["radar_har-cnn_light-epochs180-seed0"] == "data=radar_har,model=cnn_light,epochs=180,seed=0"
+    assert found["radar_parrad-cnn-fold4-seed1"] == "data=radar_parrad,model=cnn,fold=4,seed=1,epochs=200.0"
 
 
 def test_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path / "cache"))
-    (entry,) = [entry for entry in study.entries(smoke=True) if entry.name == "radar_har-lh_vit-seed0"]
-    record = study.run(entry, str(tmp_path / "runs"))
+    monkeypatch.setattr(study, "RATES", (1e-3, 1e-2))
+    known = {entry.name: entry for entry in study.entries(smoke=True)}
+    record = study.run(known["radar_har-lh_vit-seed0"], str(tmp_path / "runs"), known=known)
+    found = study.run(known["search-radar_har-lh_vit"], str(tmp_path / "runs"), known=known)
+    assert [trial["rate"] for trial in found["tried"]] == [1e-3, 1e-2] and record["rate"] == found["rate"]
     assert record["steps"] == 2 and len(record["answers"]) == record["figures"]["records"]
     right = sum(label == answer for label, answer in record["answers"])
     assert right / len(record["answers"]) == pytest.approx(record["figures"]["accuracy"])
@@ -55,13 +62,19 @@ def test_the_page(tmp_path, monkeypatch):
     }
     records["b"]["int8"] = {"accuracy": 0.25, "bytes": 1500}
     figures = {"accuracy": 0.625, "majority": 0.5, "test": 8}
+    records["g"] = record_of("radar_har", "cnn_light", [right], epochs=180)
+    tried = [{"rate": 0.001, "accuracy": 0.5}, {"rate": 0.004, "accuracy": 0.75}]
+    arguments = {"stage": "search", "data": "radar_har", "model": "lh_vit"}
+    records["search"] = {"arguments": arguments, "metric": "accuracy", "tried": tried, "rate": 0.004}
     records["linear"] = {"arguments": {"model": "linear", "data": "radar_har"}, "figures": figures}
     files = report.write(tmp_path / "out", records, missing=["f"], command_line="python -m study")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(files)
     text = (tmp_path / "out" / "README.md").read_text()
-    assert "| lh_vit | 1,234 | 62.50 ± 17.68 (n=2) | 25.00 (n=1) | 1,500 | 4 |" in text
-    assert "| lh_vit | 1,234 | 66.67 (n=1) | – | – | 3 |" in text
+    assert "| lh_vit | 1,234 | 0.004 | 62.50 ± 17.68 (n=2) | 25.00 (n=1) | 1,500 | 4 |" in text
+    assert "| lh_vit | 1,234 | 0.004 | 66.67 (n=1) | – | – | 3 |" in text
+    assert "| cnn_light, 180 epochs | 1,234 | not searched | 100.00 (n=1) |" in text
+    assert "| lh_vit | 50.0 | 75.0 |" in text
     assert "| vit |" not in text and "Not in the figures: f." in text
-    assert text.count("| linear classifier | – | 62.50 | – | – | 8 |") == 1
+    assert text.count("| linear classifier | – | – | 62.50 | – | – | 8 |") == 1
     rows = results.load(tmp_path / "out" / "results.json")
-    assert [row["value"] for row in rows if row["metric"] == "accuracy"] == pytest.approx([0.75, 0.5, 2 / 3])
+    assert [row["value"] for row in rows if row["metric"] == "accuracy"] == pytest.approx([0.75, 0.5, 2 / 3, 1.0])
