@@ -23,7 +23,7 @@ TRIAL = os.path.join("eval", "trial.json")
 
 
 def run(entry, workdir, *, record, config_of, measure, metric, lower=False, first=FIRST, trials=TRIALS):
-    """Searches the rate of `entry` unless that is done; returns its record.
+    """Searches the rate of `entry` unless that is done; returns its record. A search of fewer trials goes on.
 
     Args:
         entry: a `study.Entry` whose spec names no rate.
@@ -46,10 +46,12 @@ def run(entry, workdir, *, record, config_of, measure, metric, lower=False, firs
     """
     folder, config = os.path.join(workdir, entry.name), config_of(entry.spec)
     kept = study.read_record(folder, record)
-    if kept and not records.differs(folder, config):
-        return kept
-    run_config.keep(config, folder)
     tried = {}
+    if kept and not records.differs(folder, config):
+        if len(kept["tried"]) >= trials:
+            return kept
+        tried = {trial.pop("rate"): trial for trial in kept["tried"]}
+    run_config.keep(config, folder)
     while len(tried) < trials:
         rate = following(scores(tried, metric, lower=lower), first)
         tried[rate] = _trial(entry, folder, rate, config_of=config_of, measure=measure)
@@ -63,8 +65,11 @@ def run(entry, workdir, *, record, config_of, measure, metric, lower=False, firs
     return found
 
 
-def of_rates(entry, workdir, *, rates, record, config_of, metric, lower=False):
-    """Tries the `rates` alone, judged by `best_figures`; else as `run`, but `config_of` is ``entry -> config``."""
+def of_rates(entry, workdir, *, rates, record, config_of, metric, lower=False, trials=0):
+    """Tries the `rates` first, judged by `best_figures`; 0 trials are the `rates` alone.
+
+    Otherwise as `run`, but `config_of` is ``entry -> config``.
+    """
     return run(
         entry,
         workdir,
@@ -74,7 +79,7 @@ def of_rates(entry, workdir, *, rates, record, config_of, metric, lower=False):
         metric=metric,
         lower=lower,
         first=rates,
-        trials=len(rates),
+        trials=trials or len(rates),
     )
 
 

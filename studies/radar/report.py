@@ -32,8 +32,8 @@ EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy is that on test records, which no choice depended on: mean ± standard deviation over the seeds. All networks
 train for as many epochs; only where it says so, the light CNN trains for three times as many. Its widths were chosen by
-the accuracy on validation records. The rate of each network is the best of three on generated maps for validation,
-after half of the epochs and with seed 0.
+the accuracy on validation records. The rate of each network is the best of four on generated maps for validation,
+after half of the epochs and with seed 0: three that are the same for all, and one beside or beyond the best of these.
 
 For the recording, all folds of a seed make one figure: every event is tested once, by a network that was not trained on
 it. There is no validation set: the rate is that of generated maps, and the loss on the training events chooses the

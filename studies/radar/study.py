@@ -28,7 +28,7 @@ from studies.radar import report as radar_report
 CONFIG = "configs/lh_vit.py"
 ARTEFACT = os.path.join("export", "int8.safetensors")
 RECORD = os.path.join("eval", "radar_study.json")
-RATES = (5e-4, 2e-3, 8e-3)  # of the search
+RATES, TRIALS = (5e-4, 2e-3, 8e-3), 4  # of the search; the fourth rate depends on the best of these three
 GENERATED, RECORDED = "radar_har", "radar_parrad"
 LONGER = dict(data=GENERATED, model="cnn_light", epochs=180)  # three times as many as the others
 SEARCHING = 0.5  # of the epochs, for a rate that is tried
@@ -76,7 +76,7 @@ def run(entry, workdir, *, known):
             study.write_record(folder, found, record=RECORD)
         return found
     wanted = searched.name_of(searched.SEARCH | dict(data=GENERATED, model=entry.arguments["model"]))
-    given = dict(rates=RATES, record=RECORD, config_of=config_of, metric="accuracy")
+    given = dict(rates=RATES, trials=TRIALS, record=RECORD, config_of=config_of, metric="accuracy")
     found = search.of_rates(known[wanted], workdir, **given)
     if searched.is_search(entry.arguments):
         return found

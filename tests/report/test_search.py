@@ -65,14 +65,13 @@ def trained(monkeypatch):
     return asked
 
 
-def search_here(workdir, measure):
+def search_here(workdir, measure, *, trials=search.TRIALS):
     def config_of(spec):
         return ml_collections.ConfigDict({"rate": float(spec.rpartition("rate=")[2]) if "rate=" in spec else 0.0})
 
     entry = study.Entry("search-lora", {"method": "lora"}, "file.py:method=lora")
-    return search.run(
-        entry, str(workdir), record=RECORD, config_of=config_of, measure=measure, metric="loss", lower=True
-    )
+    given = dict(record=RECORD, config_of=config_of, metric="loss", lower=True, trials=trials)
+    return search.run(entry, str(workdir), measure=measure, **given)
 
 
 def test_a_search_keeps_all_trials_and_runs_once(trained, tmp_path):
@@ -87,6 +86,20 @@ def test_a_search_keeps_all_trials_and_runs_once(trained, tmp_path):
     (tmp_path / "search-lora" / RECORD).unlink()
     assert search_here(tmp_path, measure) == found
     assert trained.count(0.032) == 1, "a trial that diverged is not run again"
+
+
+def test_a_search_of_fewer_trials_goes_on_from_its_record(trained, tmp_path):
+    def measure(folder):
+        return {"loss": abs(math.log2(float(folder.rpartition("rate")[2]) / 0.004))}
+
+    found = search_here(tmp_path, measure, trials=3)
+    assert trained == [2e-3, 8e-3, 3.2e-2] and found["rate"] == 2e-3
+    for trial in found["tried"]:  # the record alone is left, as of a run that was trained elsewhere
+        (tmp_path / "search-lora" / f"rate{trial['rate']:g}" / search.TRIAL).unlink(missing_ok=True)
+    more = search_here(tmp_path, measure)
+    assert trained[3:] == [5e-4, 4e-3] and more["rate"] == 4e-3
+    assert [trial for trial in more["tried"] if trial["rate"] in trained[:3]] == found["tried"]
+    assert search_here(tmp_path, measure, trials=3) == more and len(trained) == 5
 
 
 def test_a_search_where_all_rates_diverge_is_an_error(trained, tmp_path):

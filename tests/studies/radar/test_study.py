@@ -21,6 +21,7 @@ def test_entries():
 def test_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("LWT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(study, "RATES", (1e-3, 1e-2))
+    monkeypatch.setattr(study, "TRIALS", 2)
     known = {entry.name: entry for entry in study.entries(smoke=True)}
     record = study.run(known["radar_har-lh_vit-seed0"], str(tmp_path / "runs"), known=known)
     found = study.run(known["search-radar_har-lh_vit"], str(tmp_path / "runs"), known=known)
