@@ -9,8 +9,10 @@ import logging
 import pathlib
 import tempfile
 import warnings
+from unittest import mock
 
 import jax
+import jax.extend.core
 
 from lwt import errors
 from lwt.layers import blocks
@@ -50,7 +52,7 @@ def convert(function, example):
             return tuple(result[name] for name in outputs)
 
         unique = [NEXT + name if name in names else name for name in outputs]
-        with _silence():
+        with _silence(), _old_names():
             model = jax2onnx.to_onnx(listed, shapes, input_names=names, output_names=unique)
     except refusals as error:
         raise errors.ConfigError(f"the model cannot be converted to ONNX: {error}") from error
@@ -98,6 +100,17 @@ def runner(model, *, threads=1):
     inputs, outputs = ([x.name for x in nodes] for nodes in (session.get_inputs(), session.get_outputs()))
     outputs = [name.removeprefix(NEXT) for name in outputs]
     return lambda batch: dict(zip(outputs, session.run(None, {name: batch[name] for name in inputs})))
+
+
+@contextlib.contextmanager
+def _old_names():
+    """A context in which JAX's core has the name that jax2onnx 0.17.1 asks for, and JAX 0.12 no longer has."""
+    from jax._src import core
+
+    with contextlib.ExitStack() as stack:
+        if not hasattr(core, "ClosedJaxpr"):
+            stack.enter_context(mock.patch.object(core, "ClosedJaxpr", jax.extend.core.ClosedJaxpr, create=True))
+        yield
 
 
 @contextlib.contextmanager
