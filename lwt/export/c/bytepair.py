@@ -1,11 +1,9 @@
 """Makes the tables of SentencePiece's byte pairs in C: the image of every character, and the pieces.
 
-Cleaning works character by character: a table holds the output of `lwt.data.text.Cleaner` for each character that the
-vocabulary knows. All others are unknown, and a run of unknown characters is one token. Two rules depend on neighbouring
-characters and are left out: the final form of the Greek sigma, and the composition of characters (the parts of a Hangul
-syllable; a letter and an accent, if accents are not stripped).
-
-Pieces are those of SentencePiece's byte-pair model, which merges lower ids first.
+Cleaning works character by character: a table holds the output of `lwt.data.cleaner.Cleaner` for each character that
+the vocabulary knows. All others are unknown, and a run of unknown characters is one token. Two rules depend on
+neighbouring characters and are left out: the final form of the Greek sigma, and the composition of characters (the
+parts of a Hangul syllable; a letter and an accent, if accents are not stripped).
 """
 
 import functools
@@ -39,7 +37,7 @@ def make(pieces, cleaner, *, first, answers=False):
 
     Args:
         pieces: tuple of all pieces; the index is the id.
-        cleaner: a `lwt.data.text.Cleaner`.
+        cleaner: a `lwt.data.cleaner.Cleaner`.
         first: the first id that is not a special token.
         answers: whether ids have to become text again, as ``source/detokenize.c`` does it.
 

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from lwt.data import text as cleaner
+from lwt.data import cleaner
 
 LOG = logging.getLogger(__name__)
 MOST = 32  # rows of a batch
