@@ -99,7 +99,7 @@ PREPARE = dict.fromkeys(("train", "adapter", "decode"), ("work.samples", "folder
 }
 
 
-def commands(what, *, pattern="", extra=(), device="cpu"):
+def commands(what, *, pattern="", extra=(), device="cpu", python=""):
     """``{variant name: command line of its worker}`` of the default variants, or of those that a pattern matches.
 
     Args:
@@ -107,6 +107,7 @@ def commands(what, *, pattern="", extra=(), device="cpu"):
         pattern: a regular expression over all variants; "" selects the defaults.
         extra: flags that every worker gets.
         device: one of `common.DEVICES`; CTranslate2 is measured on the CPU alone, CUDA graphs on a GPU alone.
+        python: what runs the workers of the other libraries; "": this Python, which runs those of lwt.
 
     Raises:
         SystemExit: the pattern matches nothing.
@@ -121,10 +122,12 @@ def commands(what, *, pattern="", extra=(), device="cpu"):
     chosen = {name: entry for name, entry in known.items() if re.search(pattern, name)}
     if not chosen:
         raise SystemExit(f"--variants={pattern} matches none of {', '.join(known)}")
-    return {
-        name: [sys.executable, "-m", common.module_of(module), f"--variant={variant}", f"--device={device}", *extra]
-        for name, (module, variant) in chosen.items()
-    }
+    found = {}
+    for name, (module, variant) in chosen.items():
+        program = sys.executable if module.startswith("lwt_") or not python else python
+        flags = (f"--variant={variant}", f"--device={device}", *extra)
+        found[name] = [program, "-m", common.module_of(module), *flags]
+    return found
 
 
 def machine(device="cpu"):
@@ -211,6 +214,8 @@ def main():
     parser.add_argument("--batches", type=parsing.whole(1), default=16, help="number of different batches")
     text = "what all variants run on; gpu: one NVIDIA GPU, with builds of JAX and PyTorch for CUDA"
     parser.add_argument("--device", choices=common.DEVICES, default="cpu", help=text)
+    text = "Python of another environment, for the workers of PyTorch and CTranslate2; default: this one"
+    parser.add_argument("--torch_python", default="", help=text)
     parser.add_argument("--out", default="", help="folder of results.json and its page")
     parser.add_argument(
         "--report_only", action="store_true", help="only rewrite the page of --out from its results.json"
@@ -254,7 +259,8 @@ def prepare(what, flags, more):
     module, data = PREPARE[what]
     flags = argparse.Namespace(**vars(flags) | {"data": flags.data or data, "steps": flags.steps or steps(what, flags)})
     work = (f"--data={flags.data}", f"--cache={flags.cache}", f"--batches={flags.batches}")
-    chosen = commands(what, pattern=flags.variants, extra=(*work, *more), device=flags.device)
+    given = dict(pattern=flags.variants, device=flags.device, python=flags.torch_python)
+    chosen = commands(what, extra=(*work, *more), **given)
     if module and subprocess.run([sys.executable, "-m", f"benchmarks.{module}", *work]).returncode:
         raise SystemExit("making the batches failed; see above")
     return flags, chosen

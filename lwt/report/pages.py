@@ -145,6 +145,13 @@ def machines(records):
     return "; ".join(sorted({record["hardware"] for record in records}))
 
 
+def effort(records, *, on=""):
+    """``"3 runs, 1.5 hours in all on one CPU; another"``; `on` names the machines in other words."""
+    count = f"{len(records)} runs" if len(records) > 1 else "1 run"
+    together = " in all" if len(records) > 1 else ""
+    return f"{count}, {hours(records)}{together} on {on or machines(records)}"
+
+
 def hours(records):
     """``"1.5 hours"``: the training time of the runs together."""
     return f"{sum(record['seconds'] for record in records) / 3600:.1f} hours"

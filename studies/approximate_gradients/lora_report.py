@@ -55,7 +55,7 @@ def write(out, records, *, missing, command_line):
     accuracy, error = values_of(rows, METRIC), values_of(rows, "error")
     bounds = sorted({bound for line in accuracy.values() for bound in line})
     adapted = [record for record in records.values() if "method" in record["arguments"]]
-    report.add(f"{len(adapted)} runs in {pages.hours(adapted)} on {pages.machines(adapted)}.")
+    report.add(pages.effort(adapted) + ".")
     missing = [name for name in missing if name != BASE]
     report.add(pages.bullets([*findings(accuracy), *pages.notes(records, missing=missing)]))
     header = ["gradient", *(f"logit {bound}" for bound in bounds), *(f"error, logit {bound}" for bound in bounds)]

@@ -160,7 +160,7 @@ def _settings(runs):
             specs = ", ".join(sorted({f"`{re.sub(',rate=[^,]*', '', record['config'])}`" for record in own}))
             lines.append(
                 f"{task.capitalize()}: {specs} with the settings of `configs/kv_projection.py`, {steps} steps, "
-                f"{seeds} seeds; {len(own)} runs in {pages.hours(own)} on {pages.machines(own)}."
+                f"{seeds} seeds; {pages.effort(own)}."
             )
     return lines
 

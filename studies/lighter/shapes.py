@@ -129,7 +129,7 @@ def write(out, records, *, missing, command_line):
     timed = [record for record in records.values() if "times" in record]
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
-    page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
+    page.add(pages.effort(runs) + ".")
     if timed:
         page.add(f"Times: {pages.machines(timed)}.")
     for task in KEYS:

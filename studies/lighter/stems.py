@@ -82,7 +82,7 @@ def write(out, records, *, missing, command_line):
     runs, searches = searched.parted(records)
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
-    page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
+    page.add(pages.effort(runs) + ".")
     groups = searched.grouped(runs, order=MODELS, by="model")
     if groups:
         draw(page.picture("stems.png", "accuracy, weights and operations of each model"), groups)

@@ -124,9 +124,7 @@ def setting(own):
     """A sentence that says how the models of a set of data were trained."""
     runs = [record for seeds in own.values() for some in seeds.values() for record in some]
     steps = " or ".join(f"{count:,}" for count in sorted({record["steps"] for record in runs}))
-    return (
-        f"`configs/lh_vit.py`, {steps} steps: {len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}."
-    )
+    return f"`configs/lh_vit.py`, {steps} steps: {pages.effort(runs)}."
 
 
 def table(own, linear, *, rates):

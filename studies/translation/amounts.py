@@ -92,7 +92,7 @@ def write(out, records, *, workdir, missing, command_line):
     runs = list(records.values())
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
-    page.add(f"{len(runs)} runs, {pages.hours(runs)} in all on {pages.machines(runs)}.")
+    page.add(pages.effort(runs) + ".")
     header = ["pairs", "epochs", "steps", "validation loss", "test loss", "BLEU"]
     page.add(results.markdown(header, list(lines(runs))))
     drawn = {title_of(records[name]): os.path.join(workdir, name) for name in curves(records)}

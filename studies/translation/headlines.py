@@ -10,6 +10,8 @@ chosen, resumed and reported: `lwt/report/study.py`.
 """
 
 import os
+import re
+import statistics
 
 from absl import flags
 
@@ -53,12 +55,13 @@ def measure(entry, folder):
     """The record of a run: its scores on the test set, those of the first words, and the number of pairs."""
     del entry
     trained = experiment.load(folder)
-    figures, sources, _, references = trained.evaluate()
+    figures, sources, answers, references = trained.evaluate()
     validation = trained.data.evaluation(trained.data.named("validation"))
     return {
         "checkpoint": trained.step,
         "figures": {"data": trained.data.test} | {name: figures[name] for name in COLUMNS},
         "lead": lead((validation.sources, validation.references), test=(sources, references)),
+        "copied": {"titles": copied(references, sources), "answers": copied(answers, sources)},
         "texts": len(references),
         "parameters": cost.parameters(trained.config, vocabulary=trained.tokenizer.vocabulary)["total"],
         "seconds": study.seconds(folder),
@@ -70,6 +73,17 @@ def lead(validation, *, test):
     """``{"words": n, "rouge1": ..., ...}`` of the first n words; both sets are ``(sources, references)``."""
     words = max(WORDS, key=lambda count: scored(*validation, count)["rougeL"])
     return {"words": words} | scored(*test, words)
+
+
+def copied(texts, sources):
+    """The share of the words of all texts that their sources have, too; capitals and punctuation do not count."""
+    pairs = zip(map(words_of, texts), map(words_of, sources), strict=True)
+    return statistics.fmean(word in source for text, source in pairs for word in text)
+
+
+def words_of(text):
+    """The words of a text in lower case."""
+    return re.findall(r"\w+", text.lower())
 
 
 def scored(sources, references, count):
@@ -85,9 +99,11 @@ def write(out, records, *, missing, command_line):
     first = runs[0]
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
+    page.add(f"`{CONFIG}`, {first['steps']:,} steps; {first['texts']:,} test texts; {pages.effort(runs)}.")
+    shares = {key: results.percent([record["copied"][key] for record in runs]) for key in first["copied"]}
     page.add(
-        f"`{CONFIG}`, {first['steps']:,} steps; {first['texts']:,} test texts; {len(runs)} runs, {pages.hours(runs)} "
-        f"in all on {pages.machines(runs)}."
+        f"Descriptions have {shares['titles']} % of the words of their titles, and {shares['answers']} % of those that "
+        "the model writes."
     )
     beginning = [f"the first {first['lead']['words']} words", "–", *(f"{first['lead'][name]:.2f}" for name in COLUMNS)]
     cells = [results.Cell.of([record["figures"][name] for record in runs]).text(2) for name in COLUMNS]
@@ -100,6 +116,7 @@ def rows_of(record, *, command_line):
     """Rows for ``results.json``: the scores of a run, and its parameters."""
     fixed = results.of_run(record, command_line=command_line)
     values = {name: record["figures"][name] for name in COLUMNS} | {"parameters": record["parameters"]}
+    values |= {f"copied/{name}": share for name, share in record["copied"].items()}
     values |= {f"lead/{name}": record["lead"][name] for name in COLUMNS}
     return [fixed | {"metric": name, "value": value} for name, value in values.items()]
 

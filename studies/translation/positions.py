@@ -115,10 +115,7 @@ def write(out, records, *, missing, command_line):
     runs = list(records.values())
     first = runs[0]
     report.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
-    report.add(
-        f"`{CONFIG}`, {first['steps']:,} steps on {first['trained_pairs']:,} pairs: {len(runs)} runs, "
-        f"{pages.hours(runs)} in all on {pages.machines(runs)}."
-    )
+    report.add(f"`{CONFIG}`, {first['steps']:,} steps on {first['trained_pairs']:,} pairs: {pages.effort(runs)}.")
     names = [name for name in GROUPS if name in first["groups"]]
     sizes = [f"{name} ({first['groups'][name]['pairs']})" for name in names]
     header = ["positions", "parameters", "all", *sizes, "kept (%)"]

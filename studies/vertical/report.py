@@ -102,7 +102,7 @@ def setting(rows):
     )
     specs = ", ".join(f"`{spec}`" for spec in sorted({row["config"] for row in rows}))
     settings = f"{specs} with the settings of `studies/vertical/study.py`"
-    return f"{settings}: {len(runs)} runs in {pages.hours(runs.values())} on {machines}."
+    return f"{settings}: {pages.effort(runs.values(), on=machines)}."
 
 
 def by_model(rows):

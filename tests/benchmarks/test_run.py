@@ -96,6 +96,12 @@ def test_defaults_and_other_variants_do_not_overlap():
             assert not set(variants) & set(run.MORE[what].get(module, ()))
 
 
+def test_the_other_libraries_can_run_in_another_environment():
+    programs = {name: command[0] for name, command in run.commands("vit", python="other/python").items()}
+    assert programs["lwt_vit/vit:float32"] == sys.executable and programs["torch_vit/vit:plain"] == "other/python"
+    assert {command[0] for command in run.commands("vit").values()} == {sys.executable}
+
+
 @pytest.mark.parametrize("what", run.DEFAULTS)
 def test_the_registry_names_existing_variants(what):
     pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")

@@ -38,6 +38,9 @@ def test_a_page(tmp_path):
 def test_machines_and_hours():
     records = [dict(hardware="b", seconds=3600), dict(hardware="a", seconds=1800), dict(hardware="b", seconds=0)]
     assert (pages.machines(records), pages.hours(records)) == ("a; b", "1.5 hours")
+    assert pages.effort(records) == f"{len(records)} runs, 1.5 hours in all on a; b"
+    assert pages.effort(records, on="c").endswith(" in all on c")
+    assert pages.effort([{"hardware": "a", "seconds": 1800.0}]) == "1 run, 0.5 hours on a"
 
 
 def test_the_command_line(monkeypatch, tmp_path):

@@ -17,6 +17,11 @@ def test_the_first_words_are_counted_on_the_validation_set():
     assert found["rougeL"] == pytest.approx(100 * (2 * (3 / 6) * 1 / (3 / 6 + 1)) / 2)
 
 
+def test_the_share_of_words_that_are_copied():
+    found = headlines.copied(["Rain, in town", "nothing new"], ["rain falls on the town", "x"])
+    assert found == pytest.approx(2 / 5)
+
+
 def test_a_run_and_the_page(tmp_path, monkeypatch):
     folder = tmp_path / "data" / "ag_news_subset"
     folder.mkdir(parents=True)
@@ -29,11 +34,13 @@ def test_a_run_and_the_page(tmp_path, monkeypatch):
     (entry,) = headlines.entries(seeds=1, smoke=True)
     record = headlines.run(entry, str(tmp_path / "runs"))
     assert record["texts"] == 6 and record["lead"]["words"] in headlines.WORDS
+    assert record["copied"]["titles"] == pytest.approx(3 / 4) and 0 <= record["copied"]["answers"] <= 1
     record["figures"] |= {"rouge1": 20.0, "rouge2": 5.0, "rougeL": 18.126}
     record["lead"] = {"words": 9, "rouge1": 30.0, "rouge2": 10.0, "rougeL": 25.0}
     headlines.write(tmp_path / "out", {entry.name: record}, missing=["seed1"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: seed1." in page and "6 test texts" in page
+    assert "Descriptions have 75.0 % of the words of their titles" in page
     assert "| the first 9 words | – | 30.00 | 10.00 | 25.00 |" in page
     assert f"| the model | {record['parameters']:,} | 20.00 (n=1) | 5.00 (n=1) | 18.13 (n=1) |" in page
     rows = {row["metric"]: row["value"] for row in results.load(tmp_path / "out" / "results.json")}
