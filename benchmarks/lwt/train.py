@@ -7,6 +7,7 @@ import jax
 from benchmarks import common
 from configs import common as configs
 from lwt import trees
+from lwt.machine import memory
 from lwt.reparam import compose
 from lwt.runs import assembly
 from lwt.training import build, optim, step
@@ -58,6 +59,7 @@ def trainer(config, work, *, vocabulary):
         totals, before = {}, {name: float(value) for name, value in state.sums.items()}
         for batch, counts in itertools.islice(work, steps):
             state = one_step(state, frozen, batch)
+            memory.settle()  # as `lwt.training.loop` does
             totals = {name: totals.get(name, 0) + count for name, count in counts.items()}
         after = {name: float(value) for name, value in jax.block_until_ready(state).sums.items()}
         figures = task.finish({name: total - before[name] for name, total in after.items()})

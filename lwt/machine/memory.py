@@ -11,6 +11,7 @@ TUNABLES = "glibc.malloc.hugetlb=1"
 ASYNC = "jax_cpu_enable_async_dispatch"
 COMPILED = "/jax/core/compile/backend_compile_duration"
 LONG = 1.0  # seconds of a compilation that leaves memory worth returning
+_compiled = []  # seconds of the long compilations since the last call of `settle`
 
 
 def tune():
@@ -39,7 +40,7 @@ def _tune_allocator():
 
 @functools.cache
 def _tune_jax():
-    """Runs one program at a time on a CPU, unless the environment sets this; trims the heap after long compilations.
+    """Runs one program at a time on a CPU, unless the environment sets this; returns memory after long compilations.
 
     A program that is dispatched ahead holds its arrays while it waits, so a step would take its memory twice.
     """
@@ -47,9 +48,27 @@ def _tune_jax():
 
     if ASYNC.upper() not in os.environ:
         jax.config.update(ASYNC, False)
-    jax.monitoring.register_event_duration_secs_listener(_trim)
+    jax.monitoring.register_event_duration_secs_listener(_note)
 
 
-def _trim(event, seconds, **_):
-    if event == COMPILED and seconds > LONG and platform.libc_ver()[0] == "glibc":
+def _note(event, seconds, **_):
+    if event == COMPILED and seconds > LONG:
+        _compiled.append(seconds)
+        _trim()
+
+
+def settle():
+    """Returns freed memory to the system after the first step of a program that took long to compile.
+
+    Call it after every step. The first step puts small arrays that stay into what it frees, so the second one may not
+    find room there for its large array, and takes new memory. By chance the process of a small ViT held 780 or 1,000
+    MB; now always 780.
+    """
+    if _compiled:
+        _compiled.clear()
+        _trim()
+
+
+def _trim():
+    if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

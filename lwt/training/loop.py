@@ -12,7 +12,7 @@ from jax.experimental import multihost_utils
 
 from lwt import errors
 from lwt.data.batches import prefetch
-from lwt.machine import devices, hardware, interrupts
+from lwt.machine import devices, hardware, interrupts, memory
 from lwt.runs import checkpoint
 from lwt.training import log as logs
 from lwt.training import step as step_module
@@ -122,6 +122,7 @@ def train(run):
             if step == start + 1:
                 log.say("compiling ...")
             state = run.step(state, run.frozen, batch)
+            memory.settle()
             log.advance(step)
             if jax.device_count() > 1 and jax.default_backend() == "cpu":
                 jax.block_until_ready(state.step)  # simulated devices deadlock when steps queue up
