@@ -32,8 +32,9 @@ EXAMPLES = {"radar_har": "test", "radar_parrad": "fold0"}
 HOW_TO_READ = """\
 Accuracy is that on test records, which no choice depended on: mean ± standard deviation over the seeds. All networks
 train for as many epochs; only where it says so, the light CNN trains for three times as many. Its widths were chosen by
-the accuracy on validation records. The rate of each network is the best of four on generated maps for validation,
-after half of the epochs and with seed 0: three that are the same for all, and one beside or beyond the best of these.
+the accuracy on validation records. The rate of a network, unless it was not searched, is the best of four on generated
+maps for validation, after half of the epochs and with seed 0: three that are the same for all, and one beside or beyond
+the best of these.
 
 For the recording, all folds of a seed make one figure: every event is tested once, by a network that was not trained on
 it. There is no validation set: the rate is that of generated maps, and the loss on the training events chooses the
@@ -143,9 +144,9 @@ def table(own, linear, *, rates):
         int8 = results.Cell.of([own["accuracy"] for own in rounded], scale=100).text(2) if rounded else "–"
         size = f"{max(own['bytes'] for own in rounded):,}" if rounded else "–"
         tested = f"{sum(len(record['answers']) for record in first):,}"
-        rate = rates.get(first[0]["arguments"]["model"])
-        shown = f"{rate:g}" if rate else "not searched"
-        body.append([model, f"{first[0]['parameters']:,}", shown, quality, int8, size, tested])
+        rate, best = first[0]["rate"], rates.get(first[0]["arguments"]["model"])
+        remark = "" if rate == best else f" (best: {best:g})" if best else " (not searched)"
+        body.append([model, f"{first[0]['parameters']:,}", f"{rate:g}{remark}", quality, int8, size, tested])
     if linear:
         figures = linear["figures"]
         for name, key in (("linear classifier", "accuracy"), ("the most frequent class", "majority")):

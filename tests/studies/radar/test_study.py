@@ -42,6 +42,7 @@ def record_of(data, model, answers, seed=0, **fold):
         "classes": ["boxing", "walking"],
         "answers": answers,
         "parameters": 1234,
+        "rate": 0.004,
         "seconds": 1800.0,
         "hardware": "h",
     }
@@ -73,7 +74,7 @@ def test_the_page(tmp_path, monkeypatch):
     text = (tmp_path / "out" / "README.md").read_text()
     assert "| lh_vit | 1,234 | 0.004 | 62.50 ± 17.68 (n=2) | 25.00 (n=1) | 1,500 | 4 |" in text
     assert "| lh_vit | 1,234 | 0.004 | 66.67 (n=1) | – | – | 3 |" in text
-    assert "| cnn_light, 180 epochs | 1,234 | not searched | 100.00 (n=1) |" in text
+    assert "| cnn_light, 180 epochs | 1,234 | 0.004 (not searched) | 100.00 (n=1) |" in text
     assert "| lh_vit | 50.0 | 75.0 |" in text
     assert "| vit |" not in text and "Not in the figures: f." in text
     assert text.count("| linear classifier | – | – | 62.50 | – | – | 8 |") == 1
