@@ -100,5 +100,5 @@ def test_the_page(tmp_path):
     other = "| recursive, rank 4 | 78.00 (n=1) | -3.00 | 78.00 (n=1) | 0.000 | 1.000 | 270 | 27.00 % | 0.0 | 200 |"
     assert whole in text and other in text
     assert text.index("| whole |") < text.index("| recursive, rank 4 |")
-    assert "3 runs in 1.5 hours on h." in text
+    assert "3 runs, 1.5 hours in all on h." in text
     assert report.last_tenth(list(range(39))) == [36, 37, 38]
