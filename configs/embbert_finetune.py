@@ -170,7 +170,7 @@ def after_quantization(config, method, base):
 
 
 def sweep(seeds=3, *, models=tuple(embbert_pretrain.MODELS), tasks=TINYNLP + GLUE, starts=("pretrained",)):
-    """Model, start (from `studies.embbert.study.STARTS`), task and seed of every run of the study, seed by seed."""
+    """Model, start (from `studies.embbert.starts.STARTS`), task and seed of every run of the study, seed by seed."""
     alone = [start for start in starts if start == "small"]  # for models that are not pre-trained, besides "scratch"
     pairs = [(model, start) for model in models for start in (["scratch", *alone] if model in FROM_SCRATCH else starts)]
     return [

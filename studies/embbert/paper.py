@@ -25,7 +25,10 @@ VARIANTS = {
     "ngrams": "with n-grams",
     "paper": "by the paper's recipe",
     "small": "small initial tables, not pre-trained",
-    "small_pretrained": "pre-trained from small initial tables",
+    "small_pretrained": "from small initial tables",
+    "small_ngrams": "from small initial tables, with n-grams",
+    "small_taught": "from small initial tables, taught",
+    "small_taught_ngrams": "from small initial tables, taught, with n-grams",
 }
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2

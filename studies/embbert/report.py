@@ -218,8 +218,9 @@ def memory_table(rows):
         both = size + 2 * activations if size else None
         pairs = zip(printed, (weights, activations, 4 * (weights + activations)), strict=True)
         body.append([title, *itertools.chain.from_iterable(pairs), size, both])
-        if wide := files.get(f"{model}+ngrams"):
-            body.append([paper.title(f"{model}+ngrams"), *[None] * 6, wide, wide + 2 * activations])
+        for start in ("ngrams", "small_ngrams"):
+            if wide := files.get(f"{model}+{start}"):
+                body.append([paper.title(f"{model}+{start}"), *[None] * 6, wide, wide + 2 * activations])
     header = ["model", "weights, paper", "weights, counted", "activations, paper", "activations, by formula"]
     return [*header, "bytes, paper", "bytes in float32", "bytes of the file", "file and activations"], body
 

@@ -16,14 +16,17 @@ used as it is, if the record of its run lies beside it. Then every task is fine-
 ``snips-embbert-pretrained-seed0`` (`configs/embbert_finetune.py`). Embedder and Embedder + Conv are trained from
 scratch, as in the paper.
 
-``--starts`` names other starts. ``scratch``: without pre-training. ``further``: the base is first trained further on
-the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all nine tasks, in ``base-MODEL-glue``).
-``taught``: the model also learns from the mean of the first `TEACHERS` runs of the task whose start is ``pretrained``.
-``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts that the
-validation or test set holds (`ADDED`). ``paper``: pre-trained and fine-tuned by the paper's recipe, whatever recipe
+``--starts`` names other starts (`starts.py`). ``scratch``: without pre-training. ``further``: the base is first trained
+further on the task's own training texts, in ``base-MODEL-TASK`` (for GLUE on those of all nine tasks, in
+``base-MODEL-glue``). ``taught``: the model also learns from the mean of the first three runs of the task whose start is
+``pretrained``. ``ngrams``: as ``pretrained``, but with a table of n-grams in the head, and without the training texts
+that the validation or test set holds. ``paper``: pre-trained and fine-tuned by the paper's recipe, whatever recipe
 ``--more`` names; its base is ``base-MODEL-paper``. ``small``: from scratch, from small initial tables
-(`studies/embbert/initial.py` compares them with others); also Embedder and Embedder + Conv. ``small_pretrained``:
-pre-trained from small initial tables, in ``base-MODEL-small``.
+(`studies/embbert/initial.py` compares them with others); also Embedder and Embedder + Conv.
+
+``small_pretrained``: pre-trained from small initial tables, in ``base-MODEL-small``, and fine-tuned without the
+training texts that the validation or test set holds. ``small_ngrams``: the same, with a table of n-grams.
+``small_taught`` and ``small_taught_ngrams``: these two, taught by the first three runs with n-grams.
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -48,19 +51,13 @@ from lwt.report import study
 from lwt.runs import assembly, bundle, checkpoint, config_file, experiment, run_config
 from studies.embbert import memory, paper
 from studies.embbert import report as embbert_report
+from studies.embbert import starts as embbert_starts
 
 PRETRAIN, FINETUNE = embbert_report.PRETRAIN, "configs/embbert_finetune.py"
 RECORD = os.path.join("eval", "study.json")
 ARTEFACT = os.path.join("export", "int8.safetensors")
-STARTS = ("scratch", "pretrained", "further", "taught", "ngrams", "paper", "small", "small_pretrained")
 SPLITS = ("own", "code")
-ADDED = {  # to the arguments of a fine-tuning with this start, or on these splits
-    "ngrams": {"ngram_weights": 128_000, "leak_free": "true"},  # EmbBERT-Q of 18 classes then has less than 781 kB
-    "paper": {"recipe": "paper"},
-    "small": {"tables": "small"},
-    "code": {"splits": "code", "leak_free": "true"},
-}
-TEACHERS = 3
+CODE = {"splits": "code"} | embbert_starts.LEAK_FREE  # added arguments, on the splits of the code
 SET = ("model", "task", "data", "base", "seed", "splits")  # arguments of a fine-tuning that --more may not set
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes as well
 
@@ -72,7 +69,7 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
         workdir: of the study.
         suite: "tinynlp", "glue" or "all".
         models: names of `configs/embbert_pretrain.py`; none: all of them.
-        starts: of `STARTS`, for the models that the paper pre-trains.
+        starts: of `starts.STARTS`, for the models that the paper pre-trains.
         splits: of `SPLITS`, for the tasks of TinyNLP.
         seeds: runs of every setting.
         more: further arguments of every fine-tuning, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
@@ -86,7 +83,7 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
     known = config_file.module(PRETRAIN).MODELS
     _require("suite", [suite], suites)
     _require("models", models, known)
-    _require("starts", starts, STARTS)
+    _require("starts", starts, embbert_starts.STARTS)
     _require("splits", splits, SPLITS)
     given = [item for item in more.split(",") if item]
     taken = [item for item in given if item.partition("=")[0] in SET]
@@ -98,10 +95,10 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
     bases, runs = {}, {}
     swept = config.sweep(seeds, models=tuple(models) or tuple(known), tasks=suites[suite], starts=starts)
     for arguments in (on for one in swept for on in on_splits(one, splits)):
-        for base_name, own, begun in bases_of(arguments):
+        for base_name, own, begun in embbert_starts.bases_of(arguments):
             before = {"base": os.path.join(workdir, begun)} if begun else {}
             bases[base_name] = study.Entry(base_name, own, spec_of(PRETRAIN, own | before, more=shared))
-        for needed in (*teachers_of(arguments), arguments):  # what another learns from comes first
+        for needed in (*embbert_starts.teachers_of(arguments), arguments):  # what another learns from comes first
             runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more=more))
     return [*bases.values(), *runs.values()]
 
@@ -127,43 +124,20 @@ def spec_of(path, arguments, *, more):
 def tuning_of(arguments, workdir, *, more):
     """``FILE.py:key=value,...`` of a fine-tuning."""
     passed = {key: arguments[key] for key in ("model", "task", "seed")}
-    if found := bases_of(arguments):
+    if found := embbert_starts.bases_of(arguments):
         passed = {"base": os.path.join(workdir, found[-1][0])} | passed
-    for added in (arguments["start"], arguments.get("splits")):
-        passed |= ADDED.get(added, {})
-    if found := teachers_of(arguments):
+    passed |= embbert_starts.STARTS[arguments["start"]].added
+    if arguments.get("splits") == "code":
+        passed |= CODE
+    if found := embbert_starts.teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
     return spec_of(FINETUNE, passed, more=more)
 
 
-def bases_of(arguments):
-    """The pre-trainings that a run needs, in order: ``[(name, arguments, name of the one that it starts from)]``."""
-    model, start = arguments["model"], arguments.get("start")
-    if start in (None, "scratch", "small"):  # None: a pre-training itself
-        return []
-    first = f"base-{model}"
-    if start == "paper":
-        return [(f"{first}-paper", {"model": model, "recipe": "paper"}, "")]
-    if start == "small_pretrained":
-        return [(f"{first}-small", {"model": model, "tables": "small"}, "")]
-    found = [(first, {"model": model}, "")]
-    if start == "further":
-        config, task = config_file.module(PRETRAIN), arguments["task"]
-        name, texts = ("glue", "glue") if task in config.GLUE else (task, config.data_of(task))
-        found.append((f"{first}-{name}", {"model": model, "data": texts}, first))
-    return found
-
-
-def teachers_of(arguments):
-    """The arguments of the fine-tunings that a run learns from."""
-    if arguments.get("start") != "taught":
-        return []
-    return [arguments | {"start": "pretrained", "seed": seed} for seed in range(TEACHERS)]
-
-
 def needs_of(arguments):
     """Names of the runs that must be finished before a run starts."""
-    return [*(name for name, *_ in bases_of(arguments)), *map(name_of, teachers_of(arguments))]
+    bases, teachers = embbert_starts.bases_of(arguments), embbert_starts.teachers_of(arguments)
+    return [*(name for name, *_ in bases), *map(name_of, teachers)]
 
 
 def with_needs(chosen, found):

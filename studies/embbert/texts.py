@@ -24,14 +24,15 @@ one seed. "8 bits" is the change in points when the model is stored as integers,
 those of the files of integers, a mean over the tasks, whose heads differ in size.
 """
 STARTS = {  # what the lines of these starts are
-    ("ngrams",): """\
+    ("ngrams", "small_ngrams", "small_taught_ngrams"): """\
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
 """,
-    ("small", "small_pretrained"): """\
+    ("small", "small_pretrained", "small_ngrams", "small_taught", "small_taught_ngrams"): """\
 Small initial tables have a standard deviation of 0.02, as in BERT, but 0.001 for EmbBERT's positions if it is
 pre-trained. The other lines have the paper's 1, and EmbBERT's positions 0.05 ([a
-comparison](../initial_weights/README.md)).
+comparison](../initial_weights/README.md)). Those that are pre-trained from small tables are fine-tuned without the
+texts that the validation or test set holds. Those taught learn from the mean of three with n-grams, which start alike.
 """,
 }
 MEMORY = """\

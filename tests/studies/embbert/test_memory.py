@@ -13,7 +13,7 @@ from lwt.inspect import cost
 from lwt.reparam.compression import quantize
 from lwt.runs import config_file, integer_file
 from studies.embbert import formulas as f
-from studies.embbert import memory, memory_search, paper, study
+from studies.embbert import memory, memory_search, paper, starts
 
 L, D, A, K = 256, 128, 1, 32
 
@@ -63,7 +63,7 @@ def _operations(cost):
 
 
 def test_a_table_of_ngrams_keeps_embbert_q_within_781_kb():
-    row, given = memory.table_2()["EmbBERT"], study.ADDED["ngrams"]["ngram_weights"]
+    row, given = memory.table_2()["EmbBERT"], starts.NGRAMS["ngram_weights"]
     tasks = [(task, paper.SIZES[task][1]) for task in paper.TINYNLP]
     for task, classes in tasks:
         plain = memory.make(row).clone(outputs=classes, pool="rms")

@@ -57,7 +57,7 @@ def test_the_page_says_where_a_pre_training_began():
     by_paper = record | {"arguments": {"model": "embbert", "recipe": "paper"}}
     assert report.pre_trainings({"base": by_paper})[1][0][0] == "EmbBERT, by the paper's recipe"
     small = record | {"arguments": {"model": "embbert", "tables": "small"}}
-    assert report.pre_trainings({"base": small})[1][0][0] == "EmbBERT, pre-trained from small initial tables"
+    assert report.pre_trainings({"base": small})[1][0][0] == "EmbBERT, from small initial tables"
 
 
 MISSING = ["rte-embbert-pretrained-seed9", "rte-bert_2mb-pretrained-seed0"]  # of the second no seed has a record
@@ -104,7 +104,7 @@ def test_the_page_tells_the_figures(page):
     for name in ("EmbBERT-Q", "Embedder"):
         line = f"| {name}, small initial tables, not pre-trained | {' | '.join(['–'] * 5)} | "
         assert line + ("79.90" if name == "EmbBERT-Q" else "80.00") + " | – | – | 1 |" in accuracy
-    line = f"| EmbBERT, pre-trained from small initial tables | {' | '.join(['–'] * 5)} | 80.00 | – | – | 1 |"
+    line = f"| EmbBERT, from small initial tables | {' | '.join(['–'] * 5)} | 80.00 | – | – | 1 |"
     assert line in accuracy
     assert (page / "README.md").read_text().count("Small initial tables have a standard deviation of 0.02") == 1
     assert "| EmbBERT, with n-grams | – | – | – | – | – | – | 390,000 | 652,144 |" in tables["2: memory"]

@@ -16,7 +16,7 @@ from lwt.export import bundle
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import config_file, run_config
-from studies.embbert import paper, report
+from studies.embbert import paper, report, starts
 from studies.embbert import study as embbert_study
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -117,12 +117,12 @@ def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
         found = embbert_study.entries(workdir, models=("bert_2mb",), starts=("taught",), seeds=1, more="smoke=true")
         return study.choose(found, only="^snips.*taught")[0]
 
-    monkeypatch.setattr(embbert_study, "TEACHERS", 1)
+    monkeypatch.setattr(starts, "TEACHERS", 1)
     record = embbert_study.run(taught(), workdir)
     assert record["arguments"]["start"] == "taught" and record["steps"] == 2
     task = run_config.read(os.path.join(workdir, taught().name)).task
     assert (task.name, task.teacher) == ("distill", f"{workdir}/snips-bert_2mb-pretrained-seed0")
-    monkeypatch.setattr(embbert_study, "TEACHERS", 2)
+    monkeypatch.setattr(starts, "TEACHERS", 2)
     with pytest.raises(errors.ConfigError, match="snips-bert_2mb-pretrained-seed1 is missing or unfinished"):
         embbert_study.run(taught(), workdir)
 
@@ -170,7 +170,7 @@ def test_epochs_are_counted_once(data, tmp_path, monkeypatch):
 
 
 def test_entries():
-    found = embbert_study.entries("runs/x", seeds=2, starts=embbert_study.STARTS, more="rate=0.1,precision=bfloat16")
+    found = embbert_study.entries("runs/x", seeds=2, starts=starts.STARTS, more="rate=0.1,precision=bfloat16")
     names = [entry.name for entry in found]
     pretrained = set(paper.MODELS) - set(paper.FROM_SCRATCH)
     own = (
@@ -181,8 +181,8 @@ def test_entries():
         *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP),
     )
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
-    teachers = 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 8 + 2 * 2) + teachers
+    teachers = 2 * 16 * 7  # of the third seed
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 11 + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -222,7 +222,7 @@ def test_entries():
     given = dict(models=("embbert", "embedder"), starts=("small_pretrained",), suite="tinynlp", more="rate=0.1")
     specs = {e.name: e.spec.partition(":")[2] for e in embbert_study.entries("runs/x", seeds=1, **given)}
     assert len(specs) == 1 + 7 * 2 and specs["base-embbert-small"] == "model=embbert,tables=small"
-    spec = "base=runs/x/base-embbert-small,model=embbert,task=nlu,seed=0,rate=0.1"
+    spec = "base=runs/x/base-embbert-small,model=embbert,task=nlu,seed=0,leak_free=true,rate=0.1"
     assert specs["nlu-embbert-small_pretrained-seed0"] == spec
     wrong = dict(suite="blue", models=["embert"], starts=["x"], splits=["x"], more="rate=1,task=rte")
     for flag, value in wrong.items():

@@ -1,0 +1,69 @@
+"""How the fine-tunings of the EmbBERT-Q study start: from which pre-training, and with which teachers."""
+
+import dataclasses
+
+from configs import embbert_pretrain
+
+TEACHERS = 3
+LEAK_FREE = {"leak_free": "true"}
+NGRAMS = {"ngram_weights": 128_000} | LEAK_FREE  # EmbBERT-Q of 18 classes then has less than 781 kB
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """One way to start a fine-tuning.
+
+    Attributes:
+        base: the pre-training that it continues from, one of those of `bases_of`; "": from scratch.
+        added: further arguments of `configs/embbert_finetune.py`.
+        teachers: the start of the runs that it also learns from; "": none.
+    """
+
+    base: str = ""
+    added: dict = dataclasses.field(default_factory=dict)
+    teachers: str = ""
+
+
+STARTS = {
+    "scratch": Start(),
+    "pretrained": Start("own"),
+    "further": Start("further"),
+    "taught": Start("own", teachers="pretrained"),
+    "ngrams": Start("own", NGRAMS),
+    "paper": Start("paper", {"recipe": "paper"}),
+    "small": Start(added={"tables": "small"}),
+    "small_pretrained": Start("small", LEAK_FREE),
+    "small_ngrams": Start("small", NGRAMS),
+    "small_taught": Start("small", LEAK_FREE, teachers="small_ngrams"),
+    "small_taught_ngrams": Start("small", NGRAMS, teachers="small_ngrams"),
+}
+
+
+def bases_of(arguments):
+    """The pre-trainings that a run needs, in order: ``[(name, arguments, name of the one that it starts from)]``.
+
+    Args:
+        arguments: of the run; those of a pre-training have no "start", and need none.
+    """
+    if "start" not in arguments:
+        return []
+    model, base = arguments["model"], STARTS[arguments["start"]].base
+    name, own = f"base-{model}", {"model": model}
+    if base == "further":
+        task = arguments["task"]
+        texts = "glue" if task in embbert_pretrain.GLUE else embbert_pretrain.data_of(task)
+        further = f"{name}-{'glue' if texts == 'glue' else task}"
+        return [(name, own, ""), (further, own | {"data": texts}, name)]
+    found = {
+        "": [],
+        "own": [(name, own, "")],
+        "paper": [(f"{name}-paper", own | {"recipe": "paper"}, "")],
+        "small": [(f"{name}-small", own | {"tables": "small"}, "")],
+    }
+    return found[base]
+
+
+def teachers_of(arguments):
+    """The arguments of the fine-tunings that a run learns from: the first `TEACHERS` seeds, for all of its seeds."""
+    teachers = STARTS[arguments["start"]].teachers if "start" in arguments else ""
+    return [arguments | {"start": teachers, "seed": seed} for seed in range(TEACHERS)] if teachers else []

@@ -1,0 +1,38 @@
+"""How fine-tunings start: their pre-trainings and teachers."""
+
+import pytest
+
+from lwt.runs import config_file
+from studies.embbert import paper, starts
+
+RUN = {"model": "embbert", "task": "snips", "seed": 5}
+
+
+def names(arguments):
+    return [name for name, *_ in starts.bases_of(arguments)]
+
+
+def test_the_pre_trainings_of_a_run():
+    found = {start: names(RUN | {"start": start}) for start in starts.STARTS}
+    own = ["base-embbert"]
+    assert found["scratch"] == found["small"] == []
+    assert found["pretrained"] == found["taught"] == found["ngrams"] == own
+    assert found["further"] == [*own, "base-embbert-snips"]
+    assert found["paper"] == ["base-embbert-paper"]
+    assert {*map(tuple, (found[start] for start in found if start.startswith("small_")))} == {("base-embbert-small",)}
+    assert names(RUN | {"start": "further", "task": "rte"}) == [*own, "base-embbert-glue"]
+    assert starts.bases_of({"model": "embbert"}) == starts.teachers_of({"model": "embbert"}) == []
+
+
+def test_the_teachers_of_a_run_are_the_same_for_all_seeds():
+    for start, taught_by in (("taught", "pretrained"), ("small_taught_ngrams", "small_ngrams")):
+        found = starts.teachers_of(RUN | {"start": start})
+        assert found == [RUN | {"start": taught_by, "seed": seed} for seed in range(3)]
+    assert starts.teachers_of(RUN | {"start": "small_ngrams"}) == []
+
+
+@pytest.mark.parametrize("start", starts.STARTS)
+def test_every_start_has_a_line_and_known_arguments(start):
+    assert start in ("scratch", "pretrained") or start in paper.VARIANTS
+    added = ",".join(f"{key}={value}" for key, value in starts.STARTS[start].added.items())
+    config_file.load(f"configs/embbert_finetune.py:{added}")
