@@ -9,7 +9,7 @@ from lwt.inspect import cost
 from lwt.report import pages, plots, results
 from lwt.runs import config_file
 from studies.embbert import memory as embbert_memory
-from studies.embbert import paper, texts
+from studies.embbert import paper, starts, texts
 from studies.embbert import scores as embbert_scores
 
 PRETRAIN = "configs/embbert_pretrain.py"
@@ -46,8 +46,8 @@ def write(out, records, *, workdir, missing, command_line):
         draw(memory, lines, path=report.picture("figure2.png", "weights, activations and scores"))
     if measured:
         report.add("## The paper's tables", texts.HOW_TO_READ)
-    starts = {record["arguments"]["start"] for record in tuned.values()}
-    report.add(*(text for about, text in texts.STARTS.items() if starts & {*about}))
+    begun = {record["arguments"]["start"] for record in tuned.values()}
+    report.add(*(text for about, text in texts.STARTS.items() if begun & {*about}))
     for number in measured:
         report.add(f"### Table {number}: {tables[number].title}", score_table(tables[number], lines[number]))
         report.add(absent(lines[number]))
@@ -218,7 +218,7 @@ def memory_table(rows):
         both = size + 2 * activations if size else None
         pairs = zip(printed, (weights, activations, 4 * (weights + activations)), strict=True)
         body.append([title, *itertools.chain.from_iterable(pairs), size, both])
-        for start in ("ngrams", "small_ngrams"):
+        for start in (name for name, start in starts.STARTS.items() if "ngram_weights" in start.added):
             if wide := files.get(f"{model}+{start}"):
                 body.append([paper.title(f"{model}+{start}"), *[None] * 6, wide, wide + 2 * activations])
     header = ["model", "weights, paper", "weights, counted", "activations, paper", "activations, by formula"]

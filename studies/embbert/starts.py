@@ -6,6 +6,11 @@ from configs import embbert_pretrain
 
 TEACHERS = 3
 LEAK_FREE = {"leak_free": "true"}
+BASES = {  # of a `Start` -> the suffix of the pre-training's folder, its added arguments
+    "own": ("", {}),
+    "paper": ("-paper", {"recipe": "paper"}),
+    "small": ("-small", {"tables": "small"}),
+}
 NGRAMS = {"ngram_weights": 128_000} | LEAK_FREE  # EmbBERT-Q of 18 classes then has less than 781 kB
 
 
@@ -14,7 +19,7 @@ class Start:
     """One way to start a fine-tuning.
 
     Attributes:
-        base: the pre-training that it continues from, one of those of `bases_of`; "": from scratch.
+        base: the pre-training that it continues from: one of `BASES`, or "further"; "": from scratch.
         added: further arguments of `configs/embbert_finetune.py`.
         teachers: the start of the runs that it also learns from; "": none.
     """
@@ -45,22 +50,16 @@ def bases_of(arguments):
     Args:
         arguments: of the run; those of a pre-training have no "start", and need none.
     """
-    if "start" not in arguments:
+    base = STARTS[arguments["start"]].base if "start" in arguments else ""
+    if not base:
         return []
-    model, base = arguments["model"], STARTS[arguments["start"]].base
-    name, own = f"base-{model}", {"model": model}
+    name, own = f"base-{arguments['model']}", {"model": arguments["model"]}
     if base == "further":
         task = arguments["task"]
-        texts = "glue" if task in embbert_pretrain.GLUE else embbert_pretrain.data_of(task)
-        further = f"{name}-{'glue' if texts == 'glue' else task}"
-        return [(name, own, ""), (further, own | {"data": texts}, name)]
-    found = {
-        "": [],
-        "own": [(name, own, "")],
-        "paper": [(f"{name}-paper", own | {"recipe": "paper"}, "")],
-        "small": [(f"{name}-small", own | {"tables": "small"}, "")],
-    }
-    return found[base]
+        suffix, texts = ("glue", "glue") if task in embbert_pretrain.GLUE else (task, embbert_pretrain.data_of(task))
+        return [(name, own, ""), (f"{name}-{suffix}", own | {"data": texts}, name)]
+    suffix, added = BASES[base]
+    return [(name + suffix, own | added, "")]
 
 
 def teachers_of(arguments):
