@@ -17,7 +17,7 @@ from lwt.training import train
 
 LOG = logging.getLogger(__name__)
 SCRATCH = ("embedder", "bert_tiny")  # models without trained weights here
-BASES = ("embbert-tinynlp", "embbert-encoder")  # of the model embbert: the first that is there
+BASES = ("embbert-small-tables", "embbert-encoder")  # of the model embbert: the first that is there
 STEPS = 500  # of a run on a small table ...
 EPOCHS = (3, 30)  # ... within these epochs, because a pass over a large table is enough for it
 ROWS = 32  # of a batch

@@ -9,15 +9,16 @@ import numpy as np
 
 import lwt
 from lwt import errors, files, trees
-from lwt.classify import baseline, figures, fit, look, page, split, table, tell
+from lwt.classify import baseline, figures, fit, look, ngrams, page, split, table, tell
 from lwt.data import labels as data_labels
 from lwt.data import text as texts
 from lwt.data.kinds import common
 from lwt.report import study
-from lwt.runs import assembly, run_config
-from lwt.training import train
+from lwt.runs import assembly, checkpoint, run_config
+from lwt.training import new_run, train
 
 FOLDER = "classify"  # of a run: the parts of the table, and what is said of it
+NETWORK = "network"  # in that folder: the training run, to which a linear model is added
 ASKED = "asked.json"
 TIME = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -106,11 +107,19 @@ def classify(path, workdir="", *, options=None, say=print):
 
     say(f"\n3/4  {started.about}")
     config_of = config_maker(started, prepared, options=options, folder=folder)
-    more = list(of_tokens(config_of(None), workdir, prepared=prepared))
+    apart = baseline.available() and not started.large and not (workdir / run_config.NAME).exists()
+    network = folder / NETWORK if apart or (folder / NETWORK).exists() else workdir
+    more = list(of_tokens(config_of(None), network, prepared=prepared))
     tell.all_of(more, say)
-    tried = trained(config_of, workdir, folder=folder, options=options, large=started.large)
+    tried = trained(config_of, network, folder=folder, options=options, large=started.large)
     tell.all_of(fit.described(tried) if tried else [], say)
-    models.append(measured(workdir, prepared, name=options.model, about=started.about, tried=tried))
+    about, seconds = started.about, sum(trial["seconds"] for trial in tried) or study.seconds(network)
+    if network != workdir:
+        added = with_ngrams(network, workdir)
+        more.append(tell.of_ngrams(added["validation_accuracy"]))
+        tell.all_of(more[-1:], say)
+        about, seconds = f"{about}, and a linear model of n-grams", seconds + added["seconds"]
+    models.append(measured(workdir, prepared, name=options.model, about=about, seconds=seconds))
 
     labels = prepared.labels("test")
     say(f"\n4/4  {len(labels)} texts of the test\n")
@@ -178,7 +187,8 @@ def keep(folder, found, *, options):
     asked |= {"rename_labels": list(options.rename_labels), "search": bool(options.time)}
     asked |= {"text": found.text, "label": found.label}
     asked["files"] = {str(path): files.sha256(path) for paths in found.files.values() for path in paths}
-    path, begun = folder / ASKED, (folder.parent / run_config.NAME).exists() or (folder / "trials").exists()
+    begun = any((place / run_config.NAME).exists() for place in (folder.parent, folder / NETWORK))
+    path, begun = folder / ASKED, begun or (folder / "trials").exists()
     if begun and not path.exists():
         raise errors.ConfigError(f"--out={folder.parent} holds another run; give another folder")
     before = files.read_json(path) if path.exists() else {}
@@ -191,6 +201,7 @@ def keep(folder, found, *, options):
         )
     if changed:  # nothing was trained: what was made of the table is made again
         shutil.rmtree(folder / "data", ignore_errors=True)
+        shutil.rmtree(folder / NETWORK, ignore_errors=True)
         for name in common.FILES:
             files.remove(folder.parent / name)
         files.write_json(path, asked, checked=True)
@@ -254,7 +265,14 @@ def trained(config_of, workdir, *, folder, options, large):
     return fit.search(config_of, str(workdir), folder=folder / "trials", seconds=seconds, **more)
 
 
-def measured(workdir, prepared, *, name, about, tried):
+def with_ngrams(network, workdir):
+    """Makes the run from the trained network and a linear model of n-grams, once; returns what `ngrams.add` says."""
+    if checkpoint.of_run(workdir).last_step() is None:
+        ngrams.add(lwt.load(network), workdir)
+    return files.read_json(workdir / new_run.ORIGIN)
+
+
+def measured(workdir, prepared, *, name, about, seconds):
     """The `figures.Model` of the run; fits the temperature of its scores, and writes its evaluation."""
     experiment = lwt.load(workdir)
     if not experiment.calibration:
@@ -264,7 +282,7 @@ def measured(workdir, prepared, *, name, about, tried):
         name=name,
         about=about,
         probabilities=experiment.predict_proba(prepared.texts("test")),
-        seconds=sum(trial["seconds"] for trial in tried) or study.seconds(workdir),
+        seconds=seconds,
         parameters=trees.count(experiment.weights),
         bytes=trees.nbytes(experiment.weights),
     )

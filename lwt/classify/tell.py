@@ -102,6 +102,18 @@ def of_tokens(ids, *, longest, own):
             )
 
 
+def of_ngrams(right):
+    """A sentence on the network, the linear model of n-grams and their sum.
+
+    Args:
+        right: the accuracy of each on the validation part, see `ngrams.add`.
+    """
+    return (
+        f"Right on the validation part: the network {100 * right['network']:.1f} %, a linear model of n-grams "
+        f"{100 * right['ngrams']:.1f} %, the sum of the two, which is the run, {100 * right['both']:.1f} %."
+    )
+
+
 def _rows(count):
     return f"{count:,} row{'s' * (count != 1)}"
 

@@ -29,6 +29,7 @@ VARIANTS = {
     "small_ngrams": "from small initial tables, with n-grams",
     "small_taught": "from small initial tables, taught",
     "small_taught_ngrams": "from small initial tables, taught, with n-grams",
+    "small_taught_linear": "from small initial tables, taught, with a linear model of n-grams",
 }
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2

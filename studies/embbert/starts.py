@@ -22,11 +22,13 @@ class Start:
         base: the pre-training that it continues from: one of `BASES`, or "further"; "": from scratch.
         added: further arguments of `configs/embbert_finetune.py`.
         teachers: the start of the runs that it also learns from; "": none.
+        network: the start of the runs to which a linear model of n-grams is added; nothing else is trained.
     """
 
     base: str = ""
     added: dict = dataclasses.field(default_factory=dict)
     teachers: str = ""
+    network: str = ""
 
 
 STARTS = {
@@ -41,6 +43,7 @@ STARTS = {
     "small_ngrams": Start("small", NGRAMS),
     "small_taught": Start("small", LEAK_FREE, teachers="small_ngrams"),
     "small_taught_ngrams": Start("small", NGRAMS, teachers="small_ngrams"),
+    "small_taught_linear": Start("small", NGRAMS, teachers="small_ngrams", network="small_taught"),
 }
 
 
@@ -66,3 +69,15 @@ def teachers_of(arguments):
     """The arguments of the fine-tunings that a run learns from: the first `TEACHERS` seeds, for all of its seeds."""
     teachers = STARTS[arguments["start"]].teachers if "start" in arguments else ""
     return [arguments | {"start": teachers, "seed": seed} for seed in range(TEACHERS)] if teachers else []
+
+
+def network_of(arguments):
+    """The arguments of the fine-tuning to which a run adds a linear model of n-grams; None for a run that trains."""
+    network = STARTS[arguments["start"]].network if "start" in arguments else ""
+    return arguments | {"start": network} if network else None
+
+
+def before(arguments):
+    """The arguments of the fine-tunings that must be finished before a run, in order."""
+    network = network_of(arguments)
+    return [*teachers_of(arguments), *([network] if network else [])]

@@ -27,6 +27,7 @@ that the validation or test set holds. ``paper``: pre-trained and fine-tuned by 
 ``small_pretrained``: pre-trained from small initial tables, in ``base-MODEL-small``, and fine-tuned without the
 training texts that the validation or test set holds. ``small_ngrams``: the same, with a table of n-grams.
 ``small_taught`` and ``small_taught_ngrams``: these two, taught by the first three runs with n-grams.
+``small_taught_linear``: ``small_taught`` with a linear model of n-grams, fitted apart (`lwt/classify/ngrams.py`).
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -45,6 +46,7 @@ import os
 from absl import flags
 
 from lwt import errors, trees
+from lwt.classify import ngrams
 from lwt.export import quantize
 from lwt.machine import hardware
 from lwt.report import study
@@ -98,7 +100,7 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
         for base_name, own, begun in embbert_starts.bases_of(arguments):
             before = {"base": os.path.join(workdir, begun)} if begun else {}
             bases[base_name] = study.Entry(base_name, own, spec_of(PRETRAIN, own | before, more=shared))
-        for needed in (*embbert_starts.teachers_of(arguments), arguments):  # what another learns from comes first
+        for needed in (*embbert_starts.before(arguments), arguments):
             runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more=more))
     return [*bases.values(), *runs.values()]
 
@@ -136,8 +138,8 @@ def tuning_of(arguments, workdir, *, more):
 
 def needs_of(arguments):
     """Names of the runs that must be finished before a run starts."""
-    bases, teachers = embbert_starts.bases_of(arguments), embbert_starts.teachers_of(arguments)
-    return [*(name for name, *_ in bases), *map(name_of, teachers)]
+    bases = [name for name, *_ in embbert_starts.bases_of(arguments)]
+    return [*bases, *map(name_of, embbert_starts.before(arguments))]
 
 
 def with_needs(chosen, found):
@@ -168,7 +170,24 @@ def run(entry, workdir):
     for name in needs_of(entry.arguments):
         if not study.read_record(os.path.join(workdir, name), RECORD):
             raise errors.ConfigError(f"{workdir}/{name} is missing or unfinished: --only='^{name}$' trains it")
+    if embbert_starts.network_of(entry.arguments):
+        return run_linear(entry, workdir)
     return study.run(entry, workdir, measure=measure, record=RECORD)
+
+
+def run_linear(entry, workdir):
+    """Adds a linear model of n-grams to the network of `entry`, and measures the sum, once; returns its record."""
+    folder = os.path.join(workdir, entry.name)
+    if kept := study.read_record(folder, RECORD):
+        return kept
+    network = os.path.join(workdir, name_of(embbert_starts.network_of(entry.arguments)))
+    if checkpoint.of_run(folder).last_step() is None:
+        ngrams.add(experiment.load(network), folder, weights=embbert_starts.NGRAMS["ngram_weights"])
+    steps = study.read_record(network, RECORD)["steps"]
+    found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps}
+    found |= measure(entry, folder, network=network)
+    study.write_record(folder, found, record=RECORD)
+    return found
 
 
 def measure_base(entry, folder, *, found):
@@ -192,8 +211,13 @@ def measure_base(entry, folder, *, found):
     }
 
 
-def measure(entry, folder):
-    """The record of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes."""
+def measure(entry, folder, *, network=""):
+    """The record of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes.
+
+    Args:
+        entry, folder: of the run.
+        network: the run that was trained, if it is another.
+    """
     del entry
     trained = experiment.load(folder)
     splits = assembly.make_data(trained.config, folder, make=False).splits
@@ -212,8 +236,8 @@ def measure(entry, folder):
         "rule": splits.rule,
         "records": splits.counts,
         "learning_rate": trained.config.optimizer.learning_rate,
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
+        "seconds": study.seconds(network or folder),
+        "hardware": hardware.of_run(network or folder),
     }
 
 
@@ -234,8 +258,9 @@ def main():
     write = functools.partial(embbert_report.write, workdir=values.workdir)
 
     def config_of(entry):
-        """The config of a fine-tuning; None for a pre-training, which is used whatever its config."""
-        return config_file.load(entry.spec) if "task" in entry.arguments else None
+        """The config of a fine-tuning; None for a pre-training, used whatever its config, and for what trains not."""
+        trains = "task" in entry.arguments and not embbert_starts.network_of(entry.arguments)
+        return config_file.load(entry.spec) if trains else None
 
     given = dict(needs=with_needs, config=config_of, curves=embbert_report.curves)
     study.main(found, run, write=write, record=RECORD, **given)

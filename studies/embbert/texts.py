@@ -28,7 +28,12 @@ STARTS = {  # what the lines of these starts are
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
 """,
-    ("small", "small_pretrained", "small_ngrams", "small_taught", "small_taught_ngrams"): """\
+    ("small_taught_linear",): """\
+A linear model of n-grams is fitted beside the trained network, on the same training texts, and becomes a table in its
+head (`lwt/classify/ngrams.py`). Its regularization and its share in the logits have the lowest loss on the validation
+set.
+""",
+    ("small", "small_pretrained", "small_ngrams", "small_taught", "small_taught_ngrams", "small_taught_linear"): """\
 Small initial tables have a standard deviation of 0.02, as in BERT, but 0.001 for EmbBERT's positions if it is
 pre-trained. The other lines have the paper's 1, and EmbBERT's positions 0.05 ([a
 comparison](../initial_weights/README.md)). Those that are pre-trained from small tables are fine-tuned without the

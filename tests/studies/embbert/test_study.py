@@ -182,7 +182,7 @@ def test_entries():
     )
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 2 * 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 11 + 2 * 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 12 + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]

@@ -1,0 +1,154 @@
+"""Adds a linear classifier of n-grams to a text classifier: the two are fitted apart, and their logits are added.
+
+    python -m lwt.classify.ngrams --workdir=runs/tickets --out=runs/tickets-n
+    python -m lwt.classify.ngrams --workdir=runs/tickets --out=runs/tickets-n --weights=128000
+
+The n-grams are the tokens of a text and the pairs of neighbours, hashed into a table (`lwt/layers/text_head.py`), which
+becomes part of the new run's head: every program and every export treats it like the run's other weights. A support
+vector machine is fitted to them on the training part; its regularization and its share in the sum are those with the
+lowest loss on the validation part. It errs elsewhere than the network and needs fewer texts, so that the sum is better
+than each of the two. It needs scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JSON object.
+"""
+
+import logging
+import time
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+from absl import flags
+
+from lwt import errors, extras
+from lwt.compress import program
+from lwt.layers import linear, text_head
+from lwt.metrics import calibration
+from lwt.tasks import classify
+from lwt.training import new_run
+
+LOG = logging.getLogger(__name__)
+TABLE = "head/ngrams/embedding"
+BIAS = "head/classifier/bias"
+ROWS, WEIGHTS = 2**14, 2**19  # of a table: at most so many
+STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)  # the support vector machine's C: the larger, the less it is regularized
+
+
+def fits(experiment):
+    """Whether `add` takes the run: a text classifier of one class a text that has no table of n-grams yet."""
+    kind = isinstance(experiment.task, classify.Classify) and isinstance(experiment.model, text_head.TextModel)
+    return kind and not experiment.model.ngram_weights
+
+
+def add(experiment, out, *, weights=0):
+    """Writes the run `out`, `experiment` with a table of n-grams; returns it and a dict that describes the change.
+
+    Args:
+        experiment: a run that `fits`.
+        weights: the most weights of the table; 0 for `ROWS` rows, or fewer if these had more than `WEIGHTS` weights.
+
+    Raises:
+        lwt.errors.ConfigError: the run is not a text classifier of one class a text, or has a table already; or
+            scikit-learn is missing.
+    """
+    if not fits(experiment):
+        raise errors.ConfigError(
+            f"{experiment.workdir}: n-grams are added to a text classifier of one class a text that has none yet"
+        )
+    begin, classes = time.perf_counter(), len(experiment.labels)
+    weights = weights or min(ROWS * classes, WEIGHTS)
+    if weights < classes:
+        raise errors.ConfigError(f"--weights={weights} must be at least {classes}, one for each class")
+    (train, labels), (validation, known) = (
+        features(experiment, part, rows=weights // classes) for part in ("train", "validation")
+    )
+    _, _, outputs, _ = experiment.evaluate("validation")
+    there = known >= 0
+    validation, outputs, known = validation[there], np.asarray(outputs)[there], known[there]
+    tried = []
+    for strength in STRENGTHS:
+        table, bias = fit(train, labels, strength=strength, classes=classes)
+        loss, share = share_of(outputs, validation @ table + bias, labels=known)
+        LOG.info("C=%g, times %.3g: validation loss %.4f", strength, share, loss)
+        tried.append((loss, strength, share * table, share * bias))
+    _, strength, table, bias = min(tried, key=lambda one: one[0])
+    added = validation @ table + bias
+    logits = {"network": outputs, "ngrams": added, "both": outputs + added}
+    right = {name: round(float(np.mean(x.argmax(1) == known)), 4) for name, x in logits.items()}
+    arrays = linear.merge(experiment.weights)
+    arrays = {**arrays, TABLE: jnp.asarray(table), BIAS: arrays[BIAS] + bias}
+    done = {"method": "ngrams", "weights": table.size, "strength": strength, "validation_accuracy": right}
+    done["seconds"] = round(time.perf_counter() - begin, 1)
+    return new_run.write(experiment, out, weights=arrays, model={"ngram_weights": weights}, how=done), done
+
+
+def features(experiment, part, *, rows):
+    """The n-grams of the texts of a part of the run's data, as `text_head.Ngrams` counts them; and their classes.
+
+    Args:
+        part: "train" or "validation".
+        rows: of the table.
+
+    Returns:
+        A sparse matrix `[n rows]`, and the classes `[n]`, -1 for one that the run does not know.
+    """
+    data = experiment.data
+    evaluation = data.evaluation(part)
+    found, labels = [], np.full(len(evaluation.sources), -1)
+    for batch in data.batches(evaluation):
+        batch = {name: values[batch["example"] >= 0] for name, values in batch.items()}  # without filler rows
+        places, exist = map(np.asarray, text_head.hashes(batch["ids"], batch["segments"]))
+        scale = text_head.GAIN / np.sqrt(exist.sum((1, 2)))
+        value, record = (np.broadcast_to(x[:, None, None], exist.shape)[exist] for x in (scale, batch["example"]))
+        found.append((value, record, places[exist] % rows))
+        labels[batch["example"]] = batch["label"]
+    value, record, place = map(np.concatenate, zip(*found, strict=True))
+    return scipy.sparse.csr_matrix((value, (record, place)), shape=(len(labels), rows)), labels
+
+
+def fit(counts, labels, *, strength, classes):
+    """The table `[rows classes]` and the bias `[classes]`, float32, of a linear support vector machine.
+
+    Args:
+        counts, labels: see `features`; the classes of all records are known.
+        strength: its C.
+        classes: the number of classes; the logits of one without a record are 0.
+    """
+    machine = extras.load("sklearn.svm", "a classifier of n-grams").LinearSVC(C=strength, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one that has not converged is judged like the others, on the validation part
+        machine.fit(counts, labels)
+    kernel, intercept = machine.coef_, machine.intercept_
+    if len(kernel) == 1:  # of two classes, the second one's
+        kernel, intercept = np.concatenate([-kernel, kernel]), np.concatenate([-intercept, intercept])
+    table, bias = np.zeros((counts.shape[1], classes), np.float32), np.zeros(classes, np.float32)
+    table[:, machine.classes_], bias[machine.classes_] = kernel.T, intercept
+    return table, bias
+
+
+def share_of(logits, added, *, labels):
+    """The lowest loss of ``(logits + share · added) / T``, in nats per record, over shares and T; and the share.
+
+    Args:
+        logits, added: `[n c]`.
+        labels: `[n]`.
+    """
+
+    def loss(logs):
+        return calibration.negative_log_likelihood(np.exp(logs[0]) * logits + np.exp(logs[1]) * added, labels)
+
+    bound = np.log(calibration.HOTTEST)
+    found = scipy.optimize.minimize(loss, (0.0, 0.0), method="Nelder-Mead", bounds=[(-bound, bound)] * 2)
+    return float(found.fun), float(np.exp(found.x[1] - found.x[0]))
+
+
+def main(experiment, values):
+    """Adds the table as the flags say."""
+    return add(experiment, values.out, weights=values.weights)[1]
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer(
+        "weights", 0, "Weights of the table; 0: 16,384 rows of one for each class, or 524,288 in all.", lower_bound=0
+    )
+    program.run(main)
