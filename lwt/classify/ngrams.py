@@ -5,9 +5,9 @@
 
 The n-grams are the tokens of a text and the pairs of neighbours, hashed into a table (`lwt/layers/text_head.py`), which
 becomes part of the new run's head: every program and every export treats it like the run's other weights. A support
-vector machine is fitted to them on the training part; its regularization and its share in the sum are those with the
-lowest loss on the validation part. It errs elsewhere than the network and needs fewer texts, so that the sum is better
-than each of the two. It needs scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JSON object.
+vector machine is fitted to them on the training part. Its regularization and the scales of both logits are those with
+the lowest loss on the validation part. It makes other errors than the network, and needs fewer texts. It needs
+scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JSON object.
 """
 
 import logging
@@ -29,7 +29,7 @@ from lwt.training import new_run
 
 LOG = logging.getLogger(__name__)
 TABLE = "head/ngrams/embedding"
-BIAS = "head/classifier/bias"
+KERNEL, BIAS = "head/classifier/kernel", "head/classifier/bias"
 ROWS, WEIGHTS = 2**14, 2**19  # of a table: at most so many
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)  # the support vector machine's C: the larger, the less it is regularized
 
@@ -68,15 +68,15 @@ def add(experiment, out, *, weights=0):
     tried = []
     for strength in STRENGTHS:
         table, bias = fit(train, labels, strength=strength, classes=classes)
-        loss, share = share_of(outputs, validation @ table + bias, labels=known)
-        LOG.info("C=%g, times %.3g: validation loss %.4f", strength, share, loss)
-        tried.append((loss, strength, share * table, share * bias))
-    _, strength, table, bias = min(tried, key=lambda one: one[0])
+        loss, scales = scales_of(outputs, validation @ table + bias, labels=known)
+        LOG.info("C=%g: %.3g times the network, %.3g times the n-grams: loss %.4f", strength, *scales, loss)
+        tried.append((loss, strength, scales[0], scales[1] * table, scales[1] * bias))
+    _, strength, scale, table, bias = min(tried, key=lambda one: one[0])
     added = validation @ table + bias
-    logits = {"network": outputs, "ngrams": added, "both": outputs + added}
+    logits = {"network": outputs, "ngrams": added, "both": scale * outputs + added}
     right = {name: round(float(np.mean(x.argmax(1) == known)), 4) for name, x in logits.items()}
     arrays = linear.merge(experiment.weights)
-    arrays = {**arrays, TABLE: jnp.asarray(table), BIAS: arrays[BIAS] + bias}
+    arrays = {**arrays, TABLE: jnp.asarray(table), KERNEL: scale * arrays[KERNEL], BIAS: scale * arrays[BIAS] + bias}
     done = {"method": "ngrams", "weights": table.size, "strength": strength, "validation_accuracy": right}
     done["seconds"] = round(time.perf_counter() - begin, 1)
     return new_run.write(experiment, out, weights=arrays, model={"ngram_weights": weights}, how=done), done
@@ -126,8 +126,8 @@ def fit(counts, labels, *, strength, classes):
     return table, bias
 
 
-def share_of(logits, added, *, labels):
-    """The lowest loss of ``(logits + share · added) / T``, in nats per record, over shares and T; and the share.
+def scales_of(logits, added, *, labels):
+    """The lowest loss of ``a · logits + b · added`` over a and b from 1/100 to 100, in nats per record; and ``(a, b)``.
 
     Args:
         logits, added: `[n c]`.
@@ -135,11 +135,12 @@ def share_of(logits, added, *, labels):
     """
 
     def loss(logs):
-        return calibration.negative_log_likelihood(np.exp(logs[0]) * logits + np.exp(logs[1]) * added, labels)
+        scales = np.exp(logs)
+        return calibration.negative_log_likelihood(scales[0] * logits + scales[1] * added, labels)
 
     bound = np.log(calibration.HOTTEST)
     found = scipy.optimize.minimize(loss, (0.0, 0.0), method="Nelder-Mead", bounds=[(-bound, bound)] * 2)
-    return float(found.fun), float(np.exp(found.x[1] - found.x[0]))
+    return float(found.fun), tuple(np.exp(found.x).tolist())
 
 
 def main(experiment, values):
@@ -149,6 +150,6 @@ def main(experiment, values):
 
 if __name__ == "__main__":
     flags.DEFINE_integer(
-        "weights", 0, "Weights of the table; 0: 16,384 rows of one for each class, or 524,288 in all.", lower_bound=0
+        "weights", 0, "Most weights of the table; 0: 16,384 for each class, but at most 524,288.", lower_bound=0
     )
     program.run(main)

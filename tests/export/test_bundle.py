@@ -53,10 +53,10 @@ def test_the_same_weights_figures_and_answers(run, folder):
 
 
 def test_the_cards_that_come_along_name_the_licences_of_their_data():
-    bundles = sorted((pathlib.Path(__file__).parents[2] / "pretrained").glob("*/bundle.json"))
-    assert bundles
-    for bundle in bundles:
-        card = bundle.with_name("README.md")
+    infos = sorted((pathlib.Path(__file__).parents[2] / "pretrained").glob("*/bundle.json"))
+    assert infos
+    for info in infos:
+        card = info.with_name("README.md")
         (said,) = re.findall(r"^- licences: (.*)$", card.read_text(), re.MULTILINE)
         sets = {"multi30k": "Multi30k", "snips": "Snips", "novels": "novels"}
         for name in re.findall(r"folder:\w*?(multi30k|snips|novels)", card.read_text()):
