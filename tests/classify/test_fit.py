@@ -10,7 +10,7 @@ from lwt.classify import fit
 
 
 def test_a_model_starts_from_trained_weights_where_there_are_some(tmp_path, monkeypatch):
-    assert fit.start("embbert").arguments["base"].endswith("pretrained/embbert-tinynlp")
+    assert fit.start("embbert").arguments["base"].endswith("pretrained/embbert-small-tables")
     assert fit.start("embedder").about == "embedder, from scratch"
     assert fit.start("embbert", base=str(tmp_path)) == fit.start(str(tmp_path))
     assert fit.start(str(tmp_path)).arguments == {"base": str(tmp_path)}

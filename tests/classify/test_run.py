@@ -109,9 +109,9 @@ def test_the_errors_are_those_of_the_run(made):
 
 def test_the_same_call_continues_and_another_is_refused(made, inside):
     _, _, figures, _ = made
-    before = (inside / WORKDIR / "metrics.jsonl").read_bytes()
+    before = (inside / WORKDIR / "classify/network/metrics.jsonl").read_bytes()
     found, _ = again()
-    assert (inside / WORKDIR / "metrics.jsonl").read_bytes() == before
+    assert (inside / WORKDIR / "classify/network/metrics.jsonl").read_bytes() == before
     assert found["left_out"] == figures["left_out"] and found["models"][1] == figures["models"][1]
     with pytest.raises(errors.ConfigError, match="was begun with seed=0, not 1: give another folder"):
         again(seed=1)

@@ -31,6 +31,14 @@ def test_the_teachers_of_a_run_are_the_same_for_all_seeds():
     assert starts.teachers_of(RUN | {"start": "small_ngrams"}) == []
 
 
+def test_what_must_be_finished_before_a_run():
+    linear = RUN | {"start": "small_taught_linear"}
+    network = RUN | {"start": "small_taught"}
+    assert starts.network_of(linear) == network and starts.network_of(network) is None
+    assert starts.before(linear) == [*starts.before(network), network] and len(starts.before(network)) == 3
+    assert starts.before({"model": "embbert"}) == [] and starts.network_of({"model": "embbert"}) is None
+
+
 @pytest.mark.parametrize("start", starts.STARTS)
 def test_every_start_has_a_line_and_known_arguments(start):
     assert start in ("scratch", "pretrained") or start in paper.VARIANTS

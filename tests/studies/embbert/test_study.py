@@ -127,6 +127,26 @@ def test_a_pupil_learns_from_the_pretrained_seeds(finished, data, monkeypatch):
         embbert_study.run(taught(), workdir)
 
 
+def test_a_linear_model_is_added_to_a_finished_network(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    workdir = str(finished / "runs")
+    monkeypatch.setitem(starts.STARTS, "linear", starts.Start("own", starts.NGRAMS, network="pretrained"))
+    found = embbert_study.entries(workdir, models=("bert_2mb",), starts=("linear",), seeds=1, more="smoke=true")
+    (entry,) = study.choose(found, only="^snips.*linear")
+    network, own = (os.path.join(workdir, f"snips-bert_2mb-{start}-seed0") for start in ("pretrained", "linear"))
+    needed = ["base-bert_2mb", os.path.basename(network), entry.name]
+    assert [one.name for one in embbert_study.with_needs([entry], found)] == needed
+    record, trained = embbert_study.run(entry, workdir), study.read_record(network, embbert_study.RECORD)
+    assert record["arguments"]["start"] == "linear" and record["steps"] == trained["steps"] == 2
+    assert record["seconds"] == trained["seconds"] and record["hardware"] == trained["hardware"]
+    assert record["weights"] > trained["weights"] and record["bytes"] > trained["bytes"]
+    assert record["weights_without_head"] == trained["weights_without_head"]
+    assert run_config.read(own).model.ngram_weights == starts.NGRAMS["ngram_weights"]
+    monkeypatch.setattr(embbert_study, "experiment", None)
+    assert embbert_study.run(entry, workdir) == record
+    shutil.rmtree(own)
+
+
 def test_what_is_done_is_left_alone(finished, data, monkeypatch):
     monkeypatch.setenv("LWT_DATA", str(data))
     monkeypatch.setattr(study, "train", None)
