@@ -79,7 +79,7 @@ def scratch(model):
     return Start("embbert_finetune", {"model": model, "recipe": "tuned", "tables": "small"}, f"{model}, from scratch")
 
 
-def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None):
+def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None, apart=False):
     """The config of a run.
 
     Args:
@@ -89,6 +89,7 @@ def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=
         rows: of the training part.
         epochs: 0 for what suits the number of rows, or for a model of Hugging Face the config's.
         settings: of a trial: factors on ``rate`` and ``epochs``, and ``word_dropout``.
+        apart: whether n-grams are fitted after the training: then the network has no table of them, as a base may have.
     """
     settings = settings or {}
     least, most = EPOCHS
@@ -105,6 +106,8 @@ def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=
     with config.unlocked():
         config.data.fields, config.data.label, config.data.leak_free = (text,), label, True
         config.data.max_malformed = 0.0
+        if apart:
+            config.model.ngram_weights = 0
         config.epochs = float(max(1, round(config.epochs * settings.get("epochs", 1.0))))
         config.optimizer.learning_rate *= settings.get("rate", 1.0)
     return config

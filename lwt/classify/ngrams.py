@@ -114,9 +114,10 @@ def fit(counts, labels, *, strength, classes):
         strength: its C.
         classes: the number of classes; the logits of one without a record are 0.
     """
-    machine = extras.load("sklearn.svm", "a classifier of n-grams").LinearSVC(C=strength, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one that has not converged is judged like the others, on the validation part
+    svm, exceptions = (extras.load(f"sklearn.{name}", "a classifier of n-grams") for name in ("svm", "exceptions"))
+    machine = svm.LinearSVC(C=strength, random_state=0)
+    with warnings.catch_warnings():  # one that has not converged is judged like the others, on the validation part
+        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         machine.fit(counts, labels)
     kernel, intercept = machine.coef_, machine.intercept_
     if len(kernel) == 1:  # of two classes, the second one's

@@ -106,9 +106,8 @@ def classify(path, workdir="", *, options=None, say=print):
     tell.all_of([models[0].about if models else baseline.MISSING], say)
 
     say(f"\n3/4  {started.about}")
-    config_of = config_maker(started, prepared, options=options, folder=folder)
-    apart = baseline.available() and not started.large and not (workdir / run_config.NAME).exists()
-    network = folder / NETWORK if apart or (folder / NETWORK).exists() else workdir
+    network = network_of(workdir, folder, large=started.large)
+    config_of = config_maker(started, prepared, options=options, folder=folder, apart=network != workdir)
     more = list(of_tokens(config_of(None), network, prepared=prepared))
     tell.all_of(more, say)
     tried = trained(config_of, network, folder=folder, options=options, large=started.large)
@@ -225,7 +224,7 @@ def fitted_baseline(prepared):
     )
 
 
-def config_maker(started, prepared, *, options, folder):
+def config_maker(started, prepared, *, options, folder, apart):
     """``(settings) -> config`` of the run, or of a trial."""
 
     def config_of(settings):
@@ -236,7 +235,7 @@ def config_maker(started, prepared, *, options, folder):
             "label": found.label,
             "rows": len(prepared.parts["train"]),
         }
-        given = {"seed": options.seed, "teacher": options.teacher, "epochs": options.epochs}
+        given = {"seed": options.seed, "teacher": options.teacher, "epochs": options.epochs, "apart": apart}
         return fit.make_config(started, **place, **given, settings=settings)
 
     return config_of
@@ -263,6 +262,16 @@ def trained(config_of, workdir, *, folder, options, large):
     dropouts = (0.0,) if options.teacher else fit.DROPOUTS_OF_LARGE if large else fit.DROPOUTS
     more = {"dropouts": dropouts, "seed": options.seed}
     return fit.search(config_of, str(workdir), folder=folder / "trials", seconds=seconds, **more)
+
+
+def network_of(workdir, folder, *, large):
+    """Where the network is trained: `workdir`, or a folder of its own if a linear model is added to it.
+
+    A run that was begun in one of the two places continues there, whether or not scikit-learn is installed.
+    """
+    begun = (workdir / run_config.NAME).exists()
+    apart = (folder / NETWORK).exists() or (baseline.available() and not large and not begun)
+    return folder / NETWORK if apart else workdir
 
 
 def with_ngrams(network, workdir):

@@ -109,12 +109,21 @@ def test_the_errors_are_those_of_the_run(made):
 
 def test_the_same_call_continues_and_another_is_refused(made, inside):
     _, _, figures, _ = made
+    origin = json.loads((inside / WORKDIR / "origin.json").read_text())
+    assert origin["method"] == "ngrams" and lwt.load(WORKDIR).model.ngram_weights
     before = (inside / WORKDIR / "classify/network/metrics.jsonl").read_bytes()
     found, _ = again()
     assert (inside / WORKDIR / "classify/network/metrics.jsonl").read_bytes() == before
     assert found["left_out"] == figures["left_out"] and found["models"][1] == figures["models"][1]
     with pytest.raises(errors.ConfigError, match="was begun with seed=0, not 1: give another folder"):
         again(seed=1)
+
+
+def test_the_ngrams_of_a_base_are_replaced(inside):
+    options = run.Options(**{**OPTIONS.__dict__, "base": WORKDIR})
+    found = run.classify("tickets.csv", "runs/more", options=options, say=lambda line: None)
+    assert not lwt.load("runs/more/classify/network").model.ngram_weights
+    assert lwt.load("runs/more").model.ngram_weights and found["models"][1]["accuracy"] > 0.5
 
 
 def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
