@@ -45,12 +45,13 @@ import os
 
 from absl import flags
 
-from lwt import errors, trees
+from lwt import errors, files, trees
 from lwt.classify import ngrams
 from lwt.export import quantize
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import assembly, bundle, checkpoint, config_file, experiment, run_config
+from lwt.training import new_run
 from studies.embbert import memory, paper
 from studies.embbert import report as embbert_report
 from studies.embbert import starts as embbert_starts
@@ -183,9 +184,9 @@ def run_linear(entry, workdir):
     network = os.path.join(workdir, name_of(embbert_starts.network_of(entry.arguments)))
     if checkpoint.of_run(folder).last_step() is None:
         ngrams.add(experiment.load(network), folder, weights=embbert_starts.NGRAMS["ngram_weights"])
-    steps = study.read_record(network, RECORD)["steps"]
-    found = {"arguments": entry.arguments, "config": entry.spec, "steps": steps}
-    found |= measure(entry, folder, network=network)
+    trained, added = study.read_record(network, RECORD), files.read_json(os.path.join(folder, new_run.ORIGIN))
+    found = {"arguments": entry.arguments, "config": entry.spec, "steps": trained["steps"]}
+    found |= measure(entry, folder, seconds=added["seconds"])  # the training's are in the record of the network
     study.write_record(folder, found, record=RECORD)
     return found
 
@@ -211,12 +212,12 @@ def measure_base(entry, folder, *, found):
     }
 
 
-def measure(entry, folder, *, network=""):
+def measure(entry, folder, *, seconds=None):
     """The record of a fine-tuning: figures of both forms on every test set, the file's bytes, the splits' sizes.
 
     Args:
         entry, folder: of the run.
-        network: the run that was trained, if it is another.
+        seconds: that it took, on this machine; None for those of its training, on the run's machines.
     """
     del entry
     trained = experiment.load(folder)
@@ -236,8 +237,8 @@ def measure(entry, folder, *, network=""):
         "rule": splits.rule,
         "records": splits.counts,
         "learning_rate": trained.config.optimizer.learning_rate,
-        "seconds": study.seconds(network or folder),
-        "hardware": hardware.of_run(network or folder),
+        "seconds": study.seconds(folder) if seconds is None else seconds,
+        "hardware": hardware.of_run(folder) if seconds is None else hardware.describe(),
     }
 
 

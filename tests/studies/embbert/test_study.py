@@ -138,7 +138,7 @@ def test_a_linear_model_is_added_to_a_finished_network(finished, data, monkeypat
     assert [one.name for one in embbert_study.with_needs([entry], found)] == needed
     record, trained = embbert_study.run(entry, workdir), study.read_record(network, embbert_study.RECORD)
     assert record["arguments"]["start"] == "linear" and record["steps"] == trained["steps"] == 2
-    assert record["seconds"] == trained["seconds"] and record["hardware"] == trained["hardware"]
+    assert 0 < record["seconds"] < 60 and record["hardware"] == hardware.describe()
     assert record["weights"] > trained["weights"] and record["bytes"] > trained["bytes"]
     assert record["weights_without_head"] == trained["weights_without_head"]
     assert run_config.read(own).model.ngram_weights == starts.NGRAMS["ngram_weights"]
