@@ -6,7 +6,7 @@
 The n-grams are the tokens of a text and the pairs of neighbours, hashed into a table (`lwt/layers/text_head.py`), which
 becomes part of the new run's head: every program and every export treats it like the run's other weights. A support
 vector machine is fitted to them on the training part. Its regularization and the scales of both logits are those with
-the lowest loss on the validation part. It makes other errors than the network, and needs fewer texts. It needs
+the lowest loss on the validation part. It makes other errors than the network and needs fewer texts. It needs
 scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JSON object.
 """
 
@@ -30,12 +30,12 @@ from lwt.training import new_run
 LOG = logging.getLogger(__name__)
 TABLE = "head/ngrams/embedding"
 KERNEL, BIAS = "head/classifier/kernel", "head/classifier/bias"
-ROWS, WEIGHTS = 2**14, 2**19  # of a table: at most so many
+ROWS, WEIGHTS = 2**14, 2**19  # the most that a table has by default
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)  # the support vector machine's C: the larger, the less it is regularized
 
 
 def fits(experiment):
-    """Whether `add` takes the run: a text classifier of one class a text that has no table of n-grams yet."""
+    """Whether `add` takes the run: a text classifier with one class per text and no table of n-grams."""
     kind = isinstance(experiment.task, classify.Classify) and isinstance(experiment.model, text_head.TextModel)
     return kind and not experiment.model.ngram_weights
 
@@ -48,8 +48,8 @@ def add(experiment, out, *, weights=0):
         weights: the most weights of the table; 0 for `ROWS` rows, or fewer if these had more than `WEIGHTS` weights.
 
     Raises:
-        lwt.errors.ConfigError: the run is not a text classifier of one class a text, or has a table already; or
-            scikit-learn is missing.
+        lwt.errors.ConfigError: the run is not a text classifier with one class per text, or it has a table already,
+            or scikit-learn is missing.
     """
     if not fits(experiment):
         raise errors.ConfigError(
@@ -112,11 +112,11 @@ def fit(counts, labels, *, strength, classes):
     Args:
         counts, labels: see `features`; the classes of all records are known.
         strength: its C.
-        classes: the number of classes; the logits of one without a record are 0.
+        classes: the number of classes; a class without a record has the logit 0.
     """
     svm, exceptions = (extras.load(f"sklearn.{name}", "a classifier of n-grams") for name in ("svm", "exceptions"))
     machine = svm.LinearSVC(C=strength, random_state=0)
-    with warnings.catch_warnings():  # one that has not converged is judged like the others, on the validation part
+    with warnings.catch_warnings():  # without convergence, the validation loss still tells how good the fit is
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         machine.fit(counts, labels)
     kernel, intercept = machine.coef_, machine.intercept_

@@ -217,7 +217,7 @@ def measure(entry, folder, *, seconds=None):
 
     Args:
         entry, folder: of the run.
-        seconds: that it took, on this machine; None for those of its training, on the run's machines.
+        seconds: how long it took on this machine; None: the time of its training, on the machines of the run.
     """
     del entry
     trained = experiment.load(folder)
@@ -259,7 +259,7 @@ def main():
     write = functools.partial(embbert_report.write, workdir=values.workdir)
 
     def config_of(entry):
-        """The config of a fine-tuning; None for a pre-training, used whatever its config, and for what trains not."""
+        """The config of a fine-tuning; None for a pre-training, whose config is free, and for a run without training."""
         trains = "task" in entry.arguments and not embbert_starts.network_of(entry.arguments)
         return config_file.load(entry.spec) if trains else None
 
