@@ -259,7 +259,7 @@ def main():
     write = functools.partial(embbert_report.write, workdir=values.workdir)
 
     def config_of(entry):
-        """The config of a fine-tuning; None for a pre-training, whose config is free, and for a run without training."""
+        """The config of a fine-tuning; None for a pre-training, whose config is free, or a run without training."""
         trains = "task" in entry.arguments and not embbert_starts.network_of(entry.arguments)
         return config_file.load(entry.spec) if trains else None
 
