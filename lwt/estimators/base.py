@@ -14,9 +14,10 @@ import numpy as np
 
 from lwt import errors, files, values
 from lwt.classify import fit as fitting
+from lwt.classify import ngrams
 from lwt.data import inputs, layout
 from lwt.export import bundle
-from lwt.runs import experiment
+from lwt.runs import checkpoint, experiment
 from lwt.training import train
 
 FILE = "estimator.json"  # makes a bundle a saved estimator
@@ -133,13 +134,15 @@ class Estimator:
             raise errors.DataError(f"text {empty + 1} of {len(texts)} is empty; leave it out")
         return texts, targets
 
-    def _train(self, texts, targets, *, held_out, change, declared=()):
+    def _train(self, texts, targets, *, held_out, change, declared=(), with_ngrams=False):
         """Trains the run on texts whose targets are those of a file, and opens it.
 
         Args:
             held_out: indices of the validation set; if there are none, it is the training set.
             change: ``(config) -> None``, what the kind of target needs.
             declared: names of the classes, in order.
+            with_ngrams: whether the run is the trained network with a linear model of n-grams; no matter for a run that
+                was begun without one.
         """
         self._temporary = None if self.folder else tempfile.TemporaryDirectory()  # removed with this object
         folder = pathlib.Path(self.folder or self._temporary.name)
@@ -151,15 +154,19 @@ class Estimator:
             files.write_text(data / f"{part}.jsonl", "".join(lines))
         if declared:
             files.write_text(data / layout.LABELS, "".join(f"{name}\n" for name in declared))
-        config = self._config(data, rows=len(parts["train"]))
+        run, network = str(folder / "run"), str(folder / "network")
+        with_ngrams = with_ngrams and (os.path.exists(network) or not os.path.exists(run))
+        config = self._config(data, rows=len(parts["train"]), apart=with_ngrams)
         with config.unlocked():
             change(config)
         with contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(io.StringIO()):
-            train.run(config, str(folder / "run"))
-        self.experiment_ = experiment.load(str(folder / "run"))
+            train.run(config, network if with_ngrams else run)
+            if with_ngrams and checkpoint.of_run(run).last_step() is None:
+                ngrams.add(experiment.load(network), run)
+        self.experiment_ = experiment.load(run)
 
-    def _config(self, data, *, rows):
-        """The config of the run, but for the task."""
+    def _config(self, data, *, rows, apart):
+        """The config of the run, but for the task; see `fit.make_config`."""
         base = self.base
         started = fitting.scratch("embbert") if base == "" else fitting.start("", base=os.fspath(base))
         arguments = started.arguments
@@ -172,7 +179,7 @@ class Estimator:
             raise errors.ConfigError(f"method={self.method!r} adapts trained weights, and base={base!r} has none")
         elif self.rate:
             arguments = {**arguments, "rate": self.rate}
-        given = {"data": "data", "text": "text", "label": "label", "rows": rows, "epochs": self.epochs}
+        given = {"data": "data", "text": "text", "label": "label", "rows": rows, "epochs": self.epochs, "apart": apart}
         config = fitting.make_config(dataclasses.replace(started, arguments=arguments), seed=self.seed, **given)
         with config.unlocked():
             config.data.validation = config.data.test = f"folder:{data}@validation"

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lwt import errors
+from lwt.classify import baseline
 from lwt.data import labels
 from lwt.estimators import base as estimator
 
@@ -25,6 +26,9 @@ class Classifier(estimator.Estimator):
         validation: the share of the texts, drawn evenly from the classes, that chooses the checkpoint and fits the
             temperature.
         calibrate: fit the temperature of the probabilities (`calibration.fit`).
+        ngrams: whether to add a linear model of n-grams, fitted apart to the same texts (`lwt.classify.ngrams`); it
+            helps most where there are few of them. None: where all weights of an own model are trained, without
+            `class_weight`, and scikit-learn is installed.
         seed: of everything that is random.
         folder: keeps the run and its data; the same call resumes it. "": a temporary folder, removed with the object.
         verbose: print the log of the training.
@@ -51,6 +55,7 @@ class Classifier(estimator.Estimator):
         ema=0.0,
         validation=0.1,
         calibrate=True,
+        ngrams=None,
         seed=0,
         folder="",
         verbose=False,
@@ -58,7 +63,7 @@ class Classifier(estimator.Estimator):
         self.base, self.method, self.rank, self.epochs, self.rate = base, method, rank, epochs, rate
         self.length, self.class_weight, self.label_smoothing = length, class_weight, label_smoothing
         self.patience, self.ema, self.validation, self.calibrate = patience, ema, validation, calibrate
-        self.seed, self.folder, self.verbose = seed, folder, verbose
+        self.ngrams, self.seed, self.folder, self.verbose = ngrams, seed, folder, verbose
 
     def fit(self, X, y):
         """Trains on texts X and labels y, two lists (or arrays, or columns of pandas); returns the classifier.
@@ -93,7 +98,9 @@ class Classifier(estimator.Estimator):
                 "min",
             )  # of a few records, the accuracy of many steps is the same
 
-        self._train(texts, [names[number] for number in numbers], held_out=held_out, change=change, declared=names)
+        targets = [names[number] for number in numbers]
+        with_ngrams = self._with_ngrams() if self.ngrams is None else self.ngrams
+        self._train(texts, targets, held_out=held_out, change=change, declared=names, with_ngrams=with_ngrams)
         if self.calibrate:
             self.experiment_.calibrate()
         return self
@@ -111,6 +118,11 @@ class Classifier(estimator.Estimator):
     def score(self, X, y, *, sample_weight=None):
         """The accuracy on texts and labels."""
         return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+
+    def _with_ngrams(self):
+        """Whether n-grams are added unless the user decides."""
+        own = not str(self.base).startswith("hf:")
+        return own and self.method == "full" and not self.class_weight and baseline.available()
 
     def _target(self):
         return {"classes": self.classes_.tolist()}

@@ -106,6 +106,19 @@ def test_adapters_of_trained_weights_and_booleans_as_labels(settings, texts):
         lwt.Classifier("", "lora").fit(*texts)
 
 
+def test_ngrams_are_added_where_nothing_speaks_against_them(settings, texts, tmp_path, monkeypatch, fitted):
+    assert fitted.experiment_.model.ngram_weights and "head/ngrams/embedding" in fitted.experiment_.weights
+    for others in ({"method": "lora"}, {"class_weight": "balanced"}, {"base": "hf:models/minilm"}):
+        assert not lwt.Classifier(**settings | others)._with_ngrams()
+    kept = {"folder": str(tmp_path / "kept"), "epochs": 1}
+    plain = lwt.Classifier(**settings | kept, ngrams=False).fit(*texts)
+    assert not plain.experiment_.model.ngram_weights and not (tmp_path / "kept/network").exists()
+    again = lwt.Classifier(**settings | kept).fit(*texts)  # a run that was begun without them goes on without them
+    np.testing.assert_array_equal(again.predict_proba(texts[0]), plain.predict_proba(texts[0]))
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert not lwt.Classifier(**settings)._with_ngrams()
+
+
 @pytest.mark.parametrize(
     "given, message",
     [
