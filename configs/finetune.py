@@ -13,7 +13,7 @@ tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, instead of `data`: one
         each, in batches with `rows` rows of every task (docs/many_tasks.md)
 text    the field of the text, `pair` that of a second text; empty: the usual names are looked for
 label   the field of the label
-task    classify; multilabel for several labels a text, with a separator between; ordinal for classes with an order;
+task    classify; multilabel for several labels per text, with a separator between; ordinal for classes with an order;
         regress for labels that are numbers. docs/answers.md describes them. similarity for numbers, from `low` to
         `high`, that say how alike `text` and `pair` are: the model learns vectors whose cosine is the answer
 method  full; an adapter on every linear layer of the encoder: lora, lora_plus, lora_fa, lora_dropout, rslora, pissa,

@@ -1,4 +1,4 @@
-"""The work of the image benchmark: 64 images of 32 × 32 pixels in 10 classes a batch, the same for every variant.
+"""The work of the image benchmark: 64 images of 32 × 32 pixels in 10 classes per batch, the same for every variant.
 
 The images are random: their content does not affect the time of a step. Imports neither PyTorch nor JAX.
 """

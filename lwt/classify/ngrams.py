@@ -53,7 +53,7 @@ def add(experiment, out, *, weights=0):
     """
     if not fits(experiment):
         raise errors.ConfigError(
-            f"{experiment.workdir}: n-grams are added to a text classifier of one class a text that has none yet"
+            f"{experiment.workdir}: n-grams are added to a text classifier of one class per text that has none yet"
         )
     begin, classes = time.perf_counter(), len(experiment.labels)
     weights = weights or min(ROWS * classes, WEIGHTS)

@@ -3,8 +3,8 @@
 The file is in the safetensors format (a length, a JSON header, the arrays; no code is run by reading it), so that
 other tools open it too. A plain weight NAME is the array ``NAME``, in float16 or float32. A quantized one is
 
-    NAME/values     int8; "fp8": the bits of float8 e4m3 as uint8; "int4": uint8 ``[ceil(size / 2)]``, two a byte of the
-                    flattened weight, offset by 8, the first in the low half
+    NAME/values     int8; "fp8": the bits of float8 e4m3 as uint8; "int4": uint8 ``[ceil(size / 2)]``, two per byte of
+                    the flattened weight, offset by 8, the first in the low half
     NAME/scales     as in `layers/quantized_weight.py`
     NAME/outliers   float16 ``[m]``, if there are any
     NAME/gaps       uint8: how many places of the flattened weight are passed over before the next outlier;

@@ -145,7 +145,7 @@ def check_labels(task, labels, *, kind):
     else:
         fit, what = ("classify", "ordinal"), f"the {labels.outputs} classes {_some(labels)} of texts"
     if task not in fit:
-        more = "; for several labels a text, set data.label_separator" if task == "multilabel" else ""
+        more = "; for several labels per text, set data.label_separator" if task == "multilabel" else ""
         raise errors.ConfigError(
             f"task.name={task!r} should be {' or '.join(map(repr, fit))}: the labels are {what}{more}"
         )

@@ -133,7 +133,7 @@ def llm_int8(flat):
 
 
 def quantized_bytes(model, *, vector=4, reparam=None):
-    """Bytes of the integers, the scales, and all else at `vector` bytes a value: an artefact without its header."""
+    """Bytes of the integers, the scales, and all else at `vector` bytes per value: an artefact without its header."""
     weights = trees.unflatten(shapes(model))
 
     def expand(base):

@@ -45,7 +45,7 @@ memory of one device for weights, moments and batch, "arrays" what its step allo
 operations that wait for other devices, and "sent" are the bytes that leave a device if each of them runs around a ring.
 
 The last three columns are a plan, not a measurement. It assumes devices with 79 TFLOP/s (40 % of a TPU v5e's peak in
-bfloat16, more than narrow layers reach) and 50 GB/s to the next one. With fewer than "rows to balance" rows a device,
+bfloat16, more than narrow layers reach) and 50 GB/s to the next one. With fewer than "rows to balance" rows per device,
 communication takes longer than computation.
 """
 
@@ -170,7 +170,7 @@ def write(out, *, rows, seconds, command_line, machine):
         own = [row for row in rows if row["work"] == title]
         page.add(
             f"## {title}",
-            f"`{own[0]['config']}`, {own[0]['rows']} rows a device, bfloat16.",
+            f"`{own[0]['config']}`, {own[0]['rows']} rows per device, bfloat16.",
             "",
             table(own, alone[title]),
         )

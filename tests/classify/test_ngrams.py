@@ -105,7 +105,7 @@ def test_two_classes_and_classes_without_a_record():
 
 def test_what_it_does_not_take(run, made, tmp_path):
     assert ngrams.fits(run) and not ngrams.fits(made[0])
-    with pytest.raises(errors.ConfigError, match="one class a text that has none yet"):
+    with pytest.raises(errors.ConfigError, match="one class per text that has none yet"):
         ngrams.add(made[0], tmp_path / "x")
     with pytest.raises(errors.ConfigError, match="--weights=2 must be at least 3"):
         ngrams.add(run, tmp_path / "x", weights=2)

@@ -1,4 +1,4 @@
-"""Figures of several labels a record equal scikit-learn's, and thresholds are the best there are."""
+"""Figures of several labels per record equal scikit-learn's, and thresholds are the best there are."""
 
 import functools
 import operator

@@ -1,4 +1,4 @@
-"""Classification with several labels a record, with a model that looks up its logits."""
+"""Classification with several labels per record, with a model that looks up its logits."""
 
 import operator
 

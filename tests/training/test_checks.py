@@ -117,7 +117,7 @@ def test_the_task_has_to_fit_the_labels():
     classes, numbers, several = labels.Labels(("a", "b", "c")), labels.Labels(()), labels.Labels(("a", "b"), "|")
     for task, kind, given, wanted in (
         ("regress", "labelled", classes, "'classify' or 'ordinal': the labels are the 3 classes a, b, c of texts"),
-        ("multilabel", "labelled", classes, "for several labels a text, set data.label_separator"),
+        ("multilabel", "labelled", classes, "for several labels per text, set data.label_separator"),
         ("classify", "labelled", several, "'multilabel': the labels are several of a, b, with '|' between"),
         ("classify", "labelled", numbers, "'regress': the labels are numbers of texts"),
         ("classify", "images", classes, "'classify_images'"),

@@ -1,4 +1,4 @@
-"""Options of a classifier's run, from the records to the answers: several labels a text, ordered classes, weights."""
+"""Options of a classifier's run, from the records to the answers: several labels per text, ordered classes, weights."""
 
 import json
 

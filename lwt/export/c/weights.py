@@ -140,7 +140,7 @@ class Source:
         table = self.node(name)
         width, bits, by_row = table.shape[1], BITS[table.format], table.axis != 0
         if by_row and table.scales.shape[1] > 1:
-            raise errors.ConfigError(f"{name!r} has {table.block} entries a scale; the engine in C takes whole rows")
+            raise errors.ConfigError(f"{name!r} has {table.block} entries per scale; the engine in C takes whole rows")
         pair = self._pair(name, np.asarray(table.values), np.asarray(table.scales), bits)
         return f"{{{pair}, {width}, {0 if by_row else table.block}, {bits}}}"
 
@@ -202,7 +202,7 @@ class Source:
 
 
 def packed(values):
-    """Packs rows of integers from -7 to 7 two a byte: byte k of 8 has values k and k + 8 of a group of `GROUP`."""
+    """Packs rows of integers from -7 to 7 two per byte: byte k of 8 has values k and k + 8 of a group of `GROUP`."""
     padded = np.pad(values, ((0, 0), (0, -values.shape[1] % GROUP)))
     low, high = np.moveaxis(padded.reshape(len(values), -1, 2, GROUP // 2), 2, 0)
     return ((low & 15) | high << 4).astype(np.int8)
