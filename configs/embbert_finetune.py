@@ -25,6 +25,7 @@ splits  own: the splits that come with the data
 teacher a run of the same task to learn from besides the labels, or several, A+B, to learn from the mean of their
         outputs; "{task}" stands for the task. With masked tokens, teachers run in every step and read the same tokens;
         with word_dropout=0 they run once and may have other tokenizers
+added   a folder that `lwt.compress.label_set` wrote: its records, those of the task among them, are the training data
 ngram_weights  of a table of hashed tokens and pairs of tokens, whose logits are added to the classifier's; 0: no table
 method  full, or one that continues from a fine-tuned run of the same task, base=RUN, head included:
         qlora: freezes its weights in int8 and trains LoRA of rank 8 on every linear layer and the head (EmbBERT: 7.5 %
@@ -75,21 +76,22 @@ CODE_SPLITS = {
     "snips": dict(train="folder:snips@train", test="folder:snips@validation+folder:snips@test"),
     "emotion": dict(train="folder:emotion@train+folder:emotion@validation", test="folder:emotion@test"),
 }
+TESTS = {"mnli": ("test_matched", "test_mismatched")}  # the test sets of a task that has several
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained in the paper, which gives them twice the epochs
 
 
 def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool (the
     head's input, "first", "rms" or "pair"; empty: the recipe's or the model's), tables ("small"; empty: the recipe's or
-    the model's), word_dropout (share of tokens masked in
-    training; -1: the recipe's), ngram_weights, splits, leak_free (drop training records that validation or test
-    contain), teacher, seed, vocabulary (0: the model's own), precision, smoke."""
+    the model's), word_dropout (share of tokens masked in training; -1: the recipe's), ngram_weights, splits, leak_free
+    (drop training records that validation or test contain), teacher, added, seed, vocabulary (0: the model's own),
+    precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", tables="", word_dropout=-1.0, ngram_weights=0, splits="own", leak_free=False, teacher="", seed=0,
-            vocabulary=0, precision="float32", smoke=False,
+            pool="", tables="", word_dropout=-1.0, ngram_weights=0, splits="own", leak_free=False, teacher="", added="",
+            seed=0, vocabulary=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -127,6 +129,8 @@ def get_config(arg=""):
     config.data.train = args["data"] or embbert_pretrain.data_of(task)
     if args["splits"] == "code" and not args["data"]:
         config.data.update(CODE_SPLITS.get(task, {}))
+    if args["added"]:
+        train_on(config, args["added"], tests=TESTS.get("" if args["data"] else task, ("test",)))
     config.data.fields, config.data.leak_free = (), args["leak_free"]
     config.data.rows, config.data.eval_batch = 32, 64
     regression = not args["data"] and task == "stsb"
@@ -150,6 +154,14 @@ def get_config(arg=""):
     if args["smoke"]:
         embbert_pretrain.smoke(config)
     return common.finished(config, args)
+
+
+def train_on(config, folder, *, tests):
+    """Takes the training records from a folder; validation and test sets remain those of the config's own data."""
+    own = config.data.train
+    config.data.train, config.data.validation = f"folder:{folder}@train", f"{own}@validation"
+    with config.ignore_type():  # one name, or several
+        config.data.test = tuple(f"{own}@{name}" for name in tests)
 
 
 def pool_of(workdir):

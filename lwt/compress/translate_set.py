@@ -10,25 +10,16 @@ arXiv 1606.07947, section 3.2). Repeating the command resumes an interrupted one
 object.
 """
 
-import gzip
-import json
-import logging
-import pathlib
-import shutil
 import time
-import zlib
 
 from absl import flags
 
-from lwt import errors, files
+from lwt import errors
+from lwt.compress import answered
 from lwt.data import sources
 from lwt.machine import command_line
 from lwt.reparam import adapters
 from lwt.runs import experiment
-
-LOG = logging.getLogger(__name__)
-SETTINGS, PARTS = "origin.json", "parts"
-PART = 1024  # records that are decoded and saved at a time
 
 
 def write(teacher, folder, *, data="", records=0):
@@ -58,64 +49,14 @@ def write(teacher, folder, *, data="", records=0):
         "fingerprint": source.fingerprint,
         "decoding": teacher.task.decoding(),
     }
-    _begin(folder, settings)
-    path, parts = pathlib.Path(folder, "train.jsonl.gz"), pathlib.Path(folder, PARTS)
-    if not path.exists():
-        for start in range(0, len(source), PART):
-            part = parts / f"{start:08d}"
-            if not _is_whole(part):
-                _translate(teacher, source.read(start, start + PART), path=part)
-        with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
-            for part in sorted(parts.glob("[0-9]*")):
-                file.write(files.read(part))
-        shutil.rmtree(parts, ignore_errors=True)
-    try:
-        files.verify(path)
-        with gzip.open(path, "rb") as file:
-            count = sum(1 for _ in file)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise errors.DataError(f"{path} is damaged ({error}); remove it to translate the set again") from error
+
+    def answer(start, stop):
+        records, (first, second) = source.read(start, stop), section.fields
+        pairs = zip(records, teacher.predict([record[first] for record in records]), strict=True)
+        return [{first: record[first], second: translation} for record, translation in pairs if translation.strip()]
+
+    path, count = answered.write(folder, settings, count=len(source), answer=answer)
     return {"file": str(path), "records": count, "empty": len(source) - count}
-
-
-def _begin(folder, settings):
-    """Writes what the set is made of; refuses a folder begun with other settings."""
-    path = pathlib.Path(folder, SETTINGS)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        files.write_json(path, settings, checked=True)
-    try:
-        begun = files.read_json(path)
-    except (OSError, ValueError) as error:
-        raise errors.DataError(f"{path} is damaged ({error}); give another --out") from error
-    for key, value in settings.items():
-        if begun.get(key) != value:
-            raise errors.ConfigError(
-                f"{folder} was begun with {key}={begun.get(key)!r:.60}, not {value!r:.60}; give another --out"
-            )
-
-
-def _is_whole(part):
-    """Whether a part was written and is as it was written."""
-    try:
-        files.verify(part)
-    except FileNotFoundError:
-        return False
-    except ValueError as error:
-        LOG.warning("%s is damaged (%s): its records are translated again", part, error)
-        return False
-    return part.exists()
-
-
-def _translate(teacher, records, *, path):
-    source, target = teacher.config.data.fields
-    answers = teacher.predict([record[source] for record in records])
-    lines = (
-        json.dumps({source: record[source], target: answer}, ensure_ascii=False) + "\n"
-        for record, answer in zip(records, answers, strict=True)
-        if answer.strip()
-    )
-    files.write_text(path, "".join(lines), checked=True)
 
 
 def main():

@@ -7,7 +7,7 @@ import pytest
 
 from configs import common
 from lwt import errors
-from lwt.compress import translate_set
+from lwt.compress import answered, translate_set
 from lwt.data import sources
 from lwt.runs import experiment
 from lwt.training import train
@@ -31,7 +31,7 @@ def read(path):
 
 
 def test_an_interrupted_set_is_completed_and_trained_on(teacher, tmp_path, monkeypatch):
-    monkeypatch.setattr(translate_set, "PART", 16)
+    monkeypatch.setattr(answered, "PART", 16)
     asked = []
 
     def predict(texts):
@@ -60,13 +60,13 @@ def test_an_interrupted_set_is_completed_and_trained_on(teacher, tmp_path, monke
 
 
 def test_damage_is_repaired_or_named(teacher, tmp_path, monkeypatch):
-    monkeypatch.setattr(translate_set, "PART", 16)
+    monkeypatch.setattr(answered, "PART", 16)
     monkeypatch.setattr(teacher, "predict", lambda texts: [text.upper() for text in texts])
-    monkeypatch.setattr(translate_set.shutil, "rmtree", lambda *_, **__: None)  # the parts stay
+    monkeypatch.setattr(answered.shutil, "rmtree", lambda *_, **__: None)  # the parts stay
     folder = tmp_path / "set"
     made = translate_set.write(teacher, folder, records=40)
     wanted = read(made["file"])
-    part = folder / translate_set.PARTS / "00000016"
+    part = folder / answered.PARTS / "00000016"
     part.write_bytes(part.read_bytes().replace(b"1", b"2"))
     (folder / "train.jsonl.gz").unlink()
     assert read(translate_set.write(teacher, folder, records=40)["file"]) == wanted  # the part is translated again
@@ -76,7 +76,7 @@ def test_damage_is_repaired_or_named(teacher, tmp_path, monkeypatch):
         (folder / "train.jsonl.gz").write_bytes(damaged)
         with pytest.raises(errors.DataError, match="train.jsonl.gz is damaged .*remove it"):
             translate_set.write(teacher, folder, records=40)
-    (folder / translate_set.SETTINGS).write_text("{")
+    (folder / answered.SETTINGS).write_text("{")
     with pytest.raises(errors.DataError, match="origin.json is damaged"):
         translate_set.write(teacher, folder, records=40)
 
