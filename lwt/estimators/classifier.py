@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from lwt import errors
-from lwt.classify import baseline
+from lwt import errors, extras
 from lwt.data import labels
 from lwt.estimators import base as estimator
 
@@ -122,7 +121,7 @@ class Classifier(estimator.Estimator):
     def _with_ngrams(self):
         """Whether n-grams are added unless the user decides."""
         own = not str(self.base).startswith("hf:")
-        return own and self.method == "full" and not self.class_weight and baseline.available()
+        return own and self.method == "full" and not self.class_weight and extras.available("sklearn")
 
     def _target(self):
         return {"classes": self.classes_.tolist()}

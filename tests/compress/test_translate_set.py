@@ -59,28 +59,6 @@ def test_an_interrupted_set_is_completed_and_trained_on(teacher, tmp_path, monke
     assert train.run(config, tmp_path / "student")["loss"] > 0
 
 
-def test_damage_is_repaired_or_named(teacher, tmp_path, monkeypatch):
-    monkeypatch.setattr(answered, "PART", 16)
-    monkeypatch.setattr(teacher, "predict", lambda texts: [text.upper() for text in texts])
-    monkeypatch.setattr(answered.shutil, "rmtree", lambda *_, **__: None)  # the parts stay
-    folder = tmp_path / "set"
-    made = translate_set.write(teacher, folder, records=40)
-    wanted = read(made["file"])
-    part = folder / answered.PARTS / "00000016"
-    part.write_bytes(part.read_bytes().replace(b"1", b"2"))
-    (folder / "train.jsonl.gz").unlink()
-    assert read(translate_set.write(teacher, folder, records=40)["file"]) == wanted  # the part is translated again
-
-    whole = (folder / "train.jsonl.gz").read_bytes()
-    for damaged in (whole[:-20], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b""):
-        (folder / "train.jsonl.gz").write_bytes(damaged)
-        with pytest.raises(errors.DataError, match="train.jsonl.gz is damaged .*remove it"):
-            translate_set.write(teacher, folder, records=40)
-    (folder / answered.SETTINGS).write_text("{")
-    with pytest.raises(errors.DataError, match="origin.json is damaged"):
-        translate_set.write(teacher, folder, records=40)
-
-
 def test_targets_are_the_teachers_translations(teacher, tmp_path):
     made = translate_set.write(teacher, tmp_path / "set", data=teacher.config.data.validation)
     source = sources.load(teacher.config.data.validation)
