@@ -103,6 +103,8 @@ def get_config(arg=""):
         raise ValueError(f"recipe={args['recipe']!r}: choose from {', '.join(RECIPES)}")
     if args["splits"] not in ("own", "code"):
         raise ValueError(f"splits={args['splits']!r}: choose from own, code")
+    if args["added"] and (args["splits"] == "code" or "@" in args["data"]):
+        raise ValueError(f"added={args['added']} goes with splits=own, and with data=KIND:NAME without a split")
     embbert_pretrain.require_tables(args)
     recipe = RECIPES[args["recipe"]]
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")

@@ -105,8 +105,8 @@ class _Maker:
             if rng.random() < replaced:
                 before = found[i - 1].lower() if i else BEGIN
                 after = found[i + 1].lower() if i + 1 < len(found) else END
-                others = self.between[before, after]
-                others = others if len({*others}) > 1 else self.behind[before]
+                others = self.between.get((before, after), ())
+                others = others if len({*others}) > 1 else self.behind.get(before, ())
                 found[i] = rng.choice(others or [found[i]])
         return " ".join([word for word in found if rng.random() >= left_out] or found)
 

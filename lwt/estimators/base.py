@@ -141,7 +141,7 @@ class Estimator:
             held_out: indices of the validation set; if there are none, it is the training set.
             change: ``(config) -> None``, what the kind of target needs.
             declared: names of the classes, in order.
-            with_ngrams: whether the run is the trained network with a linear model of n-grams; no matter for a run that
+            with_ngrams: whether the run is the trained network with a linear model of n-grams; ignored for a run that
                 was begun without one.
         """
         self._temporary = None if self.folder else tempfile.TemporaryDirectory()  # removed with this object

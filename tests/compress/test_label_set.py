@@ -89,6 +89,12 @@ def test_mnli_keeps_both_of_its_tests():
     assert tuple(config.data.test) == (f"{data}@test_matched", f"{data}@test_mismatched")
 
 
+@pytest.mark.parametrize("given", ["splits=code", "data=folder:intents@train"])
+def test_it_goes_with_the_splits_of_the_data(given):
+    with pytest.raises(errors.ConfigError, match="added=sets/snips goes with splits=own"):
+        config_file.load(f"{ROOT}/configs/embbert_finetune.py:{given},added=sets/snips")
+
+
 def test_a_translator_cannot_label(tmp_path):
     config = tiny.get_config().unlock()
     config.steps = 1
