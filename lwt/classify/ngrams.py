@@ -11,6 +11,7 @@ scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JS
 """
 
 import logging
+import pathlib
 import time
 import warnings
 
@@ -20,10 +21,12 @@ import scipy.optimize
 import scipy.sparse
 from absl import flags
 
-from lwt import errors, extras
+from lwt import errors, extras, files
 from lwt.compress import program
 from lwt.layers import linear, text_head
 from lwt.metrics import calibration
+from lwt.runs import checkpoint
+from lwt.runs import experiment as experiments
 from lwt.tasks import classify
 from lwt.training import new_run
 
@@ -80,6 +83,13 @@ def add(experiment, out, *, weights=0):
     done = {"method": "ngrams", "weights": table.size, "strength": strength, "validation_accuracy": right}
     done["seconds"] = round(time.perf_counter() - begin, 1)
     return new_run.write(experiment, out, weights=arrays, model={"ngram_weights": weights}, how=done), done
+
+
+def add_once(network, out, *, weights=0):
+    """Makes the run `out` from the run `network` with `add`, unless it is there; returns what `add` says of it."""
+    if checkpoint.of_run(out).last_step() is None:
+        add(experiments.load(str(network)), out, weights=weights)
+    return files.read_json(pathlib.Path(out, new_run.ORIGIN))
 
 
 def features(experiment, part, *, rows):

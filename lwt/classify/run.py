@@ -14,8 +14,8 @@ from lwt.data import labels as data_labels
 from lwt.data import text as texts
 from lwt.data.kinds import common
 from lwt.report import study
-from lwt.runs import assembly, checkpoint, run_config
-from lwt.training import new_run, train
+from lwt.runs import assembly, run_config
+from lwt.training import train
 
 FOLDER = "classify"  # of a run: the parts of the table, and what is said of it
 NETWORK = "network"  # in that folder: the training run, to which a linear model is added
@@ -114,7 +114,7 @@ def classify(path, workdir="", *, options=None, say=print):
     tell.all_of(fit.described(tried) if tried else [], say)
     about, seconds = started.about, sum(trial["seconds"] for trial in tried) or study.seconds(network)
     if network != workdir:
-        added = with_ngrams(network, workdir)
+        added = ngrams.add_once(network, workdir)
         more.append(tell.of_ngrams(added["validation_accuracy"]))
         tell.all_of(more[-1:], say)
         about, seconds = f"{about}, and a linear model of n-grams", seconds + added["seconds"]
@@ -272,13 +272,6 @@ def network_of(workdir, folder, *, large):
     begun = (workdir / run_config.NAME).exists()
     apart = (folder / NETWORK).exists() or (baseline.available() and not large and not begun)
     return folder / NETWORK if apart else workdir
-
-
-def with_ngrams(network, workdir):
-    """Makes the run from the trained network and a linear model of n-grams, once; returns what `ngrams.add` says."""
-    if checkpoint.of_run(workdir).last_step() is None:
-        ngrams.add(lwt.load(network), workdir)
-    return files.read_json(workdir / new_run.ORIGIN)
 
 
 def measured(workdir, prepared, *, name, about, seconds):

@@ -53,7 +53,7 @@ def write(teacher, folder, *, records, seed=0):
     known = teacher.data.labels.known(references)  # the teacher was not trained on the others
     given = [record for record, there in zip(parts.pop("train"), known, strict=True) if there]
     labels = [*map(number_or_name, teacher.data.answers(references[known]))]
-    held = {variants.key(record) for part in parts.values() for record in part}
+    held = {text_fields.key(record) for part in parts.values() for record in part}
     drawn = variants.draw([record for record in given if all(record)], count=records, seed=seed, without=held)
     settings = {
         "run": teacher.workdir,
@@ -76,9 +76,9 @@ def write(teacher, folder, *, records, seed=0):
         answers = teacher.predict(["\t".join(" ".join(text.split()) for text in texts) for texts in new]) if new else []
         return [*own, *map(record_of, new, map(number_or_name, answers))]
 
+    path, count = answered.write(folder, settings, count=len(given) + len(drawn), answer=answer)
     if names := teacher.data.labels.names:
         files.write_text(pathlib.Path(folder, layout.LABELS), "".join(f"{name}\n" for name in names))
-    path, count = answered.write(folder, settings, count=len(given) + len(drawn), answer=answer)
     return {"file": str(path), "records": count, "own": len(given), "variants": len(drawn)}
 
 

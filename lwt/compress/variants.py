@@ -12,6 +12,7 @@ import random
 import numpy as np
 
 from lwt import extras
+from lwt.data import text_fields
 
 REPLACED, LEFT_OUT = (0.05, 0.1, 0.2, 0.4), (0.0, 0.05, 0.15)  # shares of a text's words; each text draws one of both
 JOINED = 0.3  # share of the single texts that continue with another one
@@ -22,11 +23,6 @@ CHUNK = 512  # texts that are compared with all others at a time
 BEGIN, END = "", ""  # the neighbours of the first and of the last word
 
 
-def key(record):
-    """What two records that hold the same texts share: the texts, lower-cased and with single spaces."""
-    return tuple(" ".join(text.lower().split()) for text in record)
-
-
 def draw(records, *, count, seed=0, without=()):
     """New records like those given.
 
@@ -34,19 +30,20 @@ def draw(records, *, count, seed=0, without=()):
         records: tuples of one or two texts.
         count: how many to draw. Those that equal a given one, or one before, are left out, so there may be fewer.
         seed: of everything that is drawn.
-        without: keys (see `key`) of records that must not be drawn, such as those of a test set.
+        without: keys (see `text_fields.key`) of records that must not be drawn, such as those of a test set.
 
     Returns:
         A list of tuples of texts.
     """
     if not records:
         return []
-    rng, taken = random.Random(seed), {*without, *map(key, records)}
+    rng, taken = random.Random(seed), {*without, *map(text_fields.key, records)}
     maker = _Maker.of(records, rng)
     found = []
     for record in (maker.make(rng.randrange(len(records))) for _ in range(count)):
-        if all(record) and key(record) not in taken:
-            taken.add(key(record))
+        key = text_fields.key(record)
+        if all(record) and key not in taken:
+            taken.add(key)
             found.append(record)
     return found
 

@@ -134,7 +134,7 @@ def make(
 
 def text_key(record, fields):
     """The texts of a record, lower-cased and with single spaces."""
-    return tuple(" ".join(text.lower().split()) for text in text_fields.texts_of(record, fields))
+    return text_fields.key(text_fields.texts_of(record, fields))
 
 
 def overlaps(parts, fields, *, key=text_key):

@@ -33,6 +33,11 @@ def required(fields):
     return tuple(field for field in fields if "+" not in field)
 
 
+def key(texts):
+    """What equal texts share: the texts, lower-cased and with single spaces, as a tuple."""
+    return tuple(" ".join(text.lower().split()) for text in texts)
+
+
 def texts_of(record, fields):
     """The texts of a record, one for each of `fields`; ``a+b`` joins two fields.
 

@@ -17,7 +17,7 @@ from lwt.classify import fit as fitting
 from lwt.classify import ngrams
 from lwt.data import inputs, layout
 from lwt.export import bundle
-from lwt.runs import checkpoint, experiment
+from lwt.runs import experiment
 from lwt.training import train
 
 FILE = "estimator.json"  # makes a bundle a saved estimator
@@ -161,8 +161,8 @@ class Estimator:
             change(config)
         with contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(io.StringIO()):
             train.run(config, network if with_ngrams else run)
-            if with_ngrams and checkpoint.of_run(run).last_step() is None:
-                ngrams.add(experiment.load(network), run)
+            if with_ngrams:
+                ngrams.add_once(network, run)
         self.experiment_ = experiment.load(run)
 
     def _config(self, data, *, rows, apart):

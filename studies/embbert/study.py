@@ -45,13 +45,12 @@ import os
 
 from absl import flags
 
-from lwt import errors, files, trees
+from lwt import errors, trees
 from lwt.classify import ngrams
 from lwt.export import quantize
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import assembly, bundle, checkpoint, config_file, experiment, run_config
-from lwt.training import new_run
 from studies.embbert import memory, paper
 from studies.embbert import report as embbert_report
 from studies.embbert import starts as embbert_starts
@@ -182,9 +181,8 @@ def run_linear(entry, workdir):
     if kept := study.read_record(folder, RECORD):
         return kept
     network = os.path.join(workdir, name_of(embbert_starts.network_of(entry.arguments)))
-    if checkpoint.of_run(folder).last_step() is None:
-        ngrams.add(experiment.load(network), folder, weights=embbert_starts.NGRAMS["ngram_weights"])
-    trained, added = study.read_record(network, RECORD), files.read_json(os.path.join(folder, new_run.ORIGIN))
+    added = ngrams.add_once(network, folder, weights=embbert_starts.NGRAMS["ngram_weights"])
+    trained = study.read_record(network, RECORD)
     found = {"arguments": entry.arguments, "config": entry.spec, "steps": trained["steps"]}
     found |= measure(entry, folder, seconds=added["seconds"])  # the training's are in the record of the network
     study.write_record(folder, found, record=RECORD)

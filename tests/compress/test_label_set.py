@@ -7,7 +7,8 @@ import pathlib
 import pytest
 
 from lwt import errors
-from lwt.compress import label_set, variants
+from lwt.compress import label_set
+from lwt.data import text_fields
 from lwt.runs import config_file, experiment
 from lwt.training import train
 from tests.configs import smoke
@@ -67,10 +68,10 @@ def test_the_teacher_labels_what_is_new(tmp_path, kind):
     new = found[made["own"] :]
     answers = teacher.predict(["\t".join(record[field] for field in fields) for record in new])
     assert [record["label"] for record in new] == ([*map(float, answers)] if kind == "number" else answers)
-    keys = {variants.key(record[field] for field in fields) for record in new}
+    keys = {text_fields.key(record[field] for field in fields) for record in new}
     for part in ("validation", "test"):
         held = [json.loads(line) for line in (tmp_path / f"data/{part}.jsonl").read_text().splitlines()]
-        assert not keys & {variants.key(record[field] for field in fields) for record in held}
+        assert not keys & {text_fields.key(record[field] for field in fields) for record in held}
     assert label_set.write(teacher, tmp_path / "set", records=60) == made
     with pytest.raises(errors.ConfigError, match="begun with seed=0, not 1"):
         label_set.write(teacher, tmp_path / "set", records=60, seed=1)

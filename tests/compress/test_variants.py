@@ -6,6 +6,7 @@ import sklearn.feature_extraction.text
 import sklearn.metrics.pairwise
 
 from lwt.compress import variants
+from lwt.data import text_fields
 
 TEXTS = [
     "play some quiet jazz now",
@@ -26,17 +27,17 @@ def test_they_are_new_and_made_of_the_words_of_the_set(records):
     words = {word for text in TEXTS for word in text.split()}
     assert len(found) > 50 and {len(record) for record in found} == {len(records[0])}
     assert {word for record in found for text in record for word in text.split()} <= words
-    keys = [variants.key(record) for record in found]
-    assert len({*keys}) == len(keys) and not {*keys} & {*map(variants.key, records)}
+    keys = [text_fields.key(record) for record in found]
+    assert len({*keys}) == len(keys) and not {*keys} & {*map(text_fields.key, records)}
     assert max(len(text.split()) for record in found for text in record) == 6  # no longer than the longest
     assert variants.draw(records, count=200) == found != variants.draw(records, count=200, seed=1)
 
 
 def test_those_held_out_are_never_drawn():
     found = variants.draw(SINGLE, count=200)
-    held = {*map(variants.key, found[::2])}
+    held = {*map(text_fields.key, found[::2])}
     others = variants.draw(SINGLE, count=200, without=held)
-    assert not held & {*map(variants.key, others)} and {*found[1::2]} <= {*others}
+    assert not held & {*map(text_fields.key, others)} and {*found[1::2]} <= {*others}
 
 
 def test_a_word_gives_way_to_one_with_the_same_neighbours():
