@@ -49,14 +49,15 @@ def get_config(arg=""):
     """Arguments: see above; rank of the adapter, rate and epochs (0: the method's own), rows of a batch, length (the
     most tokens of a text; 0: as the base), pool (the head's input; empty: the base's, or "rms"), word_dropout (share of
     tokens masked in training; -1: 0.2, for models like BERT 0), separator of several labels, weights of the classes
-    ("" or "balanced"), smoothing of the labels, patience, ema, seed, smoke."""
+    ("" or "balanced"), smoothing of the labels, patience, ema, leak_free (drop training records that validation or test
+    contain), seed, precision, smoke."""
     args = common.parse(
         arg,
         dict(
             base="pretrained/embbert-tinynlp", data="folder:snips", tasks="", text="", pair="", label="label",
             task="classify", method="full", rank=8, rate=0.0, epochs=0.0, rows=32, length=0, pool="", word_dropout=-1.0,
-            teacher="", separator="", weights="", smoothing=0.0, patience=0, ema=0.0, low=0.0, high=1.0, seed=0,
-            smoke=False,
+            teacher="", separator="", weights="", smoothing=0.0, patience=0, ema=0.0, low=0.0, high=1.0,
+            leak_free=False, seed=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     method = args["method"]
@@ -65,13 +66,14 @@ def get_config(arg=""):
     if args["pair"] and not args["text"]:
         raise ValueError(f"pair={args['pair']}: give text, the field of the first text, as well")
     config = common.base()
-    config.seed = args["seed"]
+    config.seed, config.precision = args["seed"], args["precision"]
     like_bert = start_from(config, args)
     config.data.kind = "compared" if args["task"] == "similarity" else "labelled"
     config.tasks = tasks(args["tasks"])
     config.data.train, config.data.label = "" if config.tasks else args["data"], args["label"]
     config.data.fields = tuple(filter(None, (args["text"], args["pair"])))
     config.data.rows, config.data.eval_batch = args["rows"], 64
+    config.data.leak_free = args["leak_free"]
     config.task, config.data.label_separator = task(args), args["separator"]
     usual = 0.0 if like_bert else TUNED["word_dropout"]
     word_dropout = usual if args["word_dropout"] == -1 else args["word_dropout"]

@@ -9,7 +9,7 @@ See `study.py` for more.
 from absl import flags
 
 from lwt.report import study as studies
-from studies.embbert import starts, study
+from studies.embbert import labelled, starts, study
 
 if __name__ == "__main__":
     studies.define_flags(smoke=False)
@@ -21,5 +21,6 @@ if __name__ == "__main__":
         f"How models that the paper pre-trains start: {', '.join(starts.STARTS)}.",
     )
     flags.DEFINE_list("splits", ["own"], "Splits of TinyNLP: own, those of the data; code, those of the authors' code.")
+    flags.DEFINE_string("encoder", labelled.ENCODER, "The larger model of small_labelled: hf:NAME or hf:FOLDER.")
     flags.DEFINE_string("more", "", "More arguments of every fine-tuning: 'rate=0.001,precision=bfloat16'.")
     studies.start(study.main)

@@ -30,7 +30,9 @@ VARIANTS = {
     "small_taught": "from small initial tables, taught",
     "small_taught_ngrams": "from small initial tables, taught, with n-grams",
     "small_taught_linear": "from small initial tables, taught, with a linear model of n-grams",
+    "small_labelled": "from small initial tables, on added texts that all-MiniLM-L6-v2 labelled",
 }
+LARGER = {"minilm": "all-MiniLM-L6-v2"}  # a teacher, which the paper does not have
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too
 LADDER = ("bert_2mb", "bert_ne", "bert_ea", "bert_ne_ea", "embbert")  # section 6, Figure 2
 TINYNLP = {
@@ -262,6 +264,6 @@ embbert-Q      9.56 80.96 67.99 82.45 67.10 68.05 68.06 47.29 87.32 49.28 62.81
 def title(model, form=FLOAT):
     """The paper's name of a model or of its eight-bit form; for one of the `VARIANTS`, with its description."""
     base, _, variant = model.partition("+")
-    name = MODELS.get(base, base)
+    name = LARGER.get(base) or MODELS.get(base, base)
     name = name if form == FLOAT else "EmbBERT-Q" if base == "embbert" else f"{name} (8 bits)"
     return f"{name}, {VARIANTS[variant]}" if variant else name

@@ -3,6 +3,7 @@
 import dataclasses
 
 from configs import embbert_pretrain
+from studies.embbert import labelled
 
 TEACHERS = 3
 LEAK_FREE = {"leak_free": "true"}
@@ -23,12 +24,14 @@ class Start:
         added: further arguments of `configs/embbert_finetune.py`.
         teachers: the start of the runs that it also learns from; "": none.
         network: the start of the runs to which a linear model of n-grams is added; nothing else is trained.
+        labelled: whether a larger model has labelled variants of the training texts (`labelled.py`).
     """
 
     base: str = ""
     added: dict = dataclasses.field(default_factory=dict)
     teachers: str = ""
     network: str = ""
+    labelled: bool = False
 
 
 STARTS = {
@@ -43,6 +46,7 @@ STARTS = {
     "small_ngrams": Start("small", NGRAMS),
     "small_taught": Start("small", LEAK_FREE, teachers="small_ngrams"),
     "small_taught_ngrams": Start("small", NGRAMS, teachers="small_ngrams"),
+    "small_labelled": Start("small", LEAK_FREE, labelled=True),
     "small_taught_linear": Start("small", NGRAMS, teachers="small_ngrams", network="small_taught"),
 }
 
@@ -51,9 +55,10 @@ def bases_of(arguments):
     """The pre-trainings that a run needs, in order: ``[(name, arguments, name of the one that it starts from)]``.
 
     Args:
-        arguments: of the run; those of a pre-training have no "start", and need none.
+        arguments: of the run; those of a pre-training have no "start", and need none. Nor does the larger model, which
+            is pre-trained elsewhere.
     """
-    base = STARTS[arguments["start"]].base if "start" in arguments else ""
+    base = STARTS[arguments["start"]].base if "start" in arguments and arguments["model"] != labelled.MODEL else ""
     if not base:
         return []
     name, own = f"base-{arguments['model']}", {"model": arguments["model"]}
@@ -77,7 +82,19 @@ def network_of(arguments):
     return arguments | {"start": network} if network else None
 
 
+def larger_of(arguments):
+    """The arguments of the fine-tunings of the larger model that must be finished before a run, its teacher last."""
+    if arguments.get("model") == labelled.MODEL:
+        return labelled.teachers_of(arguments["task"])[:-1]
+    return labelled.teachers_of(arguments["task"]) if is_labelled(arguments) else []
+
+
+def is_labelled(arguments):
+    """Whether a run trains on a set that the larger model labelled."""
+    return "start" in arguments and STARTS[arguments["start"]].labelled
+
+
 def before(arguments):
     """The arguments of the fine-tunings that must be finished before a run, in order."""
     network = network_of(arguments)
-    return [*teachers_of(arguments), *([network] if network else [])]
+    return [*larger_of(arguments), *teachers_of(arguments), *([network] if network else [])]

@@ -28,6 +28,8 @@ that the validation or test set holds. ``paper``: pre-trained and fine-tuned by 
 training texts that the validation or test set holds. ``small_ngrams``: the same, with a table of n-grams.
 ``small_taught`` and ``small_taught_ngrams``: these two, taught by the first three runs with n-grams.
 ``small_taught_linear``: ``small_taught`` with a linear model of n-grams, fitted apart (`lwt/classify/ngrams.py`).
+``small_labelled``: as ``small_pretrained``, on the training texts and on variants of them, in ``TASK-minilm-labelled``,
+that the model of ``--encoder``, fine-tuned on the task, has labelled (`studies/embbert/labelled.py`).
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -51,7 +53,7 @@ from lwt.export import quantize
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import assembly, bundle, checkpoint, config_file, experiment, run_config
-from studies.embbert import memory, paper
+from studies.embbert import labelled, memory, paper
 from studies.embbert import report as embbert_report
 from studies.embbert import starts as embbert_starts
 
@@ -64,7 +66,10 @@ SET = ("model", "task", "data", "base", "seed", "splits")  # arguments of a fine
 SHARED = ("recipe", "vocabulary", "precision", "smoke")  # arguments of --more that pre-training takes as well
 
 
-def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=("own",), seeds=3, more=""):
+def entries(
+    workdir, *, suite="all", models=(), starts=("pretrained",), splits=("own",), seeds=3, more="",
+    encoder=labelled.ENCODER,
+):  # fmt: skip
     """The runs of the study, pre-trainings first.
 
     Args:
@@ -75,6 +80,7 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
         splits: of `SPLITS`, for the tasks of TinyNLP.
         seeds: runs of every setting.
         more: further arguments of every fine-tuning, ``"rate=0.001,smoke=true"``; pre-training takes those of `SHARED`.
+        encoder: the larger model of `labelled`, ``hf:NAME`` or ``hf:FOLDER``.
 
     Raises:
         lwt.errors.ConfigError: an unknown suite, model, start or kind of splits; or `more` sets what distinguishes the
@@ -101,13 +107,16 @@ def entries(workdir, *, suite="all", models=(), starts=("pretrained",), splits=(
             before = {"base": os.path.join(workdir, begun)} if begun else {}
             bases[base_name] = study.Entry(base_name, own, spec_of(PRETRAIN, own | before, more=shared))
         for needed in (*embbert_starts.before(arguments), arguments):
-            runs[name_of(needed)] = study.Entry(name_of(needed), needed, tuning_of(needed, workdir, more=more))
+            spec = tuning_of(needed, workdir, more=more, encoder=encoder)
+            runs[name_of(needed)] = study.Entry(name_of(needed), needed, spec)
     return [*bases.values(), *runs.values()]
 
 
 def on_splits(arguments, splits):
-    """The arguments of a fine-tuning for each of the `splits` that its task has: GLUE's have their own only."""
-    kinds = splits if arguments["task"] in config_file.module(FINETUNE).TINYNLP else {"own"} & {*splits}
+    """The arguments of a fine-tuning for each of the `splits` that its task has: GLUE's have their own only, as have
+    labelled sets."""
+    both = arguments["task"] in config_file.module(FINETUNE).TINYNLP and not embbert_starts.is_labelled(arguments)
+    kinds = splits if both else {"own"} & {*splits}
     return [arguments if kind == "own" else arguments | {"splits": kind} for kind in kinds]
 
 
@@ -123,14 +132,21 @@ def spec_of(path, arguments, *, more):
     return study.spec_of(path, arguments, more=",".join(given))
 
 
-def tuning_of(arguments, workdir, *, more):
+def tuning_of(arguments, workdir, *, more, encoder):
     """``FILE.py:key=value,...`` of a fine-tuning."""
+    if arguments["model"] == labelled.MODEL:
+        first = [os.path.join(workdir, name_of(one)) for one in embbert_starts.larger_of(arguments)]
+        own = labelled.tuning_of(arguments, encoder=encoder, first="".join(first))
+        smoke = ",".join(item for item in more.split(",") if item.startswith("smoke="))
+        return spec_of(labelled.TUNING, own, more=smoke)
     passed = {key: arguments[key] for key in ("model", "task", "seed")}
     if found := embbert_starts.bases_of(arguments):
         passed = {"base": os.path.join(workdir, found[-1][0])} | passed
     passed |= embbert_starts.STARTS[arguments["start"]].added
     if arguments.get("splits") == "code":
         passed |= CODE
+    if embbert_starts.is_labelled(arguments):
+        passed["added"] = labelled.folder_of(arguments["task"], workdir)
     if found := embbert_starts.teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
     return spec_of(FINETUNE, passed, more=more)
@@ -172,6 +188,9 @@ def run(entry, workdir):
             raise errors.ConfigError(f"{workdir}/{name} is missing or unfinished: --only='^{name}$' trains it")
     if embbert_starts.network_of(entry.arguments):
         return run_linear(entry, workdir)
+    if embbert_starts.is_labelled(entry.arguments) and not study.read_record(folder, RECORD):
+        teacher = os.path.join(workdir, name_of(embbert_starts.larger_of(entry.arguments)[-1]))
+        labelled.make(entry.arguments["task"], teacher, workdir)
     return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
@@ -252,7 +271,7 @@ def main():
     values = flags.FLAGS
     found = entries(
         values.workdir, suite=values.suite, models=values.models, starts=values.starts, splits=values.splits,
-        seeds=values.seeds, more=values.more,
+        seeds=values.seeds, more=values.more, encoder=values.encoder,
     )  # fmt: skip
     write = functools.partial(embbert_report.write, workdir=values.workdir)
 

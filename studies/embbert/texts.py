@@ -33,11 +33,24 @@ A linear model of n-grams is fitted beside the trained network, on the same trai
 head (`lwt/classify/ngrams.py`). Its regularization and its share in the logits have the lowest loss on the validation
 set.
 """,
-    ("small", "small_pretrained", "small_ngrams", "small_taught", "small_taught_ngrams", "small_taught_linear"): """\
+    (
+        "small",
+        "small_pretrained",
+        "small_ngrams",
+        "small_taught",
+        "small_taught_ngrams",
+        "small_taught_linear",
+        "small_labelled",
+    ): """\
 Small initial tables have a standard deviation of 0.02, as in BERT, but 0.001 for EmbBERT's positions if it is
 pre-trained. The other lines have the paper's 1, and EmbBERT's positions 0.05 ([a
 comparison](../initial_weights/README.md)). Those that are pre-trained from small tables are fine-tuned without the
 texts that the validation or test set holds. Those taught learn from the mean of three with n-grams, which start alike.
+""",
+    ("small_labelled",): """\
+all-MiniLM-L6-v2, a sentence encoder of 22.7 million weights, is fine-tuned on each task, for RTE from its run on MNLI.
+It labels up to 30,000 variants of the task's training texts, none of them in the validation or test set
+(`lwt/compress/label_set.py`), and EmbBERT trains on both for half of the epochs. All seeds share a teacher and a set.
 """,
 }
 MEMORY = """\

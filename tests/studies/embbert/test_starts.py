@@ -39,6 +39,16 @@ def test_what_must_be_finished_before_a_run():
     assert starts.before({"model": "embbert"}) == [] and starts.network_of({"model": "embbert"}) is None
 
 
+def test_the_larger_model_comes_before_the_runs_on_its_labels():
+    teacher = {"model": "minilm", "start": "pretrained", "task": "snips", "seed": 0}
+    run = RUN | {"start": "small_labelled"}
+    assert (
+        starts.is_labelled(run) and starts.before(run) == [teacher] and names(teacher) == starts.before(teacher) == []
+    )
+    before = [teacher | {"task": task} for task in ("mnli", "rte")]
+    assert starts.before(run | {"task": "rte"}) == before and starts.before(before[1]) == before[:1]
+
+
 @pytest.mark.parametrize("start", starts.STARTS)
 def test_every_start_has_a_line_and_known_arguments(start):
     assert start in ("scratch", "pretrained") or start in paper.VARIANTS

@@ -1,6 +1,7 @@
 """The EmbBERT-Q study, a tiny one from end to end. Its page: test_embbert_report.py."""
 
 import functools
+import gzip
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ from lwt.export import bundle
 from lwt.machine import hardware
 from lwt.report import study
 from lwt.runs import config_file, run_config
-from studies.embbert import paper, report, starts
+from studies.embbert import labelled, paper, report, starts
 from studies.embbert import study as embbert_study
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -38,9 +39,15 @@ def data(tmp_path_factory):
     pairs = [{"premise": w, "hypothesis": WORDS[i % 7], "label": WORDS[i % 3]} for i, w in enumerate(WORDS * 6)]
     for folder, rows, tests in (("snips", texts, ("test",)), ("glue_mnli", pairs, PAIRS)):
         for i, split in enumerate(("train", "validation", *tests)):
-            kept = rows[: 48 if i == 0 else 10 + i]
+            kept = [own_of(split, row) for row in rows[: 10 + i]] if i else rows[:48]
             (root / folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
     return root
+
+
+def own_of(split, row):
+    """A record whose first text no other split has."""
+    first = next(iter(row))
+    return row | {first: f"{split} {row[first]}"}
 
 
 def found_in(workdir):
@@ -201,8 +208,8 @@ def test_entries():
         *(f"-{task}" for task in config_file.module(embbert_study.FINETUNE).TINYNLP),
     )
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
-    teachers = 2 * 16 * 7  # of the third seed
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 12 + 2 * 2) + teachers
+    teachers = 2 * 16 * 7 + 16  # of the third seed, and the larger model's
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 13 + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -252,6 +259,49 @@ def test_entries():
         embbert_study.entries("runs/x", more="splits=code")
     with pytest.raises(errors.ConfigError, match="'foo=1'"):  # before anything is pre-trained
         embbert_study.entries("runs/x", more="foo=1")
+
+
+def test_entries_with_a_labelled_set():
+    """The larger model is fine-tuned first, for RTE on MNLI before; the splits of the code have no such runs."""
+    given = dict(models=("embbert",), seeds=2, starts=("small_labelled",), more="recipe=tuned")
+    found = embbert_study.entries("runs/x", encoder="hf:models/e", splits=("own", "code"), **given)
+    specs = {entry.name: entry.spec for entry in found}
+    teachers = [f"{task}-minilm-pretrained-seed0" for task in ("mnli", "rte")]
+    own = ["runs/x/mnli-minilm-pretrained-seed0,data=folder:glue_rte", "hf:models/e,data=folder:glue_stsb"]
+    rest = "leak_free=true,precision=bfloat16,seed=0"
+    assert specs[teachers[1]] == f"configs/finetune.py:base={own[0]},task=classify,epochs=3.0,{rest}"
+    assert specs["stsb-minilm-pretrained-seed0"] == f"configs/finetune.py:base={own[1]},task=regress,epochs=3.0,{rest}"
+    assert ",epochs=1.5," in specs[teachers[0]]
+    spec = (
+        "base=runs/x/base-embbert-small,model=embbert,task=rte,seed=1,leak_free=true,added=runs/x/rte-minilm-labelled"
+    )
+    assert specs["rte-embbert-small_labelled-seed1"] == f"configs/embbert_finetune.py:{spec},recipe=tuned"
+    assert len(specs) == 1 + 16 * 3
+    chosen = study.choose(found, only="^rte-embbert.*1$")
+    needed = ["base-embbert-small", *teachers, "rte-embbert-small_labelled-seed1"]
+    assert [entry.name for entry in embbert_study.with_needs(chosen, found)] == needed
+
+
+def test_a_larger_model_labels_the_training_texts(finished, data, monkeypatch):
+    monkeypatch.setenv("LWT_DATA", str(data))
+    monkeypatch.setattr(labelled, "RECORDS", 20)
+    monkeypatch.setitem(starts.STARTS, "labelled", starts.Start("own", starts.LEAK_FREE, labelled=True))
+    workdir = str(finished / "runs")
+    given = dict(
+        models=("bert_2mb",), starts=("labelled",), seeds=1, more="smoke=true", encoder=f"{workdir}/base-bert_2mb"
+    )
+    found = {entry.name: entry for entry in embbert_study.entries(workdir, **given)}
+    teacher, pupil = found["snips-minilm-pretrained-seed0"], found["snips-bert_2mb-labelled-seed0"]
+    with pytest.raises(errors.ConfigError, match="snips-minilm-pretrained-seed0 is missing or unfinished"):
+        embbert_study.run(pupil, workdir)
+    embbert_study.run(teacher, workdir)
+    record = embbert_study.run(pupil, workdir)
+    texts = pathlib.Path(workdir, "snips-minilm-labelled", "train.jsonl.gz")
+    with gzip.open(texts) as file:
+        added = len(file.readlines()) - 48
+    assert 0 < added <= 20 and record["records"]["train"] <= 48 + added and record["records"]["test"] == 12
+    texts.unlink()
+    assert embbert_study.run(pupil, workdir) == record and not texts.exists()  # a finished run needs no set
 
 
 def test_entries_by_the_paper_s_recipe():
