@@ -114,7 +114,7 @@ def trained(tuned):
     if not tuned:
         return ""
     records = tuned.values()
-    rates = ", ".join(f"{rate:g}" for rate in sorted({record["learning_rate"] for record in records}))
+    rates = ", ".join(f"{rate:.3g}" for rate in sorted({record["learning_rate"] for record in records}))
     epochs, steps = {r["epochs"] for r in records} - {0}, {r["steps"] for r in records if not r["epochs"]}
     counts = ((sorted(epochs), "epochs"), (sorted(steps), "steps"))
     lengths = " or ".join(f"{', '.join(f'{n:,g}' for n in own)} {unit}" for own, unit in counts if own)

@@ -1,10 +1,11 @@
 """The paragraphs of the page of the EmbBERT-Q study, which say how its figures came about."""
 
 TUNED = """\
-All models are fine-tuned by one recipe. It was chosen on validation sets with EmbBERT: no rate was searched for the
-other models, and EmbBERT alone is pre-trained with initial weights and a rate of its own. Embedder and Embedder + conv
-are not pre-trained and train for twice the epochs, as in the paper. A taught EmbBERT learns from three others, which
-are trained before; all of its seeds have the same three teachers, so their spread is that of the students alone.
+All models of the paper are fine-tuned by one recipe. It was chosen on validation sets with EmbBERT: no rate was
+searched for the other models, and EmbBERT alone is pre-trained with initial weights and a rate of its own. Embedder and
+Embedder + conv are not pre-trained and train for twice the epochs, as in the paper. A taught EmbBERT learns from three
+others, which are trained before; all of its seeds have the same three teachers, so their spread is that of the students
+alone.
 """
 HOW_TO_READ = """\
 Figures are per cent on the test set: mean ± standard deviation over the seeds, with the paper's figures in the row
@@ -50,7 +51,7 @@ texts that the validation or test set holds. Those taught learn from the mean of
     ("small_labelled",): """\
 all-MiniLM-L6-v2, a sentence encoder of 22.7 million weights, is fine-tuned on each task, for RTE from its run on MNLI.
 It labels up to 30,000 variants of the task's training texts, none of them in the validation or test set
-(`lwt/compress/label_set.py`), and EmbBERT trains on both for half of the epochs. All seeds share a teacher and a set.
+(`lwt/compress/label_set.py`), and EmbBERT trains on both for four epochs. All seeds share a teacher and a set.
 """,
 }
 MEMORY = """\
