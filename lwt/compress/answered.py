@@ -24,22 +24,35 @@ def write(folder, settings, *, count, answer):
         answer: ``(start, stop) -> records``, the answered ones as dicts; it may leave some out.
 
     Raises:
+        lwt.errors.ConfigError, lwt.errors.DataError: see `finished`.
+    """
+    if made := finished(folder, settings):
+        return made
+    path, parts = pathlib.Path(folder, FILE), pathlib.Path(folder, PARTS)
+    for start in range(0, count, PART):
+        part = parts / f"{start:08d}"
+        if not _is_whole(part):
+            records = answer(start, min(start + PART, count))
+            lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            files.write_text(part, "".join(lines), checked=True)
+    with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
+        for part in sorted(parts.glob("[0-9]*")):
+            file.write(files.read(part))
+    shutil.rmtree(parts, ignore_errors=True)
+    return finished(folder, settings)
+
+
+def finished(folder, settings):
+    """The path of ``train.jsonl.gz`` and the number of its records; None if it is not there yet.
+
+    Raises:
         lwt.errors.ConfigError: `folder` was begun with other settings.
         lwt.errors.DataError: a file of `folder` is damaged.
     """
     _begin(folder, settings)
-    path, parts = pathlib.Path(folder, FILE), pathlib.Path(folder, PARTS)
+    path = pathlib.Path(folder, FILE)
     if not path.exists():
-        for start in range(0, count, PART):
-            part = parts / f"{start:08d}"
-            if not _is_whole(part):
-                records = answer(start, min(start + PART, count))
-                lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-                files.write_text(part, "".join(lines), checked=True)
-        with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
-            for part in sorted(parts.glob("[0-9]*")):
-                file.write(files.read(part))
-        shutil.rmtree(parts, ignore_errors=True)
+        return None
     try:
         files.verify(path)
         with gzip.open(path, "rb") as file:

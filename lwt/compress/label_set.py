@@ -11,6 +11,7 @@ left out. A set helps most where there are few records and the teacher knows mor
 resumes an interrupted one. The last line of output is one JSON object.
 """
 
+import functools
 import pathlib
 import time
 
@@ -53,8 +54,6 @@ def write(teacher, folder, *, records, seed=0):
     known = teacher.data.labels.known(references)  # the teacher was not trained on the others
     given = [record for record, there in zip(parts.pop("train"), known, strict=True) if there]
     labels = [*map(number_or_name, teacher.data.answers(references[known]))]
-    held = {text_fields.key(record) for part in parts.values() for record in part}
-    drawn = variants.draw([record for record in given if all(record)], count=records, seed=seed, without=held)
     settings = {
         "run": teacher.workdir,
         "weights": adapters.fingerprint(teacher.weights),
@@ -70,16 +69,22 @@ def write(teacher, folder, *, records, seed=0):
         record |= {field.split("+")[0]: text for field, text in zip(fields, texts, strict=True)}
         return {**record, section.label: label}
 
-    def answer(start, stop):
+    def answer(start, stop, *, drawn):
         own = [record_of(*pair) for pair in zip(given[start:stop], labels[start:stop], strict=True)]
         new = drawn[max(start - len(given), 0) : max(stop - len(given), 0)]
         answers = teacher.predict(["\t".join(" ".join(text.split()) for text in texts) for texts in new]) if new else []
         return [*own, *map(record_of, new, map(number_or_name, answers))]
 
-    path, count = answered.write(folder, settings, count=len(given) + len(drawn), answer=answer)
+    made = answered.finished(folder, settings)
+    if not made:
+        held = {text_fields.key(record) for part in parts.values() for record in part}
+        drawn = variants.draw([record for record in given if all(record)], count=records, seed=seed, without=held)
+        answer_part = functools.partial(answer, drawn=drawn)
+        made = answered.write(folder, settings, count=len(given) + len(drawn), answer=answer_part)
+    path, count = made
     if names := teacher.data.labels.names:
         files.write_text(pathlib.Path(folder, layout.LABELS), "".join(f"{name}\n" for name in names))
-    return {"file": str(path), "records": count, "own": len(given), "variants": len(drawn)}
+    return {"file": str(path), "records": count, "own": len(given), "variants": count - len(given)}
 
 
 def _of(splits):

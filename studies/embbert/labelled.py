@@ -11,7 +11,6 @@ ENCODER = "hf:sentence-transformers/all-MiniLM-L6-v2"
 TUNING = "configs/finetune.py"
 RECORDS = 30_000  # variants to draw for a task
 FIRST = {"rte": "mnli"}  # a task -> the larger one of the same kind on which its teacher is trained before
-EPOCHS = 3.0  # those of `configs/finetune.py` for models like BERT
 
 
 def teachers_of(task):
@@ -29,11 +28,12 @@ def tuning_of(arguments, *, encoder, first=""):
         first: the finished run that it starts from instead, for the tasks of `FIRST`.
     """
     task, known = arguments["task"], config_file.module("configs/embbert_finetune.py")
+    epochs = config_file.module(TUNING).BERT_EPOCHS["full"]
     return {
         "base": first or encoder,
         "data": known.embbert_pretrain.data_of(task),
         "task": "regress" if task == "stsb" else "classify",
-        "epochs": EPOCHS / (2 if task in known.LARGE else 1),
+        "epochs": epochs / (2 if task in known.LARGE else 1),
         "leak_free": "true",
         "precision": "bfloat16",
         "seed": arguments["seed"],

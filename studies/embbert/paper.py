@@ -264,6 +264,6 @@ embbert-Q      9.56 80.96 67.99 82.45 67.10 68.05 68.06 47.29 87.32 49.28 62.81
 def title(model, form=FLOAT):
     """The paper's name of a model or of its eight-bit form; for one of the `VARIANTS`, with its description."""
     base, _, variant = model.partition("+")
-    name = LARGER.get(base) or MODELS.get(base, base)
+    name = {**MODELS, **LARGER}.get(base, base)
     name = name if form == FLOAT else "EmbBERT-Q" if base == "embbert" else f"{name} (8 bits)"
     return f"{name}, {VARIANTS[variant]}" if variant else name
