@@ -171,9 +171,9 @@ def absent(missing, records):
     """Sentences on the runs without a record: those of which another seed has one, and the settings without any."""
     settings = {_without_seed(name) for name in records}
     runs = [name for name in missing if _without_seed(name) in settings]
-    never = dict.fromkeys(_without_seed(name) for name in missing if _without_seed(name) not in settings)
+    never = {_without_seed(name) for name in missing} - settings
     found = [f"Not in the figures: {pages.listed(runs)}."] if runs else []
-    return found + ([f"Settings without a run: {pages.listed(never)}."] if never else [])
+    return found + ([f"Settings of the command that have no run: {len(never):,}."] if never else [])
 
 
 def _without_seed(name):

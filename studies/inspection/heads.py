@@ -21,7 +21,7 @@ from lwt.inspect import head_importance
 from lwt.machine import command_line, hardware
 from lwt.report import line_names, pages, records, results, style
 
-LABELS = {"bleu": "BLEU", "accuracy": "accuracy", "loss": "loss (nats)"}
+LABELS = {"bleu": ("BLEU", 1), "accuracy": ("accuracy (%)", 100), "loss": ("loss (nats)", 1)}  # the factor of a metric
 HOW_TO_READ = """\
 The score of a head is the mean over the validation set of |∂L/∂ξ|: how sensitive an example's loss is to a factor ξ on
 the head's output ({over}). Heads are ranked by it{normalised}. They are masked, without training afterwards;
@@ -47,7 +47,7 @@ def write(out, *, points, scores, ranking, ablated, **about):
     """
     points = [head_importance.Point(**own) for own in points]
     page = pages.Page(out, "Attention heads", command_line=about["command"])
-    label = LABELS.get(about["metric"], about["metric"])
+    label, factor = LABELS.get(about["metric"], (about["metric"], 1))
     page.rows(rows_of(points, about))
     lines = [
         [name, i, value, ranking[name][i], *(ablated[name][i] if ablated else ("", ""))]
@@ -58,9 +58,11 @@ def write(out, *, points, scores, ranking, ablated, **about):
     lines = [[p.order, p.seed, p.share, p.heads, p.value] for p in points]
     page.csv("pruning_curve.csv", (["order", "seed", "share", "heads", about["metric"]], lines))
     draw_scores(page.path("scores.png"), ranking, normalised=about["normalised"])
-    draw_curve(page.path("pruning_curve.png"), points, label=label)
+    shown = [dataclasses.replace(point, value=factor * point.value) for point in points]
+    whole = factor * about["whole"]
+    draw_curve(page.path("pruning_curve.png"), shown, label=label)
     page.add(
-        f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {about['whole']:.4g} with all "
+        f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {whole:.4g} with all "
         f"{points[0].heads} heads. Measured on {about['hardware']} in {about['seconds'] / 60:.0f} minutes.",
         HOW_TO_READ.format(
             over="summed over its tokens" if about["over"] == "examples" else "in absolute value at every position",
@@ -68,10 +70,11 @@ def write(out, *, points, scores, ranking, ablated, **about):
         ),
         "![scores](scores.png)\n![the figure over the share of pruned heads](pruning_curve.png)",
         "## Without a share of all heads",
-        curve_table(points, label),
+        curve_table(shown, label),
     )
     if ablated:
-        page.add("## One head", ONE_HEAD.format(label=label), ablation_table(ablated, label, whole=about["whole"]))
+        scaled = {name: [[factor * value for value in head] for head in own] for name, own in ablated.items()}
+        page.add("## One head", ONE_HEAD.format(label=label), ablation_table(scaled, label, whole=whole))
     return sorted(page.write())
 
 

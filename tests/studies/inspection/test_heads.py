@@ -38,3 +38,17 @@ def test_the_page(tmp_path):
     page = (tmp_path / "README.md").read_text()
     assert "| 50% | 4 | 15.000 (n=1) | 10.500 ± 0.707 (n=2) |" in page
     assert "| decoder/layer_1/cross_attention | 2 | -2.000 (head 1) | -26.000 (head 1) |" in page
+
+
+def test_shares_are_shown_in_per_cent(tmp_path):
+    points = [dataclasses.asdict(head_importance.Point("importance", 0, share, 2, 0.7 - share)) for share in (0.0, 0.5)]
+    scores = {"encoder/layer_0/self_attention": np.array([1.0, 2.0])}
+    found = dict(
+        points=points, scores=scores, ranking=scores, ablated={name: [(0.6, 0.5), (0.2, 0.65)] for name in scores}
+    )
+    heads.write(tmp_path, **found, **ABOUT | dict(metric="accuracy", whole=0.7))
+    page = (tmp_path / "README.md").read_text()
+    assert "accuracy (%) 70 with all 2 heads" in page and "| 50% | 2 | 20.000 (n=1) | – |" in page
+    assert "| encoder/layer_0/self_attention | 2 | -50.000 (head 1) | -5.000 (head 1) |" in page
+    rows = list(csv.DictReader((tmp_path / "pruning_curve.csv").open()))
+    assert [float(row["accuracy"]) for row in rows] == [0.7, 0.7 - 0.5]
