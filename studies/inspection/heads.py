@@ -21,7 +21,6 @@ from lwt.inspect import head_importance
 from lwt.machine import command_line, hardware
 from lwt.report import line_names, pages, records, results, style
 
-LABELS = {"bleu": ("BLEU", 1), "accuracy": ("accuracy (%)", 100), "loss": ("loss (nats)", 1)}  # the factor of a metric
 HOW_TO_READ = """\
 The score of a head is the mean over the validation set of |∂L/∂ξ|: how sensitive an example's loss is to a factor ξ on
 the head's output ({over}). Heads are ranked by it{normalised}. They are masked, without training afterwards;
@@ -47,7 +46,7 @@ def write(out, *, points, scores, ranking, ablated, **about):
     """
     points = [head_importance.Point(**own) for own in points]
     page = pages.Page(out, "Attention heads", command_line=about["command"])
-    label, factor = LABELS.get(about["metric"], (about["metric"], 1))
+    label, factor = results.shown(about["metric"])
     page.rows(rows_of(points, about))
     lines = [
         [name, i, value, ranking[name][i], *(ablated[name][i] if ablated else ("", ""))]

@@ -47,10 +47,11 @@ def table(points):
     def mark(p, cost):
         return " ▪" if p in best[cost] else ""
 
-    header = ["model", "how it was made", _label(points[0].metric), "runs", "bytes", "ms for one record"]
+    label, factor = results.shown(points[0].metric)
+    header = ["model", "how it was made", label, "runs", "bytes", "ms for one record"]
     header += [f"records a second, {measuring.ROWS} at once"]
     body = [
-        [p.name, p.made, f"{p.quality:.4g}", str(p.seeds), f"{p.bytes:,}{mark(p, 'bytes')}",
+        [p.name, p.made, f"{factor * p.quality:.2f}", str(p.seeds), f"{p.bytes:,}{mark(p, 'bytes')}",
          f"{p.milliseconds:.2f}{mark(p, 'milliseconds')}", f"{p.rate:,.0f}"]
         for p in points
     ]  # fmt: skip

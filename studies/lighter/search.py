@@ -48,9 +48,9 @@ seed. The first table has the finalists on the test set, with their times measur
 width 64, 2 heads, and a feed-forward width of 64.
 """
 CANDIDATES = """\
-Bytes are those of the weights in their format, milliseconds those of one text with random weights. Quality is measured
-on the validation set after a candidate's longest run, whose steps are given. "–": not measured, since the candidate is
-over the budget.
+Bytes are those of the weights in their format, milliseconds those of one text with random weights. The last column is
+measured on the validation set after a candidate's longest run, whose steps are given. "–": not measured, since the
+candidate is over the budget.
 """
 TOGETHER = 16  # number of candidates whose programs are in memory at once
 
@@ -170,16 +170,20 @@ def write(out, *, lines, points, settings, machine, seconds, command_line):
     page = pages.Page(out, "Search for an architecture", command_line=command_line)
     page.rows(fronts.rows(points, machine=machine, seconds=seconds, command_line=command_line))
     page.csv("candidates.csv", (list(first), [list(line.values()) for line in lines]))
-    body = [[_shown(value) for value in line.values()] for line in lines]
+    label, factor = results.shown(points[0].metric)
+    header = [label if key == "quality" else key for key in first]
+    scaled = [line | {"quality": line["quality"] and f"{factor * line['quality']:.2f}"} for line in lines]
     page.add(f"The search took {seconds / 60:.0f} minutes on {machine}. {settings}", HOW_TO_READ)
     fronts.add(page, points)
-    page.add("## All candidates", CANDIDATES, results.markdown(list(first), body))
+    page.add(
+        "## All candidates", CANDIDATES, results.markdown(header, [[*map(_shown, line.values())] for line in scaled])
+    )
     return page.write()
 
 
 def _shown(value):
     """A cell: a text, a number with all digits before the point, or a dash for nothing."""
-    if value == "" or isinstance(value, str):
+    if isinstance(value, str):
         return value or "–"
     return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
 

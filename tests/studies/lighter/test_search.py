@@ -136,7 +136,10 @@ def test_the_whole_search(tmp_path, monkeypatch):
     with open(tmp_path / "out/candidates.csv") as file:
         lines = {line["candidate"]: line for line in csv.DictReader(file)}
     assert list(lines) == ["l1-d8-h2-f8-softmax, float32", "l1-d8-h2-f8-softmax, int8"]
-    assert "2 candidates; 2 others that were drawn are larger" in (tmp_path / "out/README.md").read_text()
+    page = (tmp_path / "out/README.md").read_text()
+    assert "2 candidates; 2 others that were drawn are larger" in page
+    value = float(lines["l1-d8-h2-f8-softmax, int8"]["quality"])
+    assert "| candidate | bytes | milliseconds | steps | MCC (%) |" in page and f" | 1 | {100 * value:.2f} |\n" in page
     points = {p.name: p for p in fronts.points_of(results.load(tmp_path / "out/results.json"))}
     assert set(points) == {"l1-d8-h2-f8-softmax-1", "l1-d8-h2-f8-softmax-1, int8"}
     files_bytes = [points[f"l1-d8-h2-f8-softmax-1{format}"].bytes for format in (", int8", "")]
