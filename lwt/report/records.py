@@ -91,6 +91,19 @@ def unpack(path, workdir):
                 files.write_text(folder / file, text)
 
 
+def set_aside(folder, record):
+    """Renames the files of a run that will be trained again to ``FILE.replaced``: they may exist nowhere else.
+
+    Args:
+        folder: of the run.
+        record: path of its record in the folder.
+    """
+    for file in (record, CONFIG, METRICS, HARDWARE):
+        path = pathlib.Path(folder, file)
+        if path.exists():
+            path.replace(path.with_name(f"{path.name}.replaced"))
+
+
 def of_folder(folder, kept, *, metrics=False):
     """The line of a run: the JSON files `kept` and, with `metrics`, ``metrics.jsonl`` and ``hardware.txt``."""
     folder = pathlib.Path(folder)

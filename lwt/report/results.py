@@ -181,10 +181,16 @@ def cells(rows, *, index, columns):
     return {i: {c: _cell(found, f"{i}, {c}") for c, found in line.items()} for i, line in groups.items()}
 
 
+def named(metric):
+    """``(name, unit, factor)`` of a metric in sentences: ``("accuracy", " %", 100)``, ``("BLEU", "", 1)``."""
+    name = {"bleu": "BLEU", "mcc": "MCC", "chrf": "chrF", "rougeL": "ROUGE-L"}.get(metric, metric.replace("_", " "))
+    return (name, " %", 100) if metric in SHARES else (name, "", 1)
+
+
 def shown(metric):
-    """``(label with the unit, factor)`` of a metric on pages and pictures: ``("accuracy (%)", 100)``."""
-    label = {"bleu": "BLEU", "mcc": "MCC", "chrf": "chrF", "rougeL": "ROUGE-L"}.get(metric, metric.replace("_", " "))
-    return (f"{label} (%)", 100) if metric in SHARES else (label, 1)
+    """``(label with the unit, factor)`` of a metric in tables and pictures: ``("accuracy (%)", 100)``."""
+    name, unit, factor = named(metric)
+    return (f"{name} (%)" if unit else name), factor
 
 
 def percent(values, *, digits=1):

@@ -17,7 +17,6 @@ import gc
 import json
 import logging
 import os
-import pathlib
 import re
 import sys
 import tempfile
@@ -74,7 +73,7 @@ def run(entry, workdir, *, measure, record, config=None):
     """Trains or resumes the run of `entry` unless it is finished; measures it once; returns its record.
 
     A run of which only the record and the config are left counts as finished if they are those of `config`. If not, the
-    log names it, and it is trained again.
+    log names it, its files are set aside, and it is trained again.
 
     Args:
         entry: the run.
@@ -92,9 +91,9 @@ def run(entry, workdir, *, measure, record, config=None):
         why = records.differs(folder, config)
         if not why and kept["steps"] == steps_of(config, folder, kept=kept):
             return kept
-        LOG.info("%s: its record is of another run (%s); it is trained again", folder, why or f"{kept['steps']} steps")
-        for file in (record, run_config.NAME, records.METRICS, records.HARDWARE):
-            pathlib.Path(folder, file).unlink(missing_ok=True)
+        why = why or f"{kept['steps']} steps"
+        LOG.info("%s: its record is of another run (%s); it becomes *.replaced, and this one is trained", folder, why)
+        records.set_aside(folder, record)
         kept = None
     checks.check_length(config, folder)
     run_config.keep(config, folder)  # refuses a finished run of another base or rate: it is not one of this study

@@ -8,6 +8,7 @@ Scores are taken on the validation set, figures on the test set; see `lwt/inspec
 
 import dataclasses
 import functools
+import re
 import statistics
 import time
 
@@ -23,13 +24,13 @@ from lwt.report import line_names, pages, records, results, style
 
 HOW_TO_READ = """\
 The score of a head is the mean over the validation set of |∂L/∂ξ|: how sensitive an example's loss is to a factor ξ on
-the head's output ({over}). Heads are ranked by it{normalised}. They are masked, without training afterwards;
-`lwt.compress.structured` removes heads from the arrays.
+the head's output ({over}). Heads are ranked by it{normalised}.
+They are masked, without training afterwards; `lwt.compress.structured` removes heads from the arrays.
 """
 ONE_HEAD = """\
-Changes of {label} compared with all heads. "Without one": one head of the module is masked, the one whose removal
-changes the figure most. "With one": all other heads of the module are masked, and the one that remains gives the best
-figure. Both are picked by these figures themselves; scores.csv has all heads.
+Changes of {name} compared with all heads{points}. "Without one": one head of the module is masked, the one whose
+removal changes the figure most. "With one": all other heads of the module are masked, and the one that remains gives
+the best figure. Both are picked by these figures themselves; scores.csv has all heads.
 """
 
 
@@ -45,12 +46,12 @@ def write(out, *, points, scores, ranking, ablated, **about):
         about: what was measured, and how; see `measured`.
     """
     points = [head_importance.Point(**own) for own in points]
-    page = pages.Page(out, "Attention heads", command_line=about["command"])
-    label, factor = results.shown(about["metric"])
+    page = pages.Page(out, f"Attention heads of `{about['config']}`", command_line=about["command"])
+    label, (name, unit, factor) = results.shown(about["metric"])[0], results.named(about["metric"])
     page.rows(rows_of(points, about))
     lines = [
-        [name, i, value, ranking[name][i], *(ablated[name][i] if ablated else ("", ""))]
-        for name, values in scores.items()
+        [module, i, value, ranking[module][i], *(ablated[module][i] if ablated else ("", ""))]
+        for module, values in scores.items()
         for i, value in enumerate(values)
     ]
     page.csv("scores.csv", (["module", "head", "score", "ranked_by", "without", "alone"], lines))
@@ -59,9 +60,10 @@ def write(out, *, points, scores, ranking, ablated, **about):
     draw_scores(page.path("scores.png"), ranking, normalised=about["normalised"])
     shown = [dataclasses.replace(point, value=factor * point.value) for point in points]
     whole = factor * about["whole"]
-    draw_curve(page.path("pruning_curve.png"), shown, label=label)
+    title = message({p.share: p.value for p in shown if p.order == "importance"}, name)
+    draw_curve(page.path("pruning_curve.png"), shown, label=label, title=title)
     page.add(
-        f"`{about['config']}` on {about['data']} ({about['records']:,} records): {label} {whole:.4g} with all "
+        f"`{about['config']}` on {about['data']} ({about['records']:,} records): {name} {whole:.4g}{unit} with all "
         f"{points[0].heads} heads. Measured on {about['hardware']} in {about['seconds'] / 60:.0f} minutes.",
         HOW_TO_READ.format(
             over="summed over its tokens" if about["over"] == "examples" else "in absolute value at every position",
@@ -72,8 +74,9 @@ def write(out, *, points, scores, ranking, ablated, **about):
         curve_table(shown, label),
     )
     if ablated:
-        scaled = {name: [[factor * value for value in head] for head in own] for name, own in ablated.items()}
-        page.add("## One head", ONE_HEAD.format(label=label), ablation_table(scaled, label, whole=whole))
+        scaled = {module: [[factor * value for value in head] for head in own] for module, own in ablated.items()}
+        text = ONE_HEAD.format(name=name, points=", in points" if unit else "")
+        page.add("## One head", text, ablation_table(scaled, name, whole=whole))
     return sorted(page.write())
 
 
@@ -128,8 +131,8 @@ def results_text(values):
 
 
 def spoken(name):
-    """``"decoder 0, cross-attention"`` for ``"decoder/layer_0/cross_attention"``."""
-    return name.replace("/layer_", " ").replace("/", ", ").replace("_", "-")
+    """``"decoder 0, cross-attention"`` for ``"decoder/layer_0/cross_attention"``; ``"block 1"`` for ``"block_1"``."""
+    return re.sub(r"_(\d+)", r" \1", name.replace("/layer_", "_")).replace("/", ", ").replace("_", "-")
 
 
 def draw_scores(path, ranking, *, normalised):
@@ -145,15 +148,28 @@ def draw_scores(path, ranking, *, normalised):
         axes.set_xticks(range(table.shape[1]))
         axes.grid(False)
         axes.set_xlabel("head")
-        drawn.colorbar(shown, label="score, with an L2 norm of 1 in every row" if normalised else "score")
+        drawn.colorbar(shown, label="normalised score" if normalised else "score")
     return drawn
 
 
-def draw_curve(path, points, *, label):
+def message(values, name):
+    """The title of the curve: the largest share of the heads that costs at most one point.
+
+    Args:
+        values: ``{share: value}``, lowest scores first, in the unit of the page.
+        name: of the metric.
+    """
+    if "loss" in name:
+        return f"The {name} as attention heads are removed"
+    share = max(share for share, value in values.items() if value >= values[0.0] - 1)
+    return f"{100 * share:.0f} % of the heads can go for at most one point of {name}"
+
+
+def draw_curve(path, points, *, label, title):
     """Draws the figure over the share of pruned heads, in both orders, with bars of ± one standard deviation."""
-    with style.drawing(path, f"{label} as more and more attention heads are removed") as (drawn, axes):
+    with style.drawing(path, title) as (drawn, axes):
         ends = {}
-        for i, (order, title) in enumerate((("importance", "least important first"), ("random", "random order"))):
+        for i, (order, text) in enumerate((("importance", "least important first"), ("random", "random order"))):
             found = {share: by_order[order] for share, by_order in values_of(points).items() if order in by_order}
             means = [statistics.fmean(values) for values in found.values()]
             spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found.values()]
@@ -161,8 +177,8 @@ def draw_curve(path, points, *, label):
             look = dict(capsize=3, elinewidth=1.2, **style.look(i))
             if found:
                 axes.errorbar(percent, means, spread, **look)
-                middle = len(percent) // 2
-                ends[title] = (percent[middle], means[middle], style.COLORS[i])
+                place = len(percent) * (4 - i) // 6  # of its name: where the curves are apart
+                ends[text] = (percent[place], means[place], style.COLORS[i])
         axes.set(xlabel="heads removed (%)", ylabel=label)
         axes.set_ylim(bottom=0)
         line_names.beside(axes, ends)

@@ -211,9 +211,11 @@ def table(records, factor):
     )
 
 
-def draw(path, records, *, factor, label):
+def draw(path, records):
     """Draws how few numbers every method leaves at a loss of at most `LOST` points, and the quality there."""
-    whole, lines = factor * next(iter(records.values()))["whole"], {}
+    first = next(iter(records.values()))
+    name, unit, factor = results.named(first["metric"])
+    whole, lines = factor * first["whole"], {}
     for (name, _), own in by_point(records).items():
         trained = results.Cell.of([record["trained"] for record in own], scale=factor).mean
         line = lines.setdefault(METHODS[name].title, {})
@@ -223,7 +225,6 @@ def draw(path, records, *, factor, label):
             line.pop("cut", None)
             line |= {"cut": cut} if cut else {}
     order = sorted(lines, key=lambda title: lines[title].get("left", math.inf))
-    name, unit = label.removesuffix(" (%)"), " %" if factor == 100 else ""
     title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {name}"
     columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("trained again", 1)}
     plots.rows({title: lines[title] for title in order}, path, columns=columns, title=title)
@@ -241,21 +242,16 @@ def write(out, records, *, missing, command_line):
     page = pages.Page(out, "What compression costs", command_line=command_line)
     first = next(iter(records.values()))
     page.rows(rows_of(records, command_line=command_line))
-    factor = 100 if first["metric"] in results.SHARES else 1
-    label = ("% " if factor == 100 else "") + results.shown(first["metric"])[0].removesuffix(" (%)")
+    name, unit, factor = results.named(first["metric"])
     minutes = sum(record["seconds"] for record in records.values()) / 60
     page.add(
         pages.bullets(pages.notes(records, missing=missing)),
-        f"The base, `{bases[0]}`, has {factor * first['whole']:.2f} {label} on `{first['data']}`. Its {len(records)} "
-        f"cuts and students were trained in {minutes:.0f} minutes in all, on {pages.machines(records.values())}.",
+        f"The base, `{bases[0]}`, has {factor * first['whole']:.2f}{unit} {name} on `{first['data']}`. Its "
+        f"{len(records)} cuts and students were trained in {minutes:.0f} minutes in all, "
+        f"on {pages.machines(records.values())}.",
         HOW_TO_READ.format(lost=LOST),
     )
-    draw(
-        page.picture("compression.png", "the strongest cut of each method, and its quality"),
-        records,
-        factor=factor,
-        label=results.shown(first["metric"])[0],
-    )
+    draw(page.picture("compression.png", "the strongest cut of each method, and its quality"), records)
     page.add(table(records, factor))
     return page.write()
 

@@ -78,11 +78,10 @@ def names_of(points):
 
 def message(points):
     """The title of a plot. It names the best model, and the smallest one within 1 % of its quality."""
-    label, factor = results.shown(points[0].metric)
+    name, unit, factor = results.named(points[0].metric)
     best = max(points, key=lambda p: p.rank)
     small = min((p for p in points if p.rank >= best.rank - abs(best.rank) / 100), key=lambda p: p.bytes)
     data = next((title for name, title in DATA.items() if name in best.task), best.task)
-    name, unit = label.removesuffix(" (%)"), " %" if factor == 100 else ""
     text = f"{data}: {name} {factor * small.quality:.1f}{unit} in {small.bytes / 1e6:.2f} MB ({spoken(small.name)})"
     return text + f"; the best of {len(points)} has {factor * best.quality:.1f}{unit}" if small is not best else text
 
@@ -133,14 +132,9 @@ def points_of(rows):
     return [measuring.Point(**about) for about in found.values()]
 
 
-def _label(metric):
-    """The name of a metric without a unit, for shares of 1."""
-    return results.shown(metric)[0].removesuffix(" (%)")
-
-
 def add(page, points):
     """Adds a section for every task to a `pages.Page`: the table of its points and their picture."""
     for (task, metric), own in measuring.groups(points).items():
         name = "".join(c if c.isalnum() else "_" for c in f"{task} {metric}") + ".png"
-        page.add(f"## {task}: {_label(metric)}", table(own))
+        page.add(f"## {task}: {results.named(metric)[0]}", table(own))
         draw(own, page.picture(name, task))

@@ -137,6 +137,8 @@ def test_cells():
 def test_shares_are_shown_in_per_cent():
     assert [results.percent(values) for values in ([], [0.5], [0.5, 0.6])] == ["–", "50.0", "55.0 ± 7.1"]
     assert results.percent([0.5, 0.6], digits=2) == "55.00 ± 7.07"
+    assert results.named("mcc") == ("MCC", " %", 100) and results.shown("mcc") == ("MCC (%)", 100)
+    assert results.named("bleu") == ("BLEU", "", 1) and results.shown("bleu") == ("BLEU", 1)
 
 
 def test_tables_escape_bars():

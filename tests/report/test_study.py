@@ -96,6 +96,8 @@ def test_a_record_is_used_only_if_its_config_is_the_study_s(tiny, trained, tmp_p
         line.pop("config")
         assert run(tiny({"steps": 4}), line, tmp_path / "unknown") == ("new", False)
     assert trained == ["a"] * 3 and not (tmp_path / "other/a/metrics.jsonl").exists()
+    assert (tmp_path / "other/a/metrics.jsonl.replaced").read_text() == '{"step": 4}\n'
+    assert json.loads((tmp_path / "other/a" / f"{RECORD}.replaced").read_text())["figures"] == "old"
     logged = [record.getMessage() for record in caplog.records if "another run" in record.getMessage()]
     assert ["optimizer.learning_rate" in logged[0], "2 steps" in logged[1], "was not kept" in logged[2]] == [True] * 3
 

@@ -48,7 +48,20 @@ def test_shares_are_shown_in_per_cent(tmp_path):
     )
     heads.write(tmp_path, **found, **ABOUT | dict(metric="accuracy", whole=0.7))
     page = (tmp_path / "README.md").read_text()
-    assert "accuracy (%) 70 with all 2 heads" in page and "| 50% | 2 | 20.000 (n=1) | – |" in page
+    assert "accuracy 70 % with all 2 heads" in page and "| 50% | 2 | 20.000 (n=1) | – |" in page
     assert "| encoder/layer_0/self_attention | 2 | -50.000 (head 1) | -5.000 (head 1) |" in page
     rows = list(csv.DictReader((tmp_path / "pruning_curve.csv").open()))
     assert [float(row["accuracy"]) for row in rows] == [0.7, 0.7 - 0.5]
+
+
+def test_the_title_says_how_many_heads_can_go():
+    assert heads.message({0.0: 40.0, 0.2: 39.0, 0.4: 38.9}, "BLEU") == (
+        "20 % of the heads can go for at most one point of BLEU"
+    )
+    assert heads.message({0.0: 40.0, 0.1: 20.0}, "accuracy").startswith("0 % of the heads")
+    assert heads.message({0.0: 1.2, 0.5: 1.9}, "loss") == "The loss as attention heads are removed"
+
+
+def test_modules_are_called_what_people_call_them():
+    names = ("decoder/layer_0/cross_attention", "block_1/self_attention")
+    assert [*map(heads.spoken, names)] == ["decoder 0, cross-attention", "block 1, self-attention"]
