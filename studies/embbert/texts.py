@@ -14,6 +14,7 @@ below. A mean is over all columns, of the seeds that have them all; "–" is not
 
 In GLUE's tables, F1 is weighted by the classes' sizes, as in the paper's code, and the mean is that of ten columns, as
 the paper prints it. GLUE's rule averages nine tasks, with accuracy and F1 of the positive class, and both correlations.
+Most test pairs of WNLI resemble a training pair with the other label: models that learn WNLI fall below one half.
 
 Some of the paper's figures do not fit together. Its WNLI is partly one minus the accuracy. Its Table 8 repeats
 accuracies where the MCC of Embedder and Embedder + conv should stand (Table 10 has it). Its BERT + NE in Table 9 is
