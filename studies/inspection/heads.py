@@ -153,13 +153,13 @@ def draw_scores(path, ranking, *, normalised):
 
 
 def message(values, name):
-    """The title of the curve: the largest share of the heads that costs at most one point.
+    """The title of the curve: the largest share of the heads that costs at most one point, if the metric has points.
 
     Args:
         values: ``{share: value}``, lowest scores first, in the unit of the page.
         name: of the metric.
     """
-    if "loss" in name:
+    if "loss" in name or max(values.values()) <= 1:
         return f"The {name} as attention heads are removed"
     share = max(share for share, value in values.items() if value >= values[0.0] - 1)
     return f"{100 * share:.0f} % of the heads can go for at most one point of {name}"

@@ -60,6 +60,7 @@ def test_the_title_says_how_many_heads_can_go():
     )
     assert heads.message({0.0: 40.0, 0.1: 20.0}, "accuracy").startswith("0 % of the heads")
     assert heads.message({0.0: 1.2, 0.5: 1.9}, "loss") == "The loss as attention heads are removed"
+    assert heads.message({0.0: 0.8, 0.5: 0.1}, "f1 macro") == "The f1 macro as attention heads are removed"
 
 
 def test_modules_are_called_what_people_call_them():
