@@ -214,7 +214,7 @@ def table(records, factor):
 def draw(path, records):
     """Draws how few numbers every method leaves at a loss of at most `LOST` points, and the quality there."""
     first = next(iter(records.values()))
-    name, unit, factor = results.named(first["metric"])
+    metric, unit, factor = results.named(first["metric"])
     whole, lines = factor * first["whole"], {}
     for (name, _), own in by_point(records).items():
         trained = results.Cell.of([record["trained"] for record in own], scale=factor).mean
@@ -225,7 +225,7 @@ def draw(path, records):
             line.pop("cut", None)
             line |= {"cut": cut} if cut else {}
     order = sorted(lines, key=lambda title: lines[title].get("left", math.inf))
-    title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {name}"
+    title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {metric}"
     columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("trained again", 1)}
     plots.rows({title: lines[title] for title in order}, path, columns=columns, title=title)
 

@@ -50,3 +50,12 @@ def test_points_and_their_page(base, tmp_path):
     records["other"] = weights | {"base": "runs/other"}
     with pytest.raises(errors.ConfigError, match="the workdir holds points of .*; one base has one workdir"):
         cuts.write(tmp_path / "out", records, missing=[], command_line="c")
+
+
+def test_the_picture_s_title_names_the_metric(monkeypatch):
+    titles, first = [], next(iter(cuts.METHODS))
+    record = {"metric": "mcc", "whole": 0.957, "trained": 0.95, "cut": None, "left": 0.5}
+    record["arguments"] = {"method": first, "strength": f"{cuts.METHODS[first].strengths[0]:g}"}
+    monkeypatch.setattr(cuts.plots, "rows", lambda *_, title, **__: titles.append(title))
+    cuts.draw("x.png", {"a": record})
+    assert titles == [f"The fewest numbers at which each method loses at most {cuts.LOST} points of 95.7 % MCC"]
