@@ -63,7 +63,7 @@ def _forward(q, k, v, mask, key, rate, dtype):
     def one(item):
         number, q = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        return core.forward_with_total(q, k, v=v, mask=allowed, keep=keep, rate=rate, dtype=dtype)
+        return core.forward(q, k, v=v, mask=allowed, keep=keep, rate=rate, dtype=dtype)[0]
 
     outputs, totals = jax.lax.map(one, (jnp.arange(len(q)), q))
     return _paste(outputs), (q, k, v, mask, key, outputs, totals)
@@ -75,7 +75,8 @@ def _backward(rate, dtype, saved, d_output):
     def one(sums, item):
         number, q, output, total, d_output = item
         allowed, keep = _of_block(number, q, k, mask, key, rate)
-        given = {"mask": allowed, "keep": keep, "output": output, "total": total, "rate": rate, "dtype": dtype}
+        weights = core.weigh(q, k, mask=allowed, total=total, dtype=dtype)
+        given = {"keep": keep, "weights": weights, "norm": 1.0, "output": output, "rate": rate, "dtype": dtype}
         d_q, d_k, d_v = core.backward(q, k, v=v, d_output=d_output, **given)
         return (sums[0] + d_k, sums[1] + d_v), d_q
 

@@ -24,8 +24,9 @@ def attend(
 ) -> Float[Array, "b h t v"]:
     """``softmax(q kᵀ) v``; the operands of all products, forward and backward, are in `dtype`, sums in float32.
 
-    The backward pass recomputes the weights `[b h t s]`, so none are kept between the passes. It needs only one sum
-    over them: ``Σ_s p dp`` is the product of the output with its own gradient (Dao et al. 2022, appendix B.2).
+    Of all arrays `[b h t s]`, the passes share one, the weights before their normalization, in `dtype`. The backward
+    pass needs only one sum over them: ``Σ_s p dp`` is the product of the output with its own gradient (Dao et al. 2022,
+    appendix B.2).
 
     Args:
         q: queries, scaled.
@@ -61,52 +62,71 @@ def drop_values(v: Float[Array, "b h s v"], key, *, rate):
     return _drop(v, keep_mask(key, rate, shape=(*v.shape[:3], 1)), rate)
 
 
-def forward_with_total(q, k, *, v, mask, keep, rate, dtype):
-    """``(output [b h t v], total [b h t 1])`` of `attend_with_total`; `mask` and `keep` are arrays or None."""
+def forward(q, k, *, v, mask, keep, rate, dtype):
+    """``(output [b h t v], total [b h t 1])`` of `attend_with_total`, and ``(weights [b h t s], norm [b h t 1])``.
+
+    `mask` and `keep` are arrays or None. The weights are those of `weigh` with each row's largest score, and `norm` are
+    their sums.
+    """
     scores = _scores(q, k, mask, dtype)
     largest = scores.max(-1, keepdims=True)
-    weights = jnp.exp(scores - largest)
-    norm = weights.sum(-1, keepdims=True)
-    output = _product(products.rounded(_drop(weights, keep, rate), dtype), products.rounded(v, dtype), 2) / norm
-    return output, largest + jnp.log(norm)
+    weights = _exponentials(scores, largest, dtype)
+    norm = weights.astype(jnp.float32).sum(-1, keepdims=True)
+    output = _product(_operand(weights, keep, rate, dtype), products.rounded(v, dtype), 2) / norm
+    return (output, largest + jnp.log(norm)), (weights, norm)
 
 
-def backward(q, k, *, v, mask, keep, output, total, d_output, d_total=None, rate, dtype):
-    """``(d_q, d_k, d_v)`` from the output, the total and their gradients."""
-    weights = jnp.exp(_scores(q, k, mask, dtype) - total)
-    q, k, v, d_operand = (products.rounded(x, dtype) for x in (q, k, v, d_output))
-    d_weights = _drop(_product(d_operand, v, 3), keep, rate)
+def weigh(q, k, *, mask, total, dtype):
+    """The weights ``exp(q kᵀ - total)``, rounded to `dtype`."""
+    return _exponentials(_scores(q, k, mask, dtype), total, dtype)
+
+
+def backward(q, k, *, v, keep, weights, norm, output, d_output, d_total=None, rate, dtype):
+    """``(d_q, d_k, d_v)`` from the output, the weights, their sums and the gradients of both results."""
+    weights, d_output = jax.lax.optimization_barrier((weights, d_output))  # nothing of this belongs to the forward pass
     common = (output * d_output).sum(-1, keepdims=True)
-    d_scores = weights * (d_weights - (common if d_total is None else common - d_total))
-    weights = products.rounded(_drop(weights, keep, rate), dtype)
+    common = common if d_total is None else common - d_total
+    q, k, v, d_operand = (products.rounded(x, dtype) for x in (q, k, v, d_output / norm))
+    d_weights = _drop(_product(d_operand, v, 3), keep, rate)
+    d_scores = weights.astype(jnp.float32) * (d_weights - common / norm)
     d_scores = products.operand(d_scores, dtype)  # XLA rounds it as it computes the product
     d_q = _product(d_scores, k, 2)
     d_k = _by_heads(products.product_over_rows, d_scores, q)
-    d_v = _by_heads(products.product_over_rows, weights, d_operand)
+    d_v = _by_heads(products.product_over_rows, _operand(weights, keep, rate, dtype), d_operand)
     return d_q, d_k, d_v
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _attend_with_total(q, k, v, mask, keep, rate, dtype):
-    return forward_with_total(q, k, v=v, mask=mask, keep=keep, rate=rate, dtype=dtype)
+    return forward(q, k, v=v, mask=mask, keep=keep, rate=rate, dtype=dtype)[0]
 
 
-def _saving_forward_with_total(q, k, v, mask, keep, rate, dtype):
-    output, total = _attend_with_total(q, k, v, mask, keep, rate, dtype)
-    return (output, total), (q, k, v, mask, keep, output, total)
+def _saving_forward(q, k, v, mask, keep, rate, dtype):
+    results, (weights, norm) = forward(q, k, v=v, mask=mask, keep=keep, rate=rate, dtype=dtype)
+    return results, dict(q=q, k=k, v=v, keep=keep, weights=weights, norm=norm, output=results[0])
 
 
-def _backward_with_total(rate, dtype, saved, d_results):
-    names = ("q", "k", "v", "mask", "keep", "output", "total", "d_output", "d_total")
-    return *backward(**dict(zip(names, (*saved, *d_results))), rate=rate, dtype=dtype), None, None
+def _backward(rate, dtype, saved, d_results):
+    d_output, d_total = d_results
+    return *backward(**saved, d_output=d_output, d_total=d_total, rate=rate, dtype=dtype), None, None
 
 
-_attend_with_total.defvjp(_saving_forward_with_total, _backward_with_total)
+_attend_with_total.defvjp(_saving_forward, _backward)
 
 
 def _scores(q, k, mask, dtype):
     scores = _product(products.rounded(q, dtype), products.rounded(k, dtype), 3)
     return scores if mask is None else jnp.where(mask, scores, BLOCKED)
+
+
+def _exponentials(scores, shift, dtype):
+    """``exp(scores - shift)``, rounded. The barrier makes XLA store this, and not what it is computed from as well."""
+    return jax.lax.optimization_barrier(products.rounded(jnp.exp(scores - shift), dtype))
+
+
+def _operand(weights, keep, rate, dtype):
+    """The weights that dropout leaves, rounded again: it scales them."""
+    return weights if keep is None else products.rounded(_drop(weights.astype(jnp.float32), keep, rate), dtype)
 
 
 def _drop(x, keep, rate):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lwt.attention.parts import core
-from lwt.layers import dropout
+from lwt.layers import dropout, products
 
 RATE = 0.25
 
@@ -70,8 +70,9 @@ def test_bfloat16_operands_are_near_float32_in_both_passes():
         assert 0 < error < 1.5e-2  # a few roundings of 2^-9 each
 
 
-def test_no_weights_are_kept_for_the_backward_pass():
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_array_of_weights_is_kept_for_the_backward_pass(dtype):
     *arrays, mask = problem(t=11, s=13)
-    _, saved = jax.vjp(lambda q, k, v: core.attend(q, k, v=v, mask=mask), *arrays)
-    shapes = [leaf.shape for leaf in jax.tree.leaves(saved)]
-    assert shapes and (3, 2, 11, 13) not in shapes
+    _, saved = jax.vjp(lambda q, k, v: core.attend(q, k, v=v, mask=mask, dtype=dtype), *arrays)
+    kept = [leaf.dtype for leaf in jax.tree.leaves(saved) if leaf.shape == (3, 2, 11, 13)]
+    assert kept == [products.held_in(dtype)]
