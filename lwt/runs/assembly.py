@@ -7,6 +7,8 @@ Each function makes one part and needs only those before it. `lwt/runs/experimen
 import functools
 
 import jax
+from jax.extend import core
+from jax.interpreters import partial_eval
 
 from lwt import errors, registry, trees
 from lwt.reparam import compose
@@ -74,7 +76,7 @@ def make_task(config):
 
 
 def init_weights(model, key, *, names=None):
-    """Fresh weights of a model as a flat dict, or only those of `names`; compiled once for equal models and names."""
+    """Fresh weights of a model as a flat dict, or only those of `names`; traced once for equal models and names."""
     return _initializer(model, names and frozenset(names))(key)
 
 
@@ -95,11 +97,20 @@ def once(make):
 
 @once
 def _initializer(model, names):
+    """``key -> weights``, which are drawn one after the other, without the forward pass.
+
+    Weights of equal shapes then share their compiled programs. One program for all weights takes twice as long to
+    compile, or more, and stays in memory.
+    """
+
     def initial(key):
         weights = trees.flatten(model.init(key, model.example())["params"])
         return {name: w for name, w in weights.items() if names is None or name in names}
 
-    return jax.jit(initial)
+    traced, shapes = jax.make_jaxpr(initial, return_shape=True)(jax.random.key(0))
+    needed, _ = partial_eval.dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars), instantiate=True)
+    draw, tree = core.jaxpr_as_fun(core.ClosedJaxpr(needed, traced.consts)), jax.tree.structure(shapes)
+    return lambda key: jax.tree.unflatten(tree, draw(key))
 
 
 def initial_params(config, model, *, reparam, base=None, trained=None):
