@@ -7,6 +7,7 @@ Each function makes one part and needs only those before it. `lwt/runs/experimen
 import functools
 
 import jax
+import jax.numpy as jnp
 from jax.extend import core
 from jax.interpreters import partial_eval
 
@@ -99,8 +100,8 @@ def once(make):
 def _initializer(model, names):
     """``key -> weights``, which are drawn one after the other, without the forward pass.
 
-    Weights of equal shapes then share their compiled programs. One program for all weights takes twice as long to
-    compile, or more, and stays in memory.
+    Weights of equal shapes then share their compiled programs. One program for all weights takes up to three times as
+    long to compile, and stays in memory. Every call gives new arrays, since a training step reuses their memory.
     """
 
     def initial(key):
@@ -109,8 +110,14 @@ def _initializer(model, names):
 
     traced, shapes = jax.make_jaxpr(initial, return_shape=True)(jax.random.key(0))
     needed, _ = partial_eval.dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars), instantiate=True)
-    draw, tree = core.jaxpr_as_fun(core.ClosedJaxpr(needed, traced.consts)), jax.tree.structure(shapes)
-    return lambda key: jax.tree.unflatten(tree, draw(key))
+    draw, constants = core.jaxpr_as_fun(core.ClosedJaxpr(needed, traced.consts)), {id(x) for x in traced.consts}
+    wanted, tree = jax.tree.flatten(shapes)
+
+    def new(leaf, shape):
+        drawn = isinstance(leaf, jax.Array) and id(leaf) not in constants
+        return leaf if drawn else jnp.array(leaf, shape.dtype)
+
+    return lambda key: jax.tree.unflatten(tree, map(new, draw(key), wanted))
 
 
 def initial_params(config, model, *, reparam, base=None, trained=None):

@@ -1,6 +1,8 @@
 """The parts of a run from its config: model, attentions, task, and which leaves are trained."""
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from lwt import errors, trees
 from lwt.reparam import compose
 from lwt.runs import assembly
 
+TABLE = jnp.array([1.0, 2.0, 3.0])
 LORA = {"reparam": {"name": "lora", "rank": 2, "start": "olora"}, "optimizer.trainable": ("adapter/.*",)}
 
 
@@ -40,6 +43,28 @@ def test_fresh_weights_follow_from_the_seed(tiny):
     for name, w in one.items():
         np.testing.assert_array_equal(w, again[name])
     assert any(not np.array_equal(w, other[name]) for name, w in one.items())
+
+
+class Constants(nn.Module):
+    """A model whose weights start as constants: an array, one of NumPy, a number and zeros."""
+
+    @nn.compact
+    def __call__(self, x):
+        for name, start in {"array": TABLE, "numpy": np.arange(3.0, dtype="f"), "number": 2.0}.items():
+            x = x + self.param(name, lambda key, start=start: start)
+        return x + self.param("zeros", nn.initializers.zeros_init(), (3,))
+
+    def example(self):
+        return jnp.zeros(3)
+
+
+def test_every_call_gives_new_weights():
+    first, second = (assembly.init_weights(Constants(), jax.random.key(0)) for _ in range(2))
+    for leaf in first.values():
+        leaf.delete()
+    np.testing.assert_array_equal(TABLE, [1, 2, 3])
+    expected = {"array": TABLE, "numpy": np.arange(3.0), "number": 2.0, "zeros": np.zeros(3)}
+    jax.tree.map(np.testing.assert_array_equal, second, expected)
 
 
 def test_constant_leaves_and_the_base_are_frozen(tiny):
