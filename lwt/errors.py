@@ -34,7 +34,7 @@ class WriteError(LwtError, OSError):
 
 
 class NotFinite(LwtError):
-    """A loss or a gradient is not finite; the last good checkpoint is kept."""
+    """A loss, a gradient or a leaf is not finite; the last good checkpoint is kept."""
 
 
 def first_line(error):

@@ -68,8 +68,8 @@ def train(run):
     """Trains until ``run.steps``, early stopping, Ctrl-C or a SIGTERM; returns the figures of the last evaluation.
 
     Raises:
-        lwt.errors.NotFinite: a loss or gradient was not finite; names the step and the leaves. Checkpoints hold finite
-            states only.
+        lwt.errors.NotFinite: a loss, gradient or update was not finite; names the step and the leaves. Checkpoints hold
+            finite leaves only.
     """
     # ---- Where to start: the newest good checkpoint of the workdir, else step 0.
     checkpoints = checkpoint.of_run(run.workdir, keep_last=run.keep_last, select=run.select, mode=run.select_mode)
@@ -168,18 +168,24 @@ def _shapes(state):
 
 
 def refuse_not_finite(run, state, *, checkpoints):
-    """Raises if any step so far met a loss or gradient that is not finite."""
-    bad = int(state.bad_step)
-    if bad != step_module.NEVER:
+    """Raises if a step so far met a loss or gradient that is not finite, or made a leaf so."""
+    bad, names = int(state.bad_step), step_module.not_finite(state.trainable)
+    if bad == step_module.NEVER and not names:
+        return
+    what = "update"
+    if names:  # the update of the step before, or an older one of a part that no batch has used since
+        bad = min(bad - 1, int(state.step))
+    else:
+        what = "loss or gradient"
         names = [name for name, is_bad in zip(run.leaves, np.asarray(state.bad_leaves)) if is_bad]
-        checkpoints.wait()
-        last = checkpoints.last_step()
-        raise errors.NotFinite(
-            f"step {bad}: loss, gradient or update not finite, first in {', '.join(names[:5]) or 'the loss itself'}"
-            f"{f' and {len(names) - 5} more leaves' if len(names) > 5 else ''}; "
-            f"{'there is no checkpoint yet' if last is None else f'the last good checkpoint is step {last}'}; "
-            "lower optimizer.learning_rate or set optimizer.clip_norm"
-        )
+    checkpoints.wait()
+    last = checkpoints.last_step()
+    raise errors.NotFinite(
+        f"step {bad}: {what} not finite, first in {', '.join(names[:5]) or 'the loss itself'}"
+        f"{f' and {len(names) - 5} more leaves' if len(names) > 5 else ''}; "
+        f"{'there is no checkpoint yet' if last is None else f'the last good checkpoint is step {last}'}; "
+        "lower optimizer.learning_rate or set optimizer.clip_norm"
+    )
 
 
 def write_training(run, log, *, clock, step, sums):

@@ -3,6 +3,7 @@
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 NEVER = jnp.iinfo(jnp.int32).max
@@ -17,8 +18,9 @@ class State:
         step: int32 scalar, optimizer steps done.
         key: raw data of the run's one random key; every step folds its number in.
         sums: figures summed on the device since the last log line, fetched only there.
-        bad_step: number of the first step whose loss, gradient or update was not finite, or `NEVER`.
-        bad_leaves: `[leaves]` bool, where the gradient or update of that step was not finite; leaves in sorted order.
+        bad_step: number of the first step whose loss or gradient was not finite, or `NEVER`; from then on, `trainable`
+            stays as it was before.
+        bad_leaves: `[leaves]` bool, where the gradient of that step was not finite; leaves in sorted order.
         average: the moving average of `trainable` (see `make`); empty without ``optimizer.ema``.
         memory: what the reparametrization carries from step to step, see `make`.
     """
@@ -63,6 +65,9 @@ def init_state(trainable, optimizer, *, seed, sums, averaged=False, memory=None)
 def make(loss, optimizer, *, accumulate=1, ema=0.0, advance=None):
     """Makes ``step(state, frozen, batch) -> state``, to be jitted with the state donated.
 
+    An update may make a leaf infinite although its gradient is finite. `not_finite` finds that before the leaf is
+    evaluated or saved; in the step, it would have to read all updates once more.
+
     Args:
         loss: ``loss(trainable, frozen, batch, step, key) -> (sum, count, sums)``. The step divides once, by the count
             of all microbatches and devices together.
@@ -100,36 +105,44 @@ def make(loss, optimizer, *, accumulate=1, ema=0.0, advance=None):
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.step)
         grads, count, sums = accumulated(state, frozen, batch, key)
         grads = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), grads)
-        squares = jnp.stack([jnp.vdot(grads[name], grads[name]) for name in sorted(grads)])
+        squares = _squares(grads)
         norm = jnp.sqrt(squares.sum())
+        bad = ~jnp.isfinite(squares)
+        good, before = ~bad.any() & jnp.isfinite(sums["loss"]), state.bad_step == NEVER
+        first_bad = before & ~good
         updates, opt_state = optimizer.update(grads, state.opt_state, state.trainable)
-        sizes = jnp.stack([jnp.vdot(updates[name], updates[name]) for name in sorted(updates)])
-        bad = ~jnp.isfinite(squares + sizes)
-        good = ~bad.any() & jnp.isfinite(sums["loss"])
         trainable, memory = optax.apply_updates(state.trainable, updates), state.memory
         if advance:
             more = {"gradients": grads, "step": state.step + 1, "key": jax.random.fold_in(key, ADVANCE)}
             trainable, memory = advance(trainable, memory, **more)
-        average = _moved(state.average, trainable, ema=ema, count=state.step + 1) if ema else {}
-        first_bad = ~good & (state.bad_step == NEVER)
+        # One condition for all leaves, which waits for all gradients: then XLA writes every leaf in place.
+        trainable = jax.tree.map(lambda new, old: jnp.where(before & good, new, old), trainable, state.trainable)
         new_sums = {**sums, "grad_norm": norm, "steps": jnp.ones(())}
-
-        def keep(new, old):
-            return jnp.where(good, new, old)
-
         return State(
             step=state.step + 1,
-            trainable=jax.tree.map(keep, trainable, state.trainable),
-            opt_state=jax.tree.map(keep, opt_state, state.opt_state),
+            trainable=trainable,
+            opt_state=opt_state,
             key=state.key,
             sums={name: state.sums[name] + new_sums[name] for name in state.sums},
             bad_step=jnp.where(first_bad, state.step + 1, state.bad_step),
             bad_leaves=jnp.where(first_bad, bad, state.bad_leaves),
-            average=jax.tree.map(keep, average, state.average),
-            memory=jax.tree.map(keep, memory, state.memory),
+            average=_moved(state.average, trainable, ema=ema, count=state.step + 1) if ema else {},
+            memory=memory,
         )
 
     return step
+
+
+@jax.jit
+def _squares(leaves):
+    """The sum of squares of every leaf `[leaves]`, in the order of their names."""
+    return jnp.stack([jnp.vdot(leaves[name], leaves[name]) for name in sorted(leaves)])
+
+
+def not_finite(leaves):
+    """The sorted names of those of the flat dict `leaves` whose sum of squares is not finite."""
+    finite = np.isfinite(np.asarray(_squares(leaves)))
+    return [name for name, is_finite in zip(sorted(leaves), finite, strict=True) if not is_finite]
 
 
 def _moved(average, trainable, *, ema, count):

@@ -150,7 +150,8 @@ def test_not_finite_stops_with_step_and_leaf(tiny, tmp_path, rate, cadence):
     with pytest.raises(errors.NotFinite) as caught:
         train.run(config, tmp_path)
     step, leaf, end = re.fullmatch(
-        r"step (\d+): .* not finite, first in (base/[\w/]+).*; (.*); lower optimizer.learning_rate .*",
+        r"step (\d+): (?:update|loss or gradient) not finite, first in (base/[\w/]+).*; (.*); "
+        r"lower optimizer.learning_rate .*",
         str(caught.value),
     ).groups()
     assert leaf.startswith(("base/embed", "base/encoder", "base/decoder"))

@@ -59,18 +59,26 @@ def test_every_step_has_its_own_randomness_and_repeats_it():
     assert float(second.sums["loss"]) != pytest.approx(2 * float(first.sums["loss"]))
 
 
-def test_a_step_that_is_not_finite_changes_nothing_and_is_remembered():
+def test_from_a_step_that_is_not_finite_on_the_leaves_stay_as_they_were():
     optimizer = optax.adam(0.1)
     good = moved(BATCH, optimizer=optimizer)
     bad = moved(BATCH | {"x": BATCH["x"].at[0, 1].set(jnp.nan)}, optimizer=optimizer, state=good)
     later = moved(BATCH, optimizer=optimizer, state=bad)
     assert int(good.bad_step) == step.NEVER and int(bad.bad_step) == int(later.bad_step) == 2
     assert bad.bad_leaves.tolist() == later.bad_leaves.tolist() == [True, True]  # offset, w
-    for kept, before in zip(
-        jax.tree.leaves((bad.trainable, bad.opt_state)), jax.tree.leaves((good.trainable, good.opt_state))
-    ):
-        np.testing.assert_array_equal(kept, before)
-    assert not np.array_equal(later.trainable["w"], bad.trainable["w"])
+    for name, before in good.trainable.items():
+        np.testing.assert_array_equal(bad.trainable[name], before)
+        np.testing.assert_array_equal(later.trainable[name], before)
+
+
+def test_a_leaf_that_an_update_makes_infinite_is_named():
+    """The gradient is finite; the next step's is not, and changes nothing more."""
+    optimizer = optax.partition({"large": optax.sgd(3e38), "small": optax.sgd(0.1)}, {"w": "large", "offset": "small"})
+    first = moved(BATCH, optimizer=optimizer)
+    second = moved(BATCH, optimizer=optimizer, state=first)
+    assert int(first.bad_step) == step.NEVER and int(second.bad_step) == 2
+    assert step.not_finite(started(optimizer).trainable) == []
+    assert step.not_finite(first.trainable) == step.not_finite(second.trainable) == ["w"]
 
 
 def test_the_average_follows_the_trainable_leaves():
