@@ -6,7 +6,7 @@ from lwt import errors, trees
 from lwt.layers import linear
 from lwt.report import results
 from lwt.training import train
-from studies.lighter import recipe
+from studies.lighter import recipe, recipe_page
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -48,9 +48,9 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
     assert count(whole) == trees.count(whole.experiment.weights)
     assert any(isinstance(w, linear.Factors) for w in rounded.experiment.weights.values())
     assert rounded.bytes < factorised.bytes > adapter.bytes
-    found = recipe.measure([whole, rounded], rounds=1)
+    found = recipe.measure([[whole, rounded]], rounds=1)
     assert min(row["milliseconds"] for row in found) > 0 and found[0]["bytes"] == 4 * count(whole)
-    names = recipe.write(tmp_path / "out", found, config=CONFIG, kind="translation", command_line="c", machine="m")
+    names = recipe_page.write(tmp_path / "out", found, config=CONFIG, kind="translation", command_line="c", machine="m")
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
     assert results.load(tmp_path / "out/results.json")[0]["overrides"] == {"recipe": "translation", "stage": "teacher"}
 
@@ -64,20 +64,12 @@ def test_a_chain(tiny, tmp_path, monkeypatch):
         recipe._cut(None, "runs/other", f"{workdir}/pruned", CHAIN[1][2])  # of another run
 
 
-def test_the_table():
-    row = dict(
-        task="x@test",
-        metric="accuracy",
-        quality=0.9,
-        parameters=1000,
-        bytes=4000,
-        milliseconds=2.0,
-        rate=50.0,
-        seconds=60.0,
-    )
-    small = row | dict(name="int8", quality=0.88, bytes=400, rate=100.0, seconds=0.0)
-    other = row | dict(name="adapter", task="y@test", quality=0.5)
-    text = recipe.table([row | dict(name="teacher"), small, other])
-    assert "| teacher | 90.00 | – | 1,000 | 4,000 | 100.0% | 2.00 | 50 | 1.00 | 1.0 |" in text
-    assert "| int8 | 88.00 | -2.00 | 1,000 | 400 | 10.0% | 2.00 | 100 | 2.00 | 0.0 |" in text
-    assert "| adapter, on `y@test` | 50.00 | – |" in text
+def test_each_teacher_has_its_own_stages(monkeypatch):
+    made = []
+    monkeypatch.setattr(recipe, "run", lambda chain, *given, **more: made.append((given, more["more"])))
+    recipe.run_all(CHAIN, ["a"], "work", path=CONFIG, more="smoke=true")
+    recipe.run_all(CHAIN, ["a", "b"], "work", path=CONFIG, more="smoke=true")
+    recipe.run_all(CHAIN, ["a", "b"], "work", path=CONFIG)
+    assert made[0] == (("a", "work"), "smoke=true")
+    assert made[1:3] == [(("a", "work/0"), "smoke=true,seed=0"), (("b", "work/1"), "smoke=true,seed=1")]
+    assert made[4] == (("b", "work/1"), "seed=1")
