@@ -45,12 +45,29 @@ from lwt.machine import memory
 memory.tune()
 trimmed = []
 memory.LONG = {long}
+memory._keep_room = lambda: None
 memory.ctypes.CDLL = lambda name: type("Libc", (), dict(malloc_trim=trimmed.append))
 jax.jit(jnp.cos)(1.0)
 print(trimmed)
 for _ in range(3):
     memory.settle()
 print(trimmed)
+"""
+
+ROOM = """
+import ctypes
+from lwt.machine import memory
+memory.tune()
+libc = ctypes.CDLL(None)
+libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+large = 300 << 20
+{keep}
+step = libc.malloc(large)
+after = libc.malloc(1 << 20)  # a step's output, which stays
+libc.free(step)
+batch = libc.malloc(8 << 20)
+print(libc.malloc(large) == step)
 """
 
 
@@ -83,3 +100,8 @@ def test_no_program_is_sent_ahead(tmp_path):
 def test_a_long_compilation_returns_what_it_freed(tmp_path):
     assert run(tmp_path, COMPILES.format(long=0)) == "[0]\n[0, 0]\n"  # and what its first step left, once
     assert run(tmp_path, COMPILES.format(long=1e9)) == "[]\n[]\n"
+
+
+def test_small_arrays_leave_the_place_of_a_large_one(tmp_path):
+    assert run(tmp_path, ROOM.format(keep="memory._keep_room()")) == "True\n"
+    assert run(tmp_path, ROOM.format(keep="")) == "False\n"
