@@ -1,13 +1,18 @@
-"""A training set whose answers a teacher gives: written in parts, so that an interrupted one is resumed."""
+"""A training set whose answers a teacher gives: written in parts, so that an interrupted one is resumed.
+
+Beside it, ``origin.json`` has what it is made of, the seconds that the answers took, and the machines.
+"""
 
 import gzip
 import json
 import logging
 import pathlib
 import shutil
+import time
 import zlib
 
 from lwt import errors, files
+from lwt.machine import hardware
 
 LOG = logging.getLogger(__name__)
 SETTINGS, PARTS, FILE = "origin.json", "parts", "train.jsonl.gz"
@@ -32,9 +37,11 @@ def write(folder, settings, *, count, answer):
     for start in range(0, count, PART):
         part = parts / f"{start:08d}"
         if not _is_whole(part):
+            begin = time.perf_counter()
             records = answer(start, min(start + PART, count))
             lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             files.write_text(part, "".join(lines), checked=True)
+            _add_effort(folder, time.perf_counter() - begin)
     with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
         for part in sorted(parts.glob("[0-9]*")):
             file.write(files.read(part))
@@ -76,6 +83,15 @@ def _begin(folder, settings):
             raise errors.ConfigError(
                 f"{folder} was begun with {key}={begun.get(key)!r:.60}, not {value!r:.60}; give another --out"
             )
+
+
+def _add_effort(folder, seconds):
+    """Adds the seconds of a part, and this machine, to ``origin.json``."""
+    path = pathlib.Path(folder, SETTINGS)
+    known = files.read_json(path)
+    machines = dict.fromkeys([*known.get("hardware", ()), hardware.describe()])
+    effort = {"seconds": round(known.get("seconds", 0.0) + seconds, 3), "hardware": [*machines]}
+    files.write_json(path, known | effort, checked=True)
 
 
 def _is_whole(part):

@@ -29,7 +29,7 @@ _NUMBERED = re.compile(rf"({'|'.join(WORDS)}|part|data|shard|chunk)[-._](\d+)(-[
 _LANGUAGES = re.compile(r"[-._][a-z]{2,3}[-_][a-z]{2,3}", re.IGNORECASE)  # "train.de-en.de" is a text of "train"
 _DOCUMENTS = re.compile(
     r"[._].*|.*\.md|(readme|license|licence|source|citation|labels)\b.*"
-    r"|(dataset_(infos?|dict)|state|config|metadata|schema|croissant|package)\.json",
+    r"|(dataset_(infos?|dict)|state|config|metadata|schema|croissant|package|origin)\.json",
     re.IGNORECASE,
 )
 

@@ -7,6 +7,7 @@ import pytest
 
 from lwt import errors
 from lwt.compress import answered
+from lwt.data import layout
 
 SETTINGS = {"run": "runs/teacher", "records": 40}
 RECORDS = [{"text": f"a{i}", "label": i % 3} for i in range(40)]
@@ -43,6 +44,25 @@ def test_an_interrupted_set_goes_on(tmp_path):
     assert answered.write(tmp_path / "set", SETTINGS, count=40, answer=interrupted) == (path, 40) and len(asked) == 4
     with pytest.raises(errors.ConfigError, match="begun with records=40, not 30"):
         answered.write(tmp_path / "set", SETTINGS | {"records": 30}, count=30, answer=answer)
+
+
+def test_the_seconds_and_machines_of_all_calls_are_kept(tmp_path, monkeypatch):
+    clock = iter([0.0, 1.5, 10.0, 20.0, 20.25, 30.0, 31.0])  # begin and end of each part; the second one is interrupted
+    monkeypatch.setattr(answered.time, "perf_counter", lambda: next(clock))
+    machines = iter(["A, 1 core", "B, 2 cores", "B, 2 cores"])
+    monkeypatch.setattr(answered.hardware, "describe", lambda: next(machines))
+
+    def interrupted(start, stop):
+        if start:
+            raise KeyboardInterrupt
+        return answer(start, stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        answered.write(tmp_path, SETTINGS, count=40, answer=interrupted)
+    answered.write(tmp_path, SETTINGS, count=40, answer=answer)
+    kept = json.loads((tmp_path / answered.SETTINGS).read_text())
+    assert kept == SETTINGS | {"seconds": 2.75, "hardware": ["A, 1 core", "B, 2 cores"]}
+    assert list(layout.splits(tmp_path)[0]) == ["train"]
 
 
 def test_records_may_be_left_out(tmp_path):
