@@ -152,7 +152,7 @@ def measure(runs, *, rounds=7):
     seconds = latency.of_runs({made.name: made.experiment for made in runs[0]}, rows=measuring.ROWS, rounds=rounds)
     rows = []
     for same in zip(*runs, strict=True):
-        made, found = same[0], [measuring.quality(made.experiment, file=made.file) for made in same]
+        made, found = same[0], [measuring.quality(one.experiment, file=one.file) for one in same]
         alone, together = seconds[made.name]
         rows.append(
             {
