@@ -38,7 +38,8 @@ def _forward(x, kernel):
 
 def _backward(saved, dy):
     x, kernel = saved
-    return _taps(dy, kernel[::-1], before=0), _kernel_gradient(x, dy, k=kernel.shape[0])
+    dx = blocks.once(_taps(dy, kernel[::-1], before=0))  # what reads it would compute the k taps again
+    return dx, _kernel_gradient(x, dy, k=kernel.shape[0])
 
 
 @functools.partial(jax.jit, static_argnames="k")
