@@ -75,3 +75,21 @@ def test_readers_do_not_compute_the_taps_again(monkeypatch):
     once = slices()
     monkeypatch.setattr(blocks, "once", lambda x: x)
     assert 3 * once <= slices()  # if this fails, XLA no longer needs `once`
+
+
+def test_readers_of_the_gradient_do_not_compute_the_taps_again(monkeypatch):
+    layer = conv.DepthwiseConv(8)
+
+    def slices():
+        def loss(x, params):
+            x = jnp.sin(x)
+            normed = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+            return (layer.apply(params, normed) ** 2).sum()
+
+        x = jnp.ones((2, 64, 16))
+        return jax.jit(jax.grad(loss)).lower(x, params).compile().as_text().count(" slice(")
+
+    params = layer.init(jax.random.key(0), jnp.ones((2, 64, 16)))
+    once = slices()
+    monkeypatch.setattr(blocks, "once", lambda x: x)
+    assert 2 * once <= slices()  # if this fails, XLA no longer needs `once`
