@@ -38,7 +38,7 @@ def _forward(x, kernel):
 
 def _backward(saved, dy):
     x, kernel = saved
-    dx = blocks.once(_taps(dy, kernel[::-1], before=0))  # what reads it would compute the k taps again
+    dx = blocks.once(_taps(dy, kernel[::-1], before=0))  # its readers would compute the k taps again
     return dx, _kernel_gradient(x, dy, k=kernel.shape[0])
 
 

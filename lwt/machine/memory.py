@@ -75,11 +75,12 @@ def _trim():
 
 
 def _keep_room():
-    """Leaves a free block of `ROOM` bytes for small arrays, behind which a small block keeps it from growing.
+    """Keeps a free block of `ROOM` bytes for small arrays. A small block behind it stops it from merging with the rest.
 
-    A step's large array leaves a free block of just its size. A small array that lay there would not let it in again,
-    and the process would take its size once more: by chance a translator held 970 or 1,340 MB. malloc takes the
-    smallest free block that is large enough, so small arrays go into this one. It takes no memory until it is used.
+    When a step frees its large array, the hole has exactly that size. If a small array is then placed in the hole, the
+    next step's large array no longer fits and takes new memory: a translator's process held 970 or 1,340 MB, by chance.
+    malloc uses the smallest free block that fits, so small arrays go into the free block. Its pages take no memory
+    until they are written.
     """
     if platform.libc_ver()[0] != "glibc":
         return

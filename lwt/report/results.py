@@ -161,8 +161,11 @@ class Cell:
 
     def text(self, digits):
         """``0.950 ± 0.012 (n=3)``."""
-        spread = f" ± {self.deviation:.{digits}f}" if self.count > 1 else ""
-        return f"{self.mean:.{digits}f}{spread} (n={self.count})"
+        return f"{self.mean:.{digits}f}{self.spread(digits)} (n={self.count})"
+
+    def spread(self, digits):
+        """``" ± 0.012"``; "" for one row."""
+        return f" ± {self.deviation:.{digits}f}" if self.count > 1 else ""
 
 
 def cells(rows, *, index, columns):
@@ -198,8 +201,7 @@ def percent(values, *, digits=1):
     if not values:
         return "–"
     cell = Cell.of(values, scale=100)
-    spread = f" ± {cell.deviation:.{digits}f}" if cell.count > 1 else ""
-    return f"{cell.mean:.{digits}f}{spread}"
+    return f"{cell.mean:.{digits}f}{cell.spread(digits)}"
 
 
 def markdown(header, body):

@@ -102,7 +102,6 @@ def train(run):
                 refuse_not_finite(run, state, checkpoints=checkpoints)
 
     def save(step, *, evaluated, wait):
-        refuse_not_finite(run, state, checkpoints=checkpoints)
         data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
         data_state |= {"stopping": stopping.state()} if run.patience else {}
         checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
@@ -134,9 +133,9 @@ def train(run):
             if last or step % run.eval_every == 0 or step % run.save_every == 0:
                 report()
                 with clock.paused():
+                    refuse_not_finite(run, state, checkpoints=checkpoints)
                     evaluated = step == run.steps or step % run.eval_every == 0
                     if evaluated:
-                        refuse_not_finite(run, state, checkpoints=checkpoints)
                         figures = run.evaluate(state)
                         numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
                         shown = [f"validation/{name}" for name in logs.chosen(numbers, run.select)]
@@ -168,12 +167,12 @@ def _shapes(state):
 
 
 def refuse_not_finite(run, state, *, checkpoints):
-    """Raises if a step so far met a loss or gradient that is not finite, or made a leaf so."""
+    """Raises if the loss or a gradient of a step so far was not finite, or if a trainable leaf is not finite now."""
     bad, names = int(state.bad_step), step_module.not_finite(state.trainable)
     if bad == step_module.NEVER and not names:
         return
     what = "update"
-    if names:  # the update of the step before, or an older one of a part that no batch has used since
+    if names:  # the step before made them so, or an older one if no batch has used them since
         bad = min(bad - 1, int(state.step))
     else:
         what = "loss or gradient"

@@ -76,8 +76,11 @@ def run_all(chain, teachers, workdir, *, path, more=""):
     """A list of `Made` for each of several teachers, see `run`; with more than one, the i-th trains with ``seed=i``."""
     if len(teachers) == 1:
         return [run(chain, teachers[0], workdir, path=path, more=more)]
-    own = [",".join(filter(None, [more, f"seed={seed}"])) for seed in range(len(teachers))]
-    return [run(chain, teachers[i], os.path.join(workdir, str(i)), path=path, more=own[i]) for i in range(len(own))]
+    done = []
+    for seed, teacher in enumerate(teachers):
+        own = ",".join(filter(None, [more, f"seed={seed}"]))
+        done.append(run(chain, teacher, os.path.join(workdir, str(seed)), path=path, more=own))
+    return done
 
 
 def run(chain, teacher, workdir, *, path, more=""):

@@ -14,8 +14,8 @@ All models took turns on {machine}. "Training" is that of the stage itself, eval
 """
 ONE_SEED = "Everything was run once, with one seed."
 SEEDS = """\
-Everything was run with {count} seeds, teachers included: quality and difference are means, ± the standard deviation;
-training is a mean, and times are those of the first seed's models."""
+Everything was run with {count} seeds, teachers included. Quality and difference are means ± standard deviations, and
+training is a mean. Times are those of the first seed's models."""
 TRANSLATORS = """\
 The trained stages keep the checkpoint with the lowest validation loss. This rule was preferred to the highest
 validation BLEU after two runs had been tested both ways, so the figures are not wholly untouched by the test sets. A
@@ -47,7 +47,7 @@ def rows_of(stages, *, config, kind, command_line, machine):
 def table(stages):
     """The Markdown table of the stages, each compared with the teacher."""
     first, body = stages[0], []
-    factor = 100 if first["metric"] in results.SHARES else 1
+    label, factor = results.shown(first["metric"])
     for own in stages:
         same = own["task"] == first["task"]
         quality = results.Cell.of(own["qualities"], scale=factor)
@@ -56,8 +56,8 @@ def table(stages):
         body.append(
             [
                 own["name"] if same else f"{own['name']}, on `{own['task']}`",
-                f"{quality.mean:.2f}{_spread(quality)}",
-                f"{gap.mean:+z.2f}{_spread(gap)}" if same and own is not first else "–",
+                f"{quality.mean:.2f}{quality.spread(2)}",
+                f"{gap.mean:+z.2f}{gap.spread(2)}" if same and own is not first else "–",
                 f"{own['parameters']:,}",
                 f"{own['bytes']:,}",
                 f"{own['bytes'] / first['bytes']:.1%}",
@@ -67,12 +67,8 @@ def table(stages):
                 f"{own['seconds'] / 60:,.1f}",
             ]
         )
-    header = ["stage", results.shown(first["metric"])[0], "difference", "parameters", "bytes", "share"]
+    header = ["stage", label, "difference", "parameters", "bytes", "share"]
     return results.markdown([*header, "ms", "records/s", "speed-up", "training, min"], body)
-
-
-def _spread(cell):
-    return f" ± {cell.deviation:.2f}" if cell.count > 1 else ""
 
 
 def draw(path, stages):

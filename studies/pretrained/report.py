@@ -116,5 +116,4 @@ def _groups(rows):
 
 
 def _number(cell):
-    spread = f" ± {cell.deviation:.0f}" if cell.count > 1 else ""
-    return f"{cell.mean:.0f}{spread}"
+    return f"{cell.mean:.0f}{cell.spread(0)}"
