@@ -134,7 +134,7 @@ def error_of(runs):
 
 
 def table(searches, *, labels):
-    """The Markdown table of searches: a line for each, with the score (%) at every rate.
+    """The Markdown table of searches: a line for each, with the score at every rate, shares in per cent.
 
     Args:
         searches: records.
@@ -144,8 +144,12 @@ def table(searches, *, labels):
     body = []
     for record in searches:
         tried, metric = {trial["rate"]: trial for trial in record["tried"]}, record["metric"]
+        factor = results.named(metric)[2]
+        shown = ".1f" if factor == 100 else ".3f"
         scores = [tried[rate].get(metric) if rate in tried else "–" for rate in rates]
-        cells = ["diverged" if score is None else score if score == "–" else f"{100 * score:.1f}" for score in scores]
+        cells = [
+            "diverged" if score is None else score if score == "–" else f"{factor * score:{shown}}" for score in scores
+        ]
         body.append([*(cell(record) for cell in labels.values()), *cells])
     return results.markdown([*labels, *(f"{rate:g}" for rate in rates)], body)
 

@@ -1,13 +1,13 @@
-"""The study of cuts: what a point is, that a finished one is left alone, and the page."""
+"""The study of cuts: what a point is, its search, and that a finished one is left alone."""
 
 import numpy as np
 import pytest
 
 from lwt import errors
-from lwt.report import results, study
+from lwt.report import searched, study
 from lwt.runs import experiment
 from lwt.training import train
-from studies.lighter import compression as cuts
+from studies.lighter import compression, cuts
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 GIVEN = dict(epochs=2.0, ramp=1, smoke=True)
@@ -21,41 +21,49 @@ def base(tiny, tmp_path_factory):
 
 
 def test_every_method_and_strength_is_a_point(base):
-    found = cuts.entries(base, **GIVEN, seeds=2)
-    assert len(found) == 2 * sum(len(method.strengths) for method in cuts.METHODS.values())
-    assert len({entry.name for entry in found}) == len({entry.spec + str(entry.chain) for entry in found}) == len(found)
-    sizes = {entry.arguments["strength"]: entry.chain[-1][2] for entry in found if "taught" in entry.name}
+    found = compression.entries([base], **GIVEN, seeds=2)
+    points = [entry for entry in found if not searched.is_search(entry.arguments)]
+    assert len(points) == 2 * sum(len(method.strengths) for method in cuts.METHODS.values())
+    assert len(found) == len(points) + len(cuts.METHODS)
+    assert len({entry.name for entry in found}) == len(found)
+    assert len({entry.spec + str(entry.cut) for entry in points}) == len(points)
+    sizes = {entry.arguments["strength"]: entry.training for entry in points if entry.arguments["method"] == "taught"}
     config = experiment.load(base).config.model
     assert sizes["0.5"]["width"] % (2 * config.heads) == 0 and 1 <= sizes["0.25"]["hidden"] < config.hidden
 
 
-def test_points_and_their_page(base, tmp_path):
-    chosen = study.choose(cuts.entries(base, **GIVEN), only="weights-0.5|gradual-0.5|svd-0.4|student-0.5")
-    records = {entry.name: cuts.run(entry, str(tmp_path / "runs"), base=base) for entry in chosen}
+def test_a_search_takes_half_of_the_training(base):
+    found = {entry.name: entry for entry in compression.entries([base], **GIVEN | dict(ramp=2))}
+    search, run = found["search-gradual"], found["gradual-0.8-seed0"]
+    assert (search.training["epochs"], search.training["ramp"]) == (1.0, 1)
+    assert (run.training["epochs"], run.training["ramp"]) == (2.0, 2)
+    assert search.arguments["strength"] == run.arguments["strength"]
+
+
+def test_several_bases_are_those_of_the_seeds(base):
+    found = compression.entries([base, "runs/other"], **GIVEN, seeds=2, train=False)
+    assert {entry.arguments.get("seed", 0): entry.base for entry in found} == {0: base, 1: "runs/other"}
+    with pytest.raises(errors.ConfigError, match="--base names 2 runs, --seeds is 3"):
+        compression.entries([base, "runs/other"], **GIVEN, seeds=3)
+
+
+def test_points(base, tmp_path):
+    workdir = str(tmp_path / "runs")
+    known = {entry.name: entry for entry in compression.entries([base], **GIVEN)}
+    chosen = study.choose(list(known.values()), only="^(weights-0.5|gradual-0.5|svd-0.4|student-0.5)")
+    records = {entry.name: compression.run(entry, workdir, known=known) for entry in chosen}
     weights, gradual, svd, student = records.values()
     assert weights["left"] == pytest.approx(0.5, abs=0.01) and gradual["left"] == pytest.approx(0.5, abs=0.01)
     assert svd["left"] < 1 > student["left"] > 0
     assert max(svd["bytes"], student["bytes"]) < weights["bytes"] == gradual["bytes"]
     assert gradual["cut"] is None is student["cut"] and np.isfinite([weights["cut"], svd["cut"]]).all()
+    search = study.read_record(f"{workdir}/search-svd", compression.RECORD)
+    assert [trial["rate"] for trial in search["tried"]] == list(cuts.METHODS["svd"].rates)
+    assert (
+        experiment.load(f"{workdir}/svd-0.4-seed0/trained").config.optimizer.learning_rate
+        == svd["rate"]
+        == search["rate"]
+    )
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
-    assert cuts.run(chosen[0], str(tmp_path / "runs"), base=base) == weights
+    assert compression.run(chosen[0], workdir, known=known) == weights
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
-
-    names = cuts.write(tmp_path / "out", records, missing=["units-0.5-seed0"], command_line="c")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(names)
-    text = (tmp_path / "out/README.md").read_text()
-    assert "- Not in the figures: units-0.5-seed0." in text and "| SVD | energy 0.4 |" in text
-    rows = results.load(tmp_path / "out/results.json")
-    assert {row["metric"] for row in rows} >= {"left", "bytes"}
-    records["other"] = weights | {"base": "runs/other"}
-    with pytest.raises(errors.ConfigError, match="the workdir holds points of .*; one base has one workdir"):
-        cuts.write(tmp_path / "out", records, missing=[], command_line="c")
-
-
-def test_the_picture_s_title_names_the_metric(monkeypatch):
-    titles, first = [], next(iter(cuts.METHODS))
-    record = {"metric": "mcc", "whole": 0.957, "trained": 0.95, "cut": None, "left": 0.5}
-    record["arguments"] = {"method": first, "strength": f"{cuts.METHODS[first].strengths[0]:g}"}
-    monkeypatch.setattr(cuts.plots, "rows", lambda *_, title, **__: titles.append(title))
-    cuts.draw("x.png", {"a": record})
-    assert titles == [f"The fewest numbers at which each method loses at most {cuts.LOST} points of 95.7 % MCC"]

@@ -1,0 +1,64 @@
+"""The methods that `studies.lighter.compression` compares, each at several strengths."""
+
+import dataclasses
+
+SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
+SHARES = (0.25, 0.5, 0.75)
+ENERGIES = (0.8, 0.6, 0.4, 0.2)
+FINETUNE, ZEROS_STAY = dict(method="finetune"), dict(method="prune")  # zeros of the base stay zeros
+AGAIN, FROM_SCRATCH = (1.25e-4, 5e-4, 2e-3), (2.5e-4, 1e-3, 4e-3)  # rates of the search
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A compression method at several strengths.
+
+    Attributes:
+        title: its name on the page.
+        argument: argument that is the strength: of `cut`, or of the config file if there is no cut.
+        strengths: its values, the mildest first.
+        cut: a key of `recipe.CUTS`, or "" for no cut before training.
+        settings: other arguments of the cut.
+        training: arguments of the config file.
+        rates: learning rates of the search.
+    """
+
+    title: str
+    argument: str
+    strengths: tuple
+    cut: str = ""
+    settings: dict = dataclasses.field(default_factory=dict)
+    training: dict = dataclasses.field(default_factory=lambda: FINETUNE)
+    rates: tuple = AGAIN
+
+    @property
+    def middle(self):
+        """The strength at which the rate is searched."""
+        return self.strengths[len(self.strengths) // 2]
+
+    def labels(self):
+        """The strengths as names of folders and pages have them: ``"0.5"``, ``"2:4"``."""
+        return [shown(strength) for strength in self.strengths]
+
+
+METHODS = {
+    "weights": Method("weights, a layer's smallest", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
+    "global": Method(
+        "weights, the model's smallest", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
+    ),
+    "gradual": Method("weights, gradually", "sparsity", SPARSITIES, training=ZEROS_STAY),
+    "pattern": Method("weights, n of 4", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
+    "units": Method("hidden units", "units", (*SHARES, 0.9), "structured"),
+    "heads": Method("heads", "heads", SHARES, "structured"),
+    "svd": Method("SVD", "energy", ENERGIES, "factorise"),
+    "svd_calibrated": Method("SVD, calibrated", "energy", ENERGIES, "factorise", dict(calibrate=256)),
+    "student": Method("student", "width", (0.75, 0.5, 0.25), rates=FROM_SCRATCH),
+    "taught": Method(
+        "student, taught", "width", (0.75, 0.5, 0.25), training=dict(method="distill"), rates=FROM_SCRATCH
+    ),
+}
+
+
+def shown(strength):
+    """A strength as text: ``"0.5"``, ``"2:4"``."""
+    return ":".join(map(str, strength)) if isinstance(strength, list) else f"{strength:g}"
