@@ -11,6 +11,7 @@ import statistics
 
 from absl import flags
 
+from lwt import errors
 from lwt.machine import hardware
 from lwt.report import results, search, study
 
@@ -37,6 +38,17 @@ def name_of(arguments):
     own = {key: value for key, value in arguments.items() if key != "stage"}
     texts = [value if isinstance(value, str) else f"{key}{value}" for key, value in own.items()]
     return "-".join([*filter(None, [arguments.get("stage")]), *texts])
+
+
+def per_seed(bases, seeds):
+    """The base of each seed: of one base, the same for all; of several, the i-th is that of seed i.
+
+    Raises:
+        lwt.errors.ConfigError: there are several bases, but not one for each seed.
+    """
+    if len(bases) not in (1, seeds):
+        raise errors.ConfigError(f"--base names {len(bases)} runs, --seeds is {seeds}: give one run, or one for a seed")
+    return bases * (seeds // len(bases))
 
 
 def search_of(entry):

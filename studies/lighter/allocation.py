@@ -2,18 +2,20 @@
 
     python -m studies.lighter.allocation --base=runs/snips --data=folder:nlu --workdir=runs/allocation \\
         --out=docs/results/allocation
+    python -m studies.lighter.allocation --base=runs/a,runs/b,runs/c --workdir=runs/allocation
     python -m studies.lighter.allocation --base=runs/snips --workdir=runs/allocation --only=uniform --seeds=1
 
 LoRA+ on the frozen base learns other data, with a new head: with one rank for every linear layer (`RANKS`), and with
 the ranks that `lwt/compress/allocate_ranks.py` finds in the largest of these adapters of the same seed, under the
 budget of each smaller one, by each of `SCORES`. All adapters are trained from scratch with `configs/lightweight.py`,
-for the same epochs at the same rate.
+for the same epochs. With several bases, the i-th (from 0) is that of seed i.
 
-`lwt/report/study.py` chooses, resumes and reports the runs. A run with allocated ranks first trains the largest uniform
-run of its seed if it does not exist; the jobs of an array should find it finished.
+Every setting gets the same search of three rates. How rates are searched, and runs are chosen, resumed and reported:
+`lwt/report/searched.py`. A run with allocated ranks first trains the largest uniform run of its seed if it does not
+exist; the jobs of an array should find it finished.
 """
 
-import dataclasses
+import functools
 import os
 
 from absl import flags
@@ -22,111 +24,120 @@ import lwt
 from lwt import trees
 from lwt.compress import allocate_ranks
 from lwt.inspect import measuring
-from lwt.machine import hardware
 from lwt.reparam import compose
-from lwt.report import pages, plots, results, study
-from lwt.runs import checkpoint
+from lwt.report import pages, plots, results, searched, study
+from lwt.runs import checkpoint, config_file
 
 CONFIG = "configs/lightweight.py"
 RECORD = os.path.join("eval", "allocation_study.json")
 RANKS = (1, 2, 4, 8, 16)
 SCORES = ("adalora", "energy")
 UNIFORM = "uniform"
+RATES = (1.25e-4, 5e-4, 2e-3)  # of the search; B's are 16 times as large
 TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)", "energy": "allocated by energy"}
 HOW_TO_READ = """\
 Quality is measured on the test set: mean ± standard deviation over the seeds. A budget is a number of adapter
 parameters, given as the rank at which adapters of one rank on all linear layers have as many. Allocated ranks may leave
 a few of them unused. "Rank of a weight" is the range of the ranks (seed 0), and the number of weights with an adapter.
+Every rate is the best of three on the validation set, with seed 0 and half of the training.
 
 The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
-allocated adapter costs this training, too. All adapters train at one rate, which was not searched for each rank.
+allocated adapter costs this training, too.
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Adapted(study.Entry):
-    """A run of the study.
-
-    Attributes:
-        source: the entry whose update gives the ranks; None: one rank for all weights.
-    """
-
-    source: study.Entry | None = None
-
-
-def entries(base, workdir, *, data, epochs, rate, seeds=3, smoke=False):
-    """The runs of the study, seed by seed, the largest rank first.
+def entries(bases, workdir, *, data, epochs, seeds=3, smoke=False):
+    """The searches and runs of the study, the largest rank first.
 
     Args:
-        base: folder of the run to adapt.
+        bases: folders of the runs to adapt: one, or one for each seed.
         workdir: folder of the study.
         data: the training set, ``KIND:NAME``.
-        epochs, rate: epochs and learning rate of each run.
+        epochs: of each run.
         seeds: number of runs of every setting.
         smoke: train two steps each.
+
+    Raises:
+        lwt.errors.ConfigError: there are several bases, but not one for each seed.
     """
-    runs = []
-    for seed in range(seeds):
-        for how in (UNIFORM, *SCORES):
-            for rank in sorted(RANKS if how == UNIFORM else RANKS[:-1], reverse=True):
-                name = f"{how}-r{rank}-seed{seed}"
-                given = dict(base=base, method="lora_plus", rank=rank, data=data, epochs=epochs, rate=rate, seed=seed)
-                given |= {} if how == UNIFORM else dict(ranks=allocated(workdir, name))
-                spec = study.spec_of(CONFIG, given, more="smoke=true" if smoke else "")
-                source = None if how == UNIFORM else next(e for e in runs if e.name == largest(seed))
-                runs.append(Adapted(name, dict(ranks=how, rank=rank, seed=seed), spec, source))
-    return runs
+    bases = searched.per_seed(bases, seeds)
+
+    def spec_of(setting, seed):
+        rank = setting["rank"]
+        given = dict(base=bases[seed], method="lora_plus", rank=rank, data=data, epochs=epochs, seed=seed)
+        given |= {} if setting["ranks"] == UNIFORM else dict(ranks=allocated(workdir, setting, seed))
+        return study.spec_of(CONFIG, given)
+
+    largest_first = sorted(RANKS, reverse=True)
+    settings = [dict(ranks=UNIFORM, rank=rank) for rank in largest_first]
+    settings += [dict(ranks=how, rank=rank) for how in SCORES for rank in largest_first[1:]]
+    return searched.entries(settings, of=spec_of, seeds=seeds, smoke=smoke)
 
 
-def largest(seed):
-    """The name of the run whose update gives the ranks of a seed."""
-    return f"{UNIFORM}-r{RANKS[-1]}-seed{seed}"
+def allocated(workdir, setting, seed):
+    """The folder of the allocated ranks of a setting and seed."""
+    return os.path.join(workdir, "ranks", f"{setting['ranks']}-rank{setting['rank']}-seed{seed}")
 
 
-def allocated(workdir, name):
-    """The folder of the allocated ranks of a run."""
-    return os.path.join(workdir, "ranks", name)
+def config_of(entry):
+    """The config of a run, or of a trial of a search."""
+    return searched.shortened(config_file.load(entry.spec), entry)
 
 
-def run(entry, workdir):
-    """Trains or resumes the run of `entry` if it is unfinished, measures it once, and returns its record."""
-    if entry.source:
-        run(entry.source, workdir)
-        folder = allocated(workdir, entry.name)
-        if checkpoint.of_run(folder).last_step() is None:
-            source = lwt.load(os.path.join(workdir, entry.source.name), checkpoint="last")
-            share = entry.arguments["rank"] / entry.source.arguments["rank"]
-            pattern = compose.build(source.config.reparam).targets
-            given = dict(budget=share, which=entry.arguments["ranks"], pattern=pattern)
-            allocate_ranks.reallocate(source, folder, base=source.base(), **given)
-    return study.run(entry, workdir, measure=measure, record=RECORD)
+def run(entry, workdir, *, known):
+    """Trains or resumes a run, or searches a rate, unless that is done; returns the record; see `searched.run`."""
+    own = entry.arguments
+    if own["ranks"] != UNIFORM:
+        if not searched.is_search(own):
+            run(known[searched.search_of(entry)], workdir, known=known)  # with the ranks of seed 0
+        seed, kept = own.get("seed", 0), study.read_record(os.path.join(workdir, entry.name), RECORD)
+        if kept and not os.path.isdir(allocated(workdir, own, seed)):
+            return kept  # of ``--records``; its ranks are elsewhere
+        allocate(own, workdir, seed=seed, known=known)
+    config = config_of(entry)
+    judged = dict(metric=config.select, lower=config.select_mode == "min")
+    given = dict(rates=RATES, record=RECORD, config_of=config_of, measure=measure)
+    return searched.run(entry, workdir, known=known, **given, **judged)
+
+
+def allocate(setting, workdir, *, seed, known):
+    """Finds the ranks of a setting in the largest uniform run of the seed, unless that is done."""
+    folder = allocated(workdir, setting, seed)
+    if checkpoint.of_run(folder).last_step() is not None:
+        return
+    name = searched.name_of(dict(ranks=UNIFORM, rank=RANKS[-1], seed=seed))
+    run(known[name], workdir, known=known)
+    source = lwt.load(os.path.join(workdir, name), checkpoint="last")
+    given = dict(budget=setting["rank"] / RANKS[-1], which=setting["ranks"])
+    allocate_ranks.reallocate(
+        source, folder, base=source.base(), pattern=compose.build(source.config.reparam).targets, **given
+    )
 
 
 def measure(entry, folder):
     """The record of a run: its test figures, and the adapter's size and ranks."""
     del entry
-    experiment = lwt.load(folder)
-    metric, _, quality = measuring.quality(experiment)
+    trained = lwt.load(folder)
+    metric, _, quality = measuring.quality(trained)
     adapter = {
-        name: w for name, w in trees.subtree(experiment.stored()[0], "adapter").items() if name.endswith(("/a", "/b"))
+        name: w for name, w in trees.subtree(trained.stored()[0], "adapter").items() if name.endswith(("/a", "/b"))
     }
     ranks = {name.removesuffix("/a"): w.shape[1] for name, w in adapter.items() if name.endswith("/a")}
-    return {
+    return searched.facts(trained, folder) | {
+        "base": trained.config.init_from,
+        "learned": trained.config.data.train,
         "metric": metric,
         "quality": quality,
         "parameters": trees.count(adapter),
         "ranks": ranks,
         "spread": {"smallest": min(ranks.values()), "largest": max(ranks.values()), "weights": len(ranks)},
-        "figures": experiment.report(),
-        "seconds": study.seconds(folder),
-        "hardware": hardware.of_run(folder),
     }
 
 
-def rows_of(records, *, command_line):
+def rows_of(runs, *, command_line):
     """Rows for ``results.json``: quality and adapter parameters of every run."""
     rows = []
-    for record in records.values():
+    for record in runs:
         fixed = results.of_run(record, command_line=command_line)
         values = {record["metric"]: record["quality"], "parameters": record["parameters"]}
         rows += [fixed | {"metric": name, "value": value} for name, value in values.items()]
@@ -136,63 +147,72 @@ def rows_of(records, *, command_line):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and ranks.png into the folder `out`; see `study.main`."""
     page = pages.Page(out, "Ranks allocated by importance", command_line=command_line)
-    first, machines = next(iter(records.values())), pages.machines(records.values())
-    page.rows(rows_of(records, command_line=command_line))
-    factor = 100 if first["metric"] in results.SHARES else 1
-    label = results.shown(first["metric"])[0]
-    groups = {}
-    for how in TITLES:
-        for rank in RANKS:
-            own = [r for r in records.values() if (r["arguments"]["ranks"], r["arguments"]["rank"]) == (how, rank)]
-            if own:
-                groups[how, rank] = sorted(own, key=lambda record: record["arguments"]["seed"])
-    series, parameters, body = {}, {}, []
-    for (how, rank), own in groups.items():
-        series.setdefault(TITLES[how], {})[rank] = [factor * record["quality"] for record in own]
-        parameters.setdefault(TITLES[how], {})[rank] = own[0]["parameters"]
-        shown = (
-            "{smallest} to {largest}, of {weights} weights".format(**own[0]["spread"]) if how != UNIFORM else f"{rank}"
+    runs, searches = searched.parted(records)
+    page.rows(rows_of(runs, command_line=command_line))
+    page.add(pages.bullets(pages.notes(records, missing=missing)))
+    if runs:
+        bases = sorted({record["base"] for record in runs})
+        several = len(bases) > 1
+        page.add(
+            f"The frozen {'models' if several else 'model'} `{', '.join(bases)}` {'learn' if several else 'learns'} "
+            f"`{runs[0]['learned']}` for {runs[0]['epochs']:g} epochs: {pages.effort(runs)}, without the searches.",
+            HOW_TO_READ.format(largest=RANKS[-1]),
         )
-        quality = results.Cell.of([record["quality"] for record in own], scale=factor)
-        body.append([str(rank), TITLES[how], f"{own[0]['parameters']:,}", shown, quality.text(2)])
-    given = dict(item.split("=", 1) for item in first["config"].partition(":")[2].split(","))
-    minutes = sum(record["seconds"] for record in records.values()) / 60
-    page.add(
-        pages.bullets(pages.notes(records, missing=missing)),
-        f"The frozen model `{given['base']}` learns `{given['data']}`: {len(records)} runs of {given['epochs']} epochs "
-        f"at the rate {given['rate']}, trained in {minutes:.0f} minutes in all, on {machines} "
-        "(`studies/lighter/allocation.py`).",
-        HOW_TO_READ.format(largest=RANKS[-1]),
-    )
-    picture = page.picture("ranks.png", "quality over rank and parameters")
-    plots.ranks(
-        series,
-        picture,
-        parameters=parameters,
-        label=label,
-        title="One rank for all weights, or ranks by need",
-    )
-    header = ["budget", "ranks", "adapter parameters", "rank of a weight", label]
-    page.add(results.markdown(header, sorted(body, key=_order)))
+        label, factor = results.shown(runs[0]["metric"])
+        groups = grouped(runs)
+        draw(page.picture("ranks.png", "quality over rank and parameters"), groups, label=label, factor=factor)
+        page.add(table(groups, label=label, factor=factor))
+    if searches:
+        about = f"{results.shown(searches[0]['metric'])[0]} on the validation set after half of the training, by rate."
+        labels = {
+            "budget": lambda record: str(record["arguments"]["rank"]),
+            "ranks": lambda record: TITLES[record["arguments"]["ranks"]],
+        }
+        page.add("## Searches", about[0].upper() + about[1:], searched.table(searches, labels=labels))
     return page.write()
 
 
-def _order(line):
-    return int(line[0]), list(TITLES.values()).index(line[1])
+def grouped(runs):
+    """``{(ranks, rank): records}`` of the runs, budget by budget."""
+    found = {}
+    for rank in RANKS:
+        own = [record for record in runs if record["arguments"]["rank"] == rank]
+        found |= {(how, rank): same for how, same in searched.grouped(own, order=TITLES, by="ranks").items()}
+    return found
+
+
+def table(groups, *, label, factor):
+    """The Markdown table: a line for every budget and way to spend it."""
+    body = []
+    for (how, rank), own in groups.items():
+        allocated = "{smallest} to {largest}, of {weights} weights".format(**own[0]["spread"])
+        quality = results.Cell.of([record["quality"] for record in own], scale=factor)
+        parameters = f"{own[0]['parameters']:,}"
+        body.append([str(rank), TITLES[how], parameters, f"{rank}" if how == UNIFORM else allocated, quality.text(2)])
+    return results.markdown(["budget", "ranks", "adapter parameters", "rank of a weight", label], body)
+
+
+def draw(path, groups, *, label, factor):
+    """Quality over the rank, and over the adapter's parameters."""
+    series, parameters = {}, {}
+    for (how, rank), own in groups.items():
+        series.setdefault(TITLES[how], {})[rank] = [factor * record["quality"] for record in own]
+        parameters.setdefault(TITLES[how], {})[rank] = own[0]["parameters"]
+    plots.ranks(series, path, parameters=parameters, label=label, title="One rank for all weights, or ranks by need")
 
 
 def main():
     """The program."""
     values = flags.FLAGS
-    given = {key: getattr(values, key) for key in ("data", "epochs", "rate", "seeds", "smoke")}
+    given = {key: getattr(values, key) for key in ("data", "epochs", "seeds", "smoke")}
     found = entries(values.base, values.workdir, **given)
-    study.main(found, run, write=write, record=RECORD)
+    known = {entry.name: entry for entry in found}
+    study.main(found, functools.partial(run, known=known), write=write, record=RECORD, config=config_of)
 
 
 if __name__ == "__main__":
     study.define_flags()
-    flags.DEFINE_string("base", None, "Folder of the run to adapt.")
+    flags.DEFINE_list("base", None, "Folder of the run to adapt; several, A,B,C, are those of the seeds.")
     flags.DEFINE_string("data", "folder:nlu", "Training set of the adapters, KIND:NAME.")
     flags.DEFINE_float("epochs", 3.0, "Epochs of each run.", lower_bound=0)
-    flags.DEFINE_float("rate", 5e-4, "Learning rate of each run; B's is 16 times as large.", lower_bound=0)
     study.start(main, required=["base"])

@@ -24,7 +24,6 @@ import jax
 import numpy as np
 from absl import flags
 
-from lwt import errors
 from lwt.inspect import measuring
 from lwt.machine import hardware
 from lwt.report import search, searched, study
@@ -64,9 +63,7 @@ def entries(bases, *, epochs, ramp, seeds=1, smoke=False, train=True):
     Raises:
         lwt.errors.ConfigError: a run does not exist; or there are several, but not one for each seed.
     """
-    if len(bases) not in (1, seeds):
-        raise errors.ConfigError(f"--base names {len(bases)} runs, --seeds is {seeds}: give one run, or one for a seed")
-    bases = bases * (seeds // len(bases))
+    bases = searched.per_seed(bases, seeds)
     whole = [run_config.read(base) if train else None for base in bases]
     given = dict(epochs=epochs, ramp=ramp, smoke=smoke)
     found = []
