@@ -1,1 +1,1 @@
-"""Vertical LoRA compared with whole models: images, texts and translation."""
+"""Vertical LoRA compared with whole models: images and translation."""

@@ -21,13 +21,11 @@ METRICS = {
     "images": Metric("accuracy", "accuracy (%)", 100),
     "unaugmented": Metric("accuracy", "accuracy (%)", 100),
     "translation": Metric("bleu", "BLEU"),
-    "text": Metric("accuracy", "accuracy (%)", 100),
 }
 TITLES = {
     "images": "Images, augmented",
     "unaugmented": "Images as they are: the paper's Figure 2",
     "translation": "Translation",
-    "text": "Text classification",
 }
 HOW_TO_READ = """\
 "Whole" is the model without increments. "Recursive" adds a layer's increment to the weights of the layer before (the

@@ -1,4 +1,4 @@
-"""Compares Vertical LoRA with the whole model, on images (the paper's Figure 2; also augmented) and on texts.
+"""Compares Vertical LoRA with the whole model, on images (the paper's Figure 2; also augmented) and in translation.
 
     python -m studies.vertical --workdir=runs/vertical                              # the paper's size: a GPU
     python -m studies.vertical --workdir=runs/small --size=small --epochs=10        # two cores
@@ -59,13 +59,6 @@ TASKS = {
         chunks=1,
         modes=("recursive",),
         settings={"steps": 1_500, "eval_every": 500, "save_every": 500, "optimizer.schedule.warmup": 300},
-    ),
-    "text": Task(
-        "configs/embbert_finetune.py",
-        dict(task="snips", recipe="tuned", precision="bfloat16"),
-        chunks=2,
-        modes=("recursive",),
-        settings={"epochs": 12.0},  # from scratch: twice those from a pre-trained model
     ),
 }
 SMALL = {  # six layers for images, not twelve; bfloat16 is slower than float32 on most CPUs

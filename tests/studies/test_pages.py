@@ -116,6 +116,13 @@ def test_the_readme_has_the_figures_of_the_pages_that_it_links_to():
         assert re.search(FIGURE, cell) and figures_not_on_their_page(cell, ROOT) == []
 
 
+def test_the_index_leaves_seeds_and_figures_to_the_pages():
+    """They change there; the index would have to follow."""
+    rows = re.findall(r"^\| \[.+\| (.+) \|$", (RESULTS / "pages.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) > 30
+    assert [text for text in rows if re.search(r"seed|\d\.\d|\d %", text)] == []
+
+
 def test_no_two_pages_have_the_same_title():
     """The side bar of the site lists them by it."""
     pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
