@@ -17,7 +17,6 @@ import math
 import os
 import sys
 
-import jax
 from absl import flags
 
 from lwt import errors, trees
@@ -181,7 +180,6 @@ def main():
     }
     entries = [study.Entry(name, one, flag.config_filename) for name, one in chosen.items()]
     pages.make_folder(values.workdir)
-    jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
 
     def run(entry):
         return study.run(entry, values.workdir, measure=measure, record=RECORD, config=configs[entry.name])

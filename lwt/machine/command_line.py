@@ -16,7 +16,7 @@ import ml_collections
 from absl import flags
 
 from lwt import errors, files, values
-from lwt.machine import interrupts, memory, peers
+from lwt.machine import compiled, interrupts, memory, peers
 
 HELP = {"--help", "-help", "-h", "--helpshort", "--helpfull", "-?"}
 CONFIGS = {}  # flag of a config file -> what loads and what describes it, given FILE.py:key=value,...
@@ -25,7 +25,6 @@ PLAIN = {  # what absl says of a wrong flag -> what is printed
     r"^flag (--.+): invalid literal for int\(\) .*": r"\1 should be a whole number",
     r"^flag (--.+): could not convert string to float: .*": r"\1 should be a number",
 }
-GRACE = 5  # seconds to learn which process is gone
 
 _COORDINATOR = flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for a run on several processes.")
 _PROCESSES = flags.DEFINE_integer("processes", 1, "Number of processes.", lower_bound=1)
@@ -148,6 +147,7 @@ def _run(main, required):
     except Exception as error:
         fail(_explain(error))
     show_log()
+    compiled.keep()
     others = distribute()
     try:
         main()
@@ -157,7 +157,7 @@ def _run(main, required):
         raise
     except Exception as error:
         if others and not isinstance(error, errors.LwtError):
-            time.sleep(GRACE)  # another process may be gone: then its name is printed, and this process ends here
+            time.sleep(5)  # another process may be gone: then its name is printed, and this process ends here
         raise
     if others:
         others.leave()

@@ -10,6 +10,7 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # of glib
 TUNABLES = "glibc.malloc.hugetlb=1"
 ASYNC = "jax_cpu_enable_async_dispatch"
 COMPILED = "/jax/core/compile/backend_compile_duration"
+SAVED = "/jax/compilation_cache/compile_time_saved_sec"  # by a program that was read from JAX's cache
 LONG = 1.0  # seconds of a compilation that leaves memory worth returning
 ROOM = 1 << 26  # bytes
 _compiled = []  # seconds of the long compilations since the last call of `settle`
@@ -41,7 +42,7 @@ def _tune_allocator():
 
 @functools.cache
 def _tune_jax():
-    """Runs one program at a time on a CPU, unless the environment sets this; returns memory after long compilations.
+    """Runs one program at a time on a CPU, unless the environment sets this; listens for long compilations.
 
     A program that is dispatched ahead holds its arrays while it waits, so a step would take its memory twice.
     """
@@ -53,7 +54,7 @@ def _tune_jax():
 
 
 def _note(event, seconds, **_):
-    if event == COMPILED and seconds > LONG:
+    if event in (COMPILED, SAVED) and seconds > LONG:
         _compiled.append(seconds)
         _trim()
         _keep_room()

@@ -280,8 +280,6 @@ def main(found, run, *, write, record, needs=None, config=None, curves=None):
         raise errors.ConfigError(f"--workdir={values.workdir} cannot be made ({error.strerror})") from error
     if values.index < 0 or values.report_only:
         pages.make_folder(out)
-    # Runs that differ only in their seed compile the same programs: the second one reads them from here.
-    jax.config.update("jax_compilation_cache_dir", os.path.abspath(os.path.join(values.workdir, ".compiled")))
     failures = {} if values.report_only else run_all(chosen, functools.partial(run, workdir=values.workdir))
     for name, why in failures.items():
         print(f"failed: {name}: {' '.join(why.split())}", file=sys.stderr)

@@ -54,6 +54,16 @@ for _ in range(3):
 print(trimmed)
 """
 
+CACHED = """
+import jax
+from lwt.machine import memory
+memory.tune()
+memory.COMPILED, memory.LONG = "", -1e9  # nothing is compiled for long; what the cache saves here is less than nothing
+memory._trim, memory._keep_room = lambda: None, lambda: print("room")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.jit(jax.numpy.cos).lower(1.0).compile()
+"""
+
 ROOM = """
 import ctypes
 from lwt.machine import memory
@@ -100,6 +110,12 @@ def test_no_program_is_sent_ahead(tmp_path):
 def test_a_long_compilation_returns_what_it_freed(tmp_path):
     assert run(tmp_path, COMPILES.format(long=0)) == "[0]\n[0, 0]\n"  # and what its first step left, once
     assert run(tmp_path, COMPILES.format(long=1e9)) == "[]\n[]\n"
+
+
+def test_a_program_from_the_cache_keeps_the_room_too(tmp_path):
+    cached = dict(JAX_COMPILATION_CACHE_DIR=str(tmp_path / "cache"))
+    assert run(tmp_path, CACHED, **cached) == ""
+    assert run(tmp_path, CACHED, **cached) == "room\n"
 
 
 def test_small_arrays_leave_the_place_of_a_large_one(tmp_path):
