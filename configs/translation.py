@@ -63,8 +63,8 @@ LINEAR = r".*/(query|key|value|out|fc1|fc2)/kernel"
 
 
 def get_config(arg=""):
-    """Arguments: data, source and target (of your own data), vocabulary (0: the set-up's own), positions (sinusoidal or
-    learned), precision, seed, smoke, base; with a base, see above."""
+    """Arguments: data, source and target (of your own data), rate and vocabulary (0: the set-up's own), positions
+    (sinusoidal or learned), precision, seed, smoke, base; with a base, see above."""
     own = dict(data="multi30k", source="source", target="target", base="", seed=0, smoke=False)
     args = common.parse(arg, own | dict(vocabulary=0, positions="sinusoidal", precision="bfloat16") | TUNED)
     if args["base"]:
@@ -108,6 +108,7 @@ def get_config(arg=""):
         config.steps = 3_500
         config.log_every, config.eval_every, config.save_every = 50, 500, 250
         config.select, config.select_mode = "bleu", "max"
+    config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
     if args["smoke"]:
         common.smoke(config)
     return common.finished(config, args)
