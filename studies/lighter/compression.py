@@ -10,9 +10,8 @@ A point is a method of `cuts.METHODS` at one strength: a cut of the base by `lwt
 whose sparsity rises over the first ``--ramp`` steps. Students start from scratch and train as long as the base did. All
 are evaluated on the base's test set. With several bases, the i-th (from 0) is that of seed i.
 
-Every method gets the same search of three rates, ``search-METHOD``: at its middle strength, with seed 0, for half of
-the training, judged on the validation set (`lwt/report/search.py`). `lwt/report/study.py` chooses, resumes and reports
-the points.
+Every point gets the same search of three rates, ``search-METHOD-STRENGTH``: with seed 0, for half of the training,
+judged on the validation set (`lwt/report/search.py`). `lwt/report/study.py` chooses, resumes and reports the points.
 """
 
 import dataclasses
@@ -37,7 +36,7 @@ KERNELS = re.compile(r".*kernel")
 
 @dataclasses.dataclass(frozen=True)
 class Point(study.Entry):
-    """A method at one strength, or the search of its rate.
+    """A method at one strength with a seed, or the search of its rate.
 
     Attributes:
         base: folder of the run to compress.
@@ -65,23 +64,20 @@ def entries(bases, *, epochs, ramp, seeds=1, smoke=False, train=True):
     """
     bases = searched.per_seed(bases, seeds)
     whole = [run_config.read(base) if train else None for base in bases]
-    given = dict(epochs=epochs, ramp=ramp, smoke=smoke)
     found = []
-    for name, method in cuts.METHODS.items():
-        arguments = searched.SEARCH | dict(method=name, strength=cuts.shown(method.middle))
-        found.append(_point(f"search-{name}", arguments, method.middle, base=bases[0], whole=whole[0], **given))
-    for seed in range(seeds):
+    for stage in (searched.SEARCH, *(dict(seed=seed) for seed in range(seeds))):
+        seed = stage.get("seed", 0)
+        given = dict(base=bases[seed], whole=whole[seed], epochs=epochs, ramp=ramp, smoke=smoke)
         for name, method in cuts.METHODS.items():
             for strength, label in zip(method.strengths, method.labels(), strict=True):
-                arguments = dict(method=name, strength=label, seed=seed)
-                folder = f"{name}-{label.replace(':', 'of')}-seed{seed}"
-                found.append(_point(folder, arguments, strength, base=bases[seed], whole=whole[seed], **given))
+                found.append(_point(dict(method=name, strength=label) | stage, strength, **given))
     return found
 
 
-def _point(name, arguments, strength, *, base, whole, epochs, ramp, smoke):
+def _point(arguments, strength, *, base, whole, epochs, ramp, smoke):
     """One of `entries`; `whole` is the base's config, or None."""
     method, part = cuts.METHODS[arguments["method"]], 0.5 if searched.is_search(arguments) else 1
+    name = searched.name_of(arguments).replace(":", "of")
     training = dict(method.training, seed=arguments.get("seed", 0))
     if method.argument == "width":
         training |= dict(teacher=base)
@@ -113,17 +109,16 @@ def run(entry, workdir, *, known):
     if searched.is_search(entry.arguments):
         return search_rate(entry, workdir)
     folder = os.path.join(workdir, entry.name)
-    same = {"arguments": entry.arguments, "config": entry.spec, "base": entry.base}
+    rate = search_rate(known[searched.search_of(entry).replace(":", "of")], workdir)["rate"]
+    same = {"arguments": entry.arguments, "config": entry.spec, "base": entry.base, "rate": rate}
     kept = study.read_record(folder, RECORD)
     if kept and {key: kept[key] for key in same} == same:
         return kept
-    rate = search_rate(known[f"search-{entry.arguments['method']}"], workdir)["rate"]
     chain = [*entry.cut, ("trained", "train", entry.training | dict(rate=rate))]
     teacher, *made = recipe.run(chain, entry.base, folder, path=CONFIG)
     trained = made[-1]
     metric, lower, quality = measuring.quality(trained.experiment)
     record = same | {
-        "rate": rate,
         "metric": metric,
         "lower": lower,
         "whole": measuring.quality(teacher.experiment)[2],

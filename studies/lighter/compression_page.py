@@ -10,10 +10,9 @@ LOST = 2  # points of quality that a method may lose in the picture
 HOW_TO_READ = """\
 "As cut" is the quality right after the cut, "trained" the quality after retraining, for the same number of epochs with
 every cut. Gradual pruning cuts during this training. A student is a narrower model that is trained from scratch for as
-many epochs as the base, so its budget is larger; a taught one also learns from the base's outputs. Every method's rate
-is the best of three on the validation set, at its middle strength, with seed 0 and half of the training. Figures are
-means ± standard deviations. "Difference" is relative to the base of the same seed, in points, and n is the number of
-seeds.
+many epochs as the base, so its budget is larger; a taught one also learns from the base's outputs. Every rate is the
+best of three on the validation set, with seed 0 and half of the training. Figures are means ± standard deviations.
+"Difference" is relative to the base of the same seed, in points, and n is the number of seeds.
 
 "Left" is the share of the base's kernel values that remain: values that are not 0, or values of the factors. Embedding
 tables, biases and norms are not counted. Zeros in place of weights save no bytes; the removal of heads or units,

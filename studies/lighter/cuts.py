@@ -31,14 +31,9 @@ class Method:
     training: dict = dataclasses.field(default_factory=lambda: FINETUNE)
     rates: tuple = AGAIN
 
-    @property
-    def middle(self):
-        """The strength at which the rate is searched."""
-        return self.strengths[len(self.strengths) // 2]
-
     def labels(self):
-        """The strengths as names of folders and pages have them: ``"0.5"``, ``"2:4"``."""
-        return [shown(strength) for strength in self.strengths]
+        """The strengths as text: ``"0.5"``, ``"2:4"``."""
+        return [":".join(map(str, one)) if isinstance(one, list) else f"{one:g}" for one in self.strengths]
 
 
 METHODS = {
@@ -57,8 +52,3 @@ METHODS = {
         "student, taught", "width", (0.75, 0.5, 0.25), training=dict(method="distill"), rates=FROM_SCRATCH
     ),
 }
-
-
-def shown(strength):
-    """A strength as text: ``"0.5"``, ``"2:4"``."""
-    return ":".join(map(str, strength)) if isinstance(strength, list) else f"{strength:g}"
