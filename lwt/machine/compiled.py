@@ -26,7 +26,7 @@ def keep():
         return
     try:
         folder = files.first_writable(files.cache_folder() / "compiled" / processor())
-    except OSError:
+    except (OSError, RuntimeError):  # pathlib's error for a user without a home
         return
     settings = {FOLDER: str(folder)} | SETTINGS
     if "jax" in sys.modules:

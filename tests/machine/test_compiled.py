@@ -1,8 +1,11 @@
 """Compiled programs are kept: where, unless the user says otherwise, and that a second process reads them."""
 
 import os
+import pathlib
 import subprocess
 import sys
+
+import jax
 
 from lwt.machine import compiled
 
@@ -44,3 +47,15 @@ def test_the_user_s_folder_stays_and_none_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
     assert run(program, LWT_CACHE=str(tmp_path / "file")) == "None\n"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_user_without_a_home(monkeypatch):
+    def expanduser(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("LWT_CACHE", raising=False)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setattr(pathlib.Path, "expanduser", expanduser)
+    before = jax.config.jax_compilation_cache_dir
+    compiled.keep()
+    assert jax.config.jax_compilation_cache_dir == before
