@@ -39,7 +39,8 @@ HOW_TO_READ = """\
 Quality is measured on the test set: mean ± standard deviation over the seeds. A budget is a number of adapter
 parameters, given as the rank at which adapters of one rank on all linear layers have as many. Allocated ranks may leave
 a few of them unused. "Rank of a weight" is the range of the ranks (seed 0), and the number of weights with an adapter.
-Every rate is the best of three on the validation set, with seed 0 and half of the training.
+Every rate is the best of three on the validation set, with seed 0 and half of the training. "Difference" is relative
+to one rank with the same budget and seed, in points.
 
 The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
 allocated adapter costs this training, too.
@@ -182,14 +183,20 @@ def grouped(runs):
 
 
 def table(groups, *, label, factor):
-    """The Markdown table: a line for every budget and way to spend it."""
+    """The Markdown table: a line for every budget and way to spend it, compared seed by seed with one rank."""
     body = []
     for (how, rank), own in groups.items():
+        one = {record["arguments"]["seed"]: record["quality"] for record in groups.get((UNIFORM, rank), [])}
+        pairs = [(record["quality"], one.get(record["arguments"]["seed"])) for record in own]
+        gaps = [mine - others for mine, others in pairs if others is not None]
+        gap = results.Cell.of(gaps, scale=factor) if gaps and how != UNIFORM else None
         allocated = "{smallest} to {largest}, of {weights} weights".format(**own[0]["spread"])
         quality = results.Cell.of([record["quality"] for record in own], scale=factor)
         parameters = f"{own[0]['parameters']:,}"
-        body.append([str(rank), TITLES[how], parameters, f"{rank}" if how == UNIFORM else allocated, quality.text(2)])
-    return results.markdown(["budget", "ranks", "adapter parameters", "rank of a weight", label], body)
+        about = [str(rank), TITLES[how], parameters, f"{rank}" if how == UNIFORM else allocated, f"{own[0]['rate']:g}"]
+        body.append([*about, quality.text(2), f"{gap.mean:+z.2f}{gap.spread(2)}" if gap else "–"])
+    header = ["budget", "ranks", "adapter parameters", "rank of a weight", "rate", label, "difference"]
+    return results.markdown(header, body)
 
 
 def draw(path, groups, *, label, factor):
