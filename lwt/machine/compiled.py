@@ -1,8 +1,8 @@
 """Keeps compiled programs, so that the second start of a command reads them instead of compiling them again.
 
 They lie in ``$LWT_CACHE/compiled`` (default: ``~/.cache/lwt/compiled``), in a folder for each kind of processor: a home
-may be shared by machines with other instructions. JAX deletes those that were not used for longest beyond a
-gigabyte. ``JAX_COMPILATION_CACHE_DIR`` names another folder, and ``JAX_ENABLE_COMPILATION_CACHE=false`` keeps none.
+may be shared by machines with other instructions. Beyond a gigabyte, JAX deletes the least recently
+used. ``JAX_COMPILATION_CACHE_DIR`` names another folder, and ``JAX_ENABLE_COMPILATION_CACHE=false`` keeps none.
 """
 
 import hashlib

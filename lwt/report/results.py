@@ -161,11 +161,12 @@ class Cell:
 
     def text(self, digits):
         """``0.950 ± 0.012 (n=3)``."""
-        return f"{self.mean:.{digits}f}{self.spread(digits)} (n={self.count})"
+        return f"{self.short(digits)} (n={self.count})"
 
-    def spread(self, digits):
-        """``" ± 0.012"``; "" for one row."""
-        return f" ± {self.deviation:.{digits}f}" if self.count > 1 else ""
+    def short(self, digits, *, sign=""):
+        """``0.950 ± 0.012``, without ± for one row; with ``sign="+"``, a difference: ``+0.950 ± 0.012``."""
+        spread = f" ± {self.deviation:.{digits}f}" if self.count > 1 else ""
+        return f"{self.mean:{sign}z.{digits}f}{spread}" if sign else f"{self.mean:.{digits}f}{spread}"
 
 
 def cells(rows, *, index, columns):
@@ -200,8 +201,7 @@ def percent(values, *, digits=1):
     """``"87.5 ± 0.6"``, mean and sample standard deviation of shares in per cent; one value has no ±, none is "–"."""
     if not values:
         return "–"
-    cell = Cell.of(values, scale=100)
-    return f"{cell.mean:.{digits}f}{cell.spread(digits)}"
+    return Cell.of(values, scale=100).short(digits)
 
 
 def markdown(header, body):

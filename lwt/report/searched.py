@@ -145,6 +145,12 @@ def error_of(runs):
     return f"The standard error of an accuracy of {100 * share:.1f} % on {count:,} texts is {error:.1f} points."
 
 
+def about(searches):
+    """The sentence above the `table` of searches."""
+    label = results.shown(searches[0]["metric"])[0]
+    return f"{label[0].upper()}{label[1:]} on the validation set after half of the training, by rate."
+
+
 def table(searches, *, labels):
     """The Markdown table of searches: a line for each, with the score at every rate, shares in per cent.
 

@@ -164,12 +164,11 @@ def write(out, records, *, missing, command_line):
         draw(page.picture("ranks.png", "quality over rank and parameters"), groups, label=label, factor=factor)
         page.add(table(groups, label=label, factor=factor))
     if searches:
-        about = f"{results.shown(searches[0]['metric'])[0]} on the validation set after half of the training, by rate."
         labels = {
             "budget": lambda record: str(record["arguments"]["rank"]),
             "ranks": lambda record: TITLES[record["arguments"]["ranks"]],
         }
-        page.add("## Searches", about[0].upper() + about[1:], searched.table(searches, labels=labels))
+        page.add("## Searches", searched.about(searches), searched.table(searches, labels=labels))
     return page.write()
 
 
@@ -194,7 +193,7 @@ def table(groups, *, label, factor):
         quality = results.Cell.of([record["quality"] for record in own], scale=factor)
         parameters = f"{own[0]['parameters']:,}"
         about = [str(rank), TITLES[how], parameters, f"{rank}" if how == UNIFORM else allocated, f"{own[0]['rate']:g}"]
-        body.append([*about, quality.text(2), f"{gap.mean:+z.2f}{gap.spread(2)}" if gap else "–"])
+        body.append([*about, quality.text(2), gap.short(2, sign="+") if gap else "–"])
     header = ["budget", "ranks", "adapter parameters", "rank of a weight", "rate", label, "difference"]
     return results.markdown(header, body)
 

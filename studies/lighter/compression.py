@@ -77,7 +77,6 @@ def entries(bases, *, epochs, ramp, seeds=1, smoke=False, train=True):
 def _point(arguments, strength, *, base, whole, epochs, ramp, smoke):
     """One of `entries`; `whole` is the base's config, or None."""
     method, part = cuts.METHODS[arguments["method"]], 0.5 if searched.is_search(arguments) else 1
-    name = searched.name_of(arguments).replace(":", "of")
     training = dict(method.training, seed=arguments.get("seed", 0))
     if method.argument == "width":
         training |= dict(teacher=base)
@@ -88,7 +87,12 @@ def _point(arguments, strength, *, base, whole, epochs, ramp, smoke):
         training |= {} if method.cut else dict(base=base, sparsity=strength, ramp=max(1, int(part * ramp)))
     training |= dict(smoke=True) if smoke else {}
     cut = [("cut", method.cut, {method.argument: strength, **method.settings})] if method.cut else []
-    return Point(name, arguments, study.spec_of(CONFIG, training), base, cut, training)
+    return Point(_folder(searched.name_of(arguments)), arguments, study.spec_of(CONFIG, training), base, cut, training)
+
+
+def _folder(name):
+    """A name that folders may have on all systems: ``pattern-2of4-seed0``."""
+    return name.replace(":", "of")
 
 
 def narrower(sizes, share):
@@ -109,7 +113,7 @@ def run(entry, workdir, *, known):
     if searched.is_search(entry.arguments):
         return search_rate(entry, workdir)
     folder = os.path.join(workdir, entry.name)
-    rate = search_rate(known[searched.search_of(entry).replace(":", "of")], workdir)["rate"]
+    rate = search_rate(known[_folder(searched.search_of(entry))], workdir)["rate"]
     same = {"arguments": entry.arguments, "config": entry.spec, "base": entry.base, "rate": rate}
     kept = study.read_record(folder, RECORD)
     if kept and {key: kept[key] for key in same} == same:

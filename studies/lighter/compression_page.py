@@ -47,7 +47,7 @@ def table(records, factor):
     body = []
     for (name, strength), own in by_point(records).items():
         method, first = cuts.METHODS[name], own[0]
-        cut = "–" if first["cut"] is None else _spread([record["cut"] for record in own], factor)
+        cut = "–" if first["cut"] is None else results.Cell.of([record["cut"] for record in own], scale=factor).short(2)
         trained = results.Cell.of([record["trained"] for record in own], scale=factor)
         gap = results.Cell.of([record["trained"] - record["whole"] for record in own], scale=factor)
         body.append(
@@ -58,7 +58,7 @@ def table(records, factor):
                 f"{first['bytes']:,}",
                 cut,
                 trained.text(2),
-                f"{gap.mean:+z.2f}{gap.spread(2)}",
+                gap.short(2, sign="+"),
                 f"{sum(record['seconds'] for record in own) / 60 / len(own):.1f}",
             ]
         )
@@ -119,7 +119,7 @@ def write(out, records, *, missing, command_line):
         several = len(bases) > 1
         page.add(
             f"The {'bases' if several else 'base'}, `{', '.join(bases)}`, {'have' if several else 'has'} "
-            f"{_spread(list(wholes.values()), factor)}{unit} {name} on `{points[0]['data']}`. "
+            f"{results.Cell.of(list(wholes.values()), scale=factor).short(2)}{unit} {name} on `{points[0]['data']}`. "
             f"Cuts and students: {pages.effort(points)}, without the searches.",
             HOW_TO_READ.format(lost=LOST),
         )
@@ -130,12 +130,5 @@ def write(out, records, *, missing, command_line):
             "method": lambda record: cuts.METHODS[record["arguments"]["method"]].title,
             "strength": lambda record: record["arguments"]["strength"],
         }
-        about = f"{results.shown(searches[0]['metric'])[0]} on the validation set after half of the training, by rate."
-        page.add("## Searches", about[0].upper() + about[1:], searched.table(searches, labels=labels))
+        page.add("## Searches", searched.about(searches), searched.table(searches, labels=labels))
     return page.write()
-
-
-def _spread(values, factor):
-    """``"95.00 ± 0.12"``: mean and deviation of the values times `factor`."""
-    cell = results.Cell.of(values, scale=factor)
-    return f"{cell.mean:.2f}{cell.spread(2)}"

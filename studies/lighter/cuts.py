@@ -37,12 +37,12 @@ class Method:
 
 
 METHODS = {
-    "weights": Method("weights, a layer's smallest", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
+    "weights": Method("the smallest weights of each layer", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
     "global": Method(
-        "weights, the model's smallest", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
+        "the smallest weights of the model", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
     ),
-    "gradual": Method("weights, gradually", "sparsity", SPARSITIES, training=ZEROS_STAY),
-    "pattern": Method("weights, n of 4", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
+    "gradual": Method("the smallest weights, gradually", "sparsity", SPARSITIES, training=ZEROS_STAY),
+    "pattern": Method("n of 4 weights", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
     "units": Method("hidden units", "units", (*SHARES, 0.9), "structured"),
     "heads": Method("heads", "heads", SHARES, "structured"),
     "svd": Method("SVD", "energy", ENERGIES, "factorise"),

@@ -56,8 +56,8 @@ def table(stages):
         body.append(
             [
                 own["name"] if same else f"{own['name']}, on `{own['task']}`",
-                f"{quality.mean:.2f}{quality.spread(2)}",
-                f"{gap.mean:+z.2f}{gap.spread(2)}" if same and own is not first else "–",
+                quality.short(2),
+                gap.short(2, sign="+") if same and own is not first else "–",
                 f"{own['parameters']:,}",
                 f"{own['bytes']:,}",
                 f"{own['bytes'] / first['bytes']:.1%}",

@@ -89,8 +89,7 @@ def write(out, records, *, missing, command_line):
         page.add(table(groups))
     if searches:
         labels = {"model": lambda record: MODELS[record["arguments"]["model"]][2]}
-        about = "Accuracy (%) on the validation set after half of the training, by rate."
-        page.add("## Searches", about, searched.table(searches, labels=labels))
+        page.add("## Searches", searched.about(searches), searched.table(searches, labels=labels))
     return page.write()
 
 

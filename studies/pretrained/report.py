@@ -116,4 +116,4 @@ def _groups(rows):
 
 
 def _number(cell):
-    return f"{cell.mean:.0f}{cell.spread(0)}"
+    return cell.short(0)
