@@ -16,6 +16,7 @@ from jax import ad_checkpoint
 from lwt import errors
 
 _EXPORTING = contextvars.ContextVar("exporting", default=False)
+BARRIERS_HOLD = jax.__version_info__ >= (0, 12)  # before, XLA's CPU backend drops barriers before it fuses operations
 OUTPUT = "linear"  # the name of a linear layer's output
 REMAT = {  # what a block keeps for the backward pass, beside its input
     "none": None,  # every intermediate array
@@ -58,9 +59,14 @@ def _written(x):
 
 
 def unfused(operation, *arrays):
-    """``operation(*arrays)`` behind a condition that XLA cannot evaluate and does not fuse through; for CPUs alone."""
+    """``operation(*arrays)``, which XLA does not fuse with what reads it; for CPUs alone.
+
+    It is behind barriers, or behind a condition that XLA cannot evaluate where those do not hold.
+    """
     if _EXPORTING.get():
         return operation(*arrays)
+    if BARRIERS_HOLD:
+        return jax.lax.optimization_barrier(operation(*jax.lax.optimization_barrier(arrays)))
     always = jax.lax.optimization_barrier(jnp.array(True))
     return jax.lax.cond(always, operation, lambda *arrays: jnp.zeros_like(operation(*arrays)), *arrays)
 

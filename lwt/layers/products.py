@@ -94,8 +94,14 @@ def _transpose(x):
 
 
 def _written_out(x):
-    """``xᵀ`` from a branch, which XLA does not fold into the product.
+    """``xᵀ`` by way of other axes or from a branch (`blocks.unfused`), which XLA does not fold into the product.
 
     It folds a plain transposition despite barriers, and then its CPU backend loses the fast bfloat16 code.
     """
-    return blocks.unfused(_transpose, x)
+    if not blocks.BARRIERS_HOLD:
+        return blocks.unfused(_transpose, x)
+    barrier = jax.lax.optimization_barrier
+    transposed = _transpose(barrier(x))
+    *outer, i, n = transposed.shape
+    axes = (-1, n) if outer else (2, i // 2, n) if i % 2 == 0 else (-1,)  # the last is the slowest
+    return barrier(transposed.reshape(axes)).reshape(transposed.shape)

@@ -142,6 +142,8 @@ def test_once_is_the_identity(dtype):
         assert "case" not in jax.jit(lambda x: blocks.once(x)).lower(x).as_text()
 
 
-def test_unfused_is_the_operation():
+@pytest.mark.parametrize("barriers", [True, False])
+def test_unfused_is_the_operation(barriers, monkeypatch):
+    monkeypatch.setattr(blocks, "BARRIERS_HOLD", barriers)
     x = jnp.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(jax.jit(lambda x: blocks.unfused(jnp.transpose, x))(x), x.T)

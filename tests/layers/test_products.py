@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lwt.layers import linear, products
+from lwt.layers import blocks, linear, products
 from lwt.machine import hardware
 
 
@@ -23,7 +23,9 @@ def slow(request, monkeypatch):
 @pytest.mark.parametrize("shape", [(2, 5), (3, 5, 2, 4)], ids=["matrices", "stacks"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("widths", [(9, 4), (8, 4), (4, 9)])
-def test_product_over_rows(widths, dtype, shape):
+@pytest.mark.parametrize("barriers", [True, False])
+def test_product_over_rows(widths, dtype, shape, barriers, monkeypatch):
+    monkeypatch.setattr(blocks, "BARRIERS_HOLD", barriers)
     x, y = (jnp.arange(np.prod((*shape, n)), dtype=dtype).reshape(*shape, n) % 7 for n in widths)
     found = jax.jit(products.product_over_rows)(x, y)
     assert found.dtype == jnp.float32

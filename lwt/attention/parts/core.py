@@ -84,7 +84,7 @@ def weigh(q, k, *, mask, total, dtype):
 def backward(q, k, *, v, keep, weights, norm, output, d_output, d_total=None, rate, dtype):
     """``(d_q, d_k, d_v)`` from the output, the weights, their sums and the gradients of both results."""
     weights, d_output = jax.lax.optimization_barrier((weights, d_output))  # nothing of this belongs to the forward pass
-    common = (output * d_output).sum(-1, keepdims=True)
+    common = (output.astype(d_output.dtype) * d_output).sum(-1, keepdims=True)
     common = common if d_total is None else common - d_total
     q, k, v, d_operand = (products.rounded(x, dtype) for x in (q, k, v, d_output / norm))
     d_weights = _drop(_product(d_operand, v, 3), keep, rate)
@@ -103,7 +103,8 @@ def _attend_with_total(q, k, v, mask, keep, rate, dtype):
 
 def _saving_forward(q, k, v, mask, keep, rate, dtype):
     results, (weights, norm) = forward(q, k, v=v, mask=mask, keep=keep, rate=rate, dtype=dtype)
-    return results, dict(q=q, k=k, v=v, keep=keep, weights=weights, norm=norm, output=results[0])
+    output = jax.lax.optimization_barrier(products.rounded(results[0], dtype))  # kept in place of float32
+    return results, dict(q=q, k=k, v=v, keep=keep, weights=weights, norm=norm, output=output)
 
 
 def _backward(rate, dtype, saved, d_results):
