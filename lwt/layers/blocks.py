@@ -73,7 +73,7 @@ def unfused(operation, *arrays):
 
 @contextlib.contextmanager
 def exporting():
-    """While it lasts, `once` and `unfused` add no condition, which a program for other machines does not need."""
+    """While it lasts, `once` and `unfused` add nothing, since a program for other machines does not need it."""
     token = _EXPORTING.set(True)
     try:
         yield

@@ -34,7 +34,7 @@ def test_the_gradient_is_that_of_the_function(name, barriers):
     for dtype, rounding in (("float32", 0), ("bfloat16", 2**-8)):
         found, pull_found = jax.jit(lambda x, dtype=dtype: jax.vjp(lambda x: mlp.activate(function, x, dtype), x))(x)
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(pull_found(dy)[0], pull(dy)[0], rtol=rounding, atol=1e-6)
+        np.testing.assert_allclose(pull_found(dy)[0], pull(dy)[0], rtol=rounding, atol=1e-5)  # 1 + tanh(-6) cancels
 
 
 def test_what_is_kept_for_the_backward_pass(barriers):
