@@ -26,12 +26,16 @@ ACTIVATIONS = {
 }
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 2))
-def activate(function, x, dtype):
+def activate(function, x, *, dtype):
     """``function(x)`` of every element; in bfloat16, its slopes are kept for the backward pass in place of a float32 x.
 
     They take half of the memory, and no exponential is computed twice. Otherwise x is kept.
     """
+    return _activate(function, x, dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 2))
+def _activate(function, x, dtype):
     del dtype
     return function(x)
 
@@ -58,7 +62,7 @@ def _activate_bwd(function, dtype, saved, dy):
     return (dy * saved.astype(dy.dtype),)
 
 
-activate.defvjp(_activate_fwd, _activate_bwd)
+_activate.defvjp(_activate_fwd, _activate_bwd)
 
 
 class MLP(nn.Module):
@@ -72,6 +76,6 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x, *, train=False):
         hidden = linear.Linear(self.hidden, dtype=self.dtype, name="fc1")(x)
-        hidden = activate(self.activation, hidden, self.dtype)
+        hidden = activate(self.activation, hidden, dtype=self.dtype)
         hidden = dropout.Dropout(self.dropout)(hidden, train=train)
         return linear.Linear(x.shape[-1], dtype=self.dtype, name="fc2")(hidden)

@@ -32,7 +32,9 @@ def test_the_gradient_is_that_of_the_function(name, barriers):
     function, x, dy = mlp.ACTIVATIONS[name], jnp.linspace(-6, 6, 240), jnp.cos(jnp.arange(240.0))
     wanted, pull = jax.vjp(function, x)
     for dtype, rounding in (("float32", 0), ("bfloat16", 2**-8)):
-        found, pull_found = jax.jit(lambda x, dtype=dtype: jax.vjp(lambda x: mlp.activate(function, x, dtype), x))(x)
+        found, pull_found = jax.jit(
+            lambda x, dtype=dtype: jax.vjp(lambda x: mlp.activate(function, x, dtype=dtype), x)
+        )(x)
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(pull_found(dy)[0], pull(dy)[0], rtol=rounding, atol=1e-5)  # 1 + tanh(-6) cancels
 
@@ -40,5 +42,5 @@ def test_the_gradient_is_that_of_the_function(name, barriers):
 def test_what_is_kept_for_the_backward_pass(barriers):
     x = jnp.linspace(-6, 6, 240)
     for dtype, kept in (("float32", "float32"), ("bfloat16", "bfloat16" if barriers else "float32")):
-        _, pull = jax.vjp(lambda x, dtype=dtype: mlp.activate(mlp.gelu, x, dtype), x)
+        _, pull = jax.vjp(lambda x, dtype=dtype: mlp.activate(mlp.gelu, x, dtype=dtype), x)
         assert [leaf.dtype for leaf in jax.tree.leaves(pull) if leaf.shape == x.shape] == [kept]
