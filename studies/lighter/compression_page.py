@@ -10,7 +10,7 @@ LOST = 2  # points of quality that a method may lose in the picture
 HOW_TO_READ = """\
 "As cut" is the quality right after the cut, "trained" the quality after retraining, for the same number of epochs with
 every cut. Gradual pruning cuts during this training. A student is a narrower model that is trained from scratch for as
-many epochs as the base, so its budget is larger; a taught one also learns from the base's outputs. Every rate is the
+many epochs as the base, so its budget is larger; a distilled one also learns from the base's outputs. Every rate is the
 best of three on the validation set, with seed 0 and half of the training. Figures are means ± standard deviations.
 "Difference" is relative to the base of the same seed, in points, and n is the number of seeds.
 
@@ -67,7 +67,7 @@ def table(records, factor):
 
 
 def draw(path, records):
-    """Draws how few numbers every method leaves at a loss of at most `LOST` points, and the quality there."""
+    """Draws how few kernel values every method leaves at a loss of at most `LOST` points, and the quality there."""
     metric, unit, factor = results.named(records[0]["metric"])
     whole, lines = results.Cell.of(list(by_seed(records).values()), scale=factor).mean, {}
     for (name, _), own in by_point(records).items():
@@ -79,8 +79,8 @@ def draw(path, records):
             line.clear()
             line |= {"left": 100 * own[0]["left"], "trained": trained} | ({"cut": cut} if cut else {})
     order = sorted(lines, key=lambda title: lines[title].get("left", math.inf))
-    title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {metric}"
-    columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("trained again", 1)}
+    title = f"Fewest kernel values left at a loss of at most {LOST} points (base: {whole:.1f}{unit} {metric})"
+    columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("retrained", 1)}
     plots.rows({title: lines[title] for title in order}, path, columns=columns, title=title)
 
 

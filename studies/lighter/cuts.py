@@ -37,18 +37,18 @@ class Method:
 
 
 METHODS = {
-    "weights": Method("the smallest weights of each layer", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
+    "weights": Method("magnitude pruning, per layer", "sparsity", SPARSITIES, "sparsify", training=ZEROS_STAY),
     "global": Method(
-        "the smallest weights of the model", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
+        "magnitude pruning, whole model", "sparsity", SPARSITIES, "sparsify", dict(scope="global"), ZEROS_STAY
     ),
-    "gradual": Method("the smallest weights, gradually", "sparsity", SPARSITIES, training=ZEROS_STAY),
-    "pattern": Method("n of 4 weights", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
-    "units": Method("hidden units", "units", (*SHARES, 0.9), "structured"),
-    "heads": Method("heads", "heads", SHARES, "structured"),
+    "gradual": Method("gradual magnitude pruning", "sparsity", SPARSITIES, training=ZEROS_STAY),
+    "pattern": Method("n:4 sparsity", "pattern", ([2, 4], [1, 4]), "sparsify", training=ZEROS_STAY),
+    "units": Method("pruned hidden units", "units", (*SHARES, 0.9), "structured"),
+    "heads": Method("pruned heads", "heads", SHARES, "structured"),
     "svd": Method("SVD", "energy", ENERGIES, "factorise"),
-    "svd_calibrated": Method("SVD, calibrated", "energy", ENERGIES, "factorise", dict(calibrate=256)),
+    "svd_calibrated": Method("calibrated SVD", "energy", ENERGIES, "factorise", dict(calibrate=256)),
     "student": Method("student", "width", (0.75, 0.5, 0.25), rates=FROM_SCRATCH),
     "taught": Method(
-        "student, taught", "width", (0.75, 0.5, 0.25), training=dict(method="distill"), rates=FROM_SCRATCH
+        "distilled student", "width", (0.75, 0.5, 0.25), training=dict(method="distill"), rates=FROM_SCRATCH
     ),
 }
