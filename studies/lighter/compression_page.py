@@ -79,7 +79,7 @@ def draw(path, records):
             line.clear()
             line |= {"left": 100 * own[0]["left"], "trained": trained} | ({"cut": cut} if cut else {})
     order = sorted(lines, key=lambda title: lines[title].get("left", math.inf))
-    title = f"Fewest kernel values left at a loss of at most {LOST} points (base: {whole:.1f}{unit} {metric})"
+    title = f"The fewest numbers at which each method loses at most {LOST} points of {whole:.1f}{unit} {metric}"
     columns = {"left": ("left in kernels (%)", 0), "cut": ("as cut", 1), "trained": ("retrained", 1)}
     plots.rows({title: lines[title] for title in order}, path, columns=columns, title=title)
 
