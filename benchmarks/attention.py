@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 
-from benchmarks import attention_page, common, parsing
+from benchmarks import attention_page, harness, parsing
 from benchmarks.lwt import attention
 from benchmarks.work import attention_samples
 from lwt.machine import command_line, hardware
@@ -64,8 +64,8 @@ def measure(length, chosen, flags, known, *, report):
             if not passes:
                 continue
             try:
-                workers[name] = common.Worker(name, command(name, module, length, passes, limit, flags))
-            except common.WorkerError as error:
+                workers[name] = harness.Worker(name, command(name, module, length, passes, limit, flags))
+            except harness.WorkerError as error:
                 failures[name] = str(error)
                 continue
             for of, facts in workers[name].facts["passes"].items():
@@ -96,7 +96,7 @@ def take_turns(workers, lines, flags):
                 steps = max(1, round(flags.seconds / lines[name, of]["seconds"]))
                 try:
                     runs[name, of].append(worker.ask(run=steps, of=of)["seconds"] / steps)
-                except common.WorkerError as error:  # such as a worker that the system killed for its memory
+                except harness.WorkerError as error:  # such as a worker that the system killed for its memory
                     failures[name] = str(error)
                     break
     for key, seconds in runs.items():
@@ -120,7 +120,7 @@ def command(name, module, length, passes, limit, flags):
     values = dict(variant=name.partition("/")[2], length=length, passes=",".join(passes), memory_limit=limit)
     values |= {key: getattr(flags, key) for key in ("width", "heads", "batch", "reach")}
     given = [f"--{key}={value}" for key, value in values.items()]
-    return [sys.executable, "-m", common.module_of(module), *given, *(["--causal"] if flags.causal else [])]
+    return [sys.executable, "-m", harness.module_of(module), *given, *(["--causal"] if flags.causal else [])]
 
 
 def expected(known, name, of, length):

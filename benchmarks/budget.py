@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 
-from benchmarks import common, parsing, run
+from benchmarks import common, harness, parsing, run
 from lwt.machine import command_line
 
 EXAMPLES = (
@@ -81,7 +81,7 @@ def spans_of(folder):
 def measure(name, arguments, *, steps, device):
     """A row of the table: name, milliseconds of a step, cores, operations of a step, and the share of each kind."""
     with (
-        contextlib.closing(common.Worker(name, arguments, device=device)) as worker,
+        contextlib.closing(harness.Worker(name, arguments, device=device)) as worker,
         tempfile.TemporaryDirectory() as folder,
     ):
         plain = worker.ask(run=steps)

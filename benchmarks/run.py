@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 
-from benchmarks import common, parsing, speed_page
+from benchmarks import common, harness, parsing, speed_page
 from benchmarks.work import image_samples
 from lwt import errors
 from lwt.machine import command_line, hardware
@@ -29,7 +29,7 @@ EXAMPLES = (
     "python -m benchmarks.run --report_only --out=docs/results/speed",
 )
 
-# The registry of variants; `common.module_of` gives the worker module, which takes `--variant=VARIANT`.
+# The registry of variants; `harness.module_of` gives the worker module, which takes `--variant=VARIANT`.
 DEFAULTS = {
     "train": {
         "torch_translation": ("plain", "plain+compiled", "real_loss", "unpadded", "unpadded+compiled"),
@@ -126,7 +126,7 @@ def commands(what, *, pattern="", extra=(), device="cpu", python=""):
     for name, (module, variant) in chosen.items():
         program = sys.executable if module.startswith("lwt_") or not python else python
         flags = (f"--variant={variant}", f"--device={device}", *extra)
-        found[name] = [program, "-m", common.module_of(module), *flags]
+        found[name] = [program, "-m", harness.module_of(module), *flags]
     return found
 
 
@@ -152,10 +152,11 @@ def rows(what, lines, *, flags):
 
     Args:
         what: a key of `DEFAULTS`.
-        lines: from `common.interleave`.
+        lines: from `harness.interleave`.
         flags: of the work, from `prepare`.
     """
-    figures = ("tokens_per_second", "positions_per_second", "examples_per_second", "step_seconds", "peak_bytes")
+    figures = ("tokens_per_second", "positions_per_second", "examples_per_second", "step_seconds")
+    figures += ("peak_bytes", "second_peak_bytes")
     return [
         {
             "config": f"benchmarks/{what}",
@@ -178,7 +179,7 @@ def rows(what, lines, *, flags):
 
 
 def finite(line):
-    """Whether the loss of a line of `common.interleave` is a number; also if it has none, as in decoding."""
+    """Whether the loss of a line of `harness.interleave` is a number; also if it has none, as in decoding."""
     return math.isfinite(line.get("loss", 0.0))
 
 
@@ -237,12 +238,12 @@ def main():
     # On a GPU the variants of all works compile beside each other.
     for together in [flags.what] if flags.device == "gpu" else [[what] for what in flags.what]:
         every = {name: command for what in together for name, command in chosen[what][1].items()}
-        with common.started(every, failures=failures, device=flags.device, report=report) as workers:
+        with harness.started(every, failures=failures, device=flags.device, report=report) as workers:
             for what in together:
                 own = {name: workers[name] for name in chosen[what][1] if name in workers}
                 measure(what, own, failures=failures, flags=chosen[what][0], report=report)
     if failures:
-        raise common.WorkerError(f"not measured: {'; '.join(failures.values())}")
+        raise harness.WorkerError(f"not measured: {'; '.join(failures.values())}")
 
 
 def prepare(what, flags, more):
@@ -274,10 +275,11 @@ def steps(what, flags):
 def measure(what, workers, *, failures, flags, report):
     """Measures the workers of a work, prints a line for each, and updates the folder ``--out``.
 
-    Workers that fail are left out and added to `failures`, as in `common.started`.
+    Workers that fail are left out and added to `failures`, as in `harness.started`.
     """
-    given = dict(rounds=flags.rounds, steps=flags.steps, pause=common.PAUSE if flags.device == "cpu" else 0)
-    lines = common.interleave(workers, failures=failures, report=report, **given)
+    given = dict(rounds=flags.rounds, steps=flags.steps)
+    given |= dict(pause=harness.PAUSE, again=True) if flags.device == "cpu" else dict(pause=0)
+    lines = harness.interleave(workers, failures=failures, report=report, **given)
     for line in sorted(lines, key=lambda line: -line[f"{speed_page.UNITS[what]}_per_second"]):
         print(json.dumps({key: round(v, 4) if isinstance(v, float) else v for key, v in line.items()}), flush=True)
     if flags.out and lines:

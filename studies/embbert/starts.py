@@ -47,7 +47,11 @@ STARTS = {
     "small_taught": Start("small", LEAK_FREE, teachers="small_ngrams"),
     "small_taught_ngrams": Start("small", NGRAMS, teachers="small_ngrams"),
     "small_labelled": Start("small", LEAK_FREE, labelled=True),
+    "small_labelled_taught": Start("small", LEAK_FREE, teachers="small_labelled", labelled=True),
     "small_taught_linear": Start("small", NGRAMS, teachers="small_ngrams", network="small_taught"),
+    "small_labelled_taught_linear": Start(
+        "small", NGRAMS, teachers="small_labelled", network="small_labelled_taught", labelled=True
+    ),
 }
 
 

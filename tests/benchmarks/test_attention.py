@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import attention, attention_page, common
+from benchmarks import attention, attention_page, harness
 from benchmarks.lwt import attention as lwt_attention
 from benchmarks.torch import attention as torch_attention
 from benchmarks.torch import vit
@@ -82,7 +82,7 @@ def test_memory_counts_what_the_compiler_does_not_know_of():
     scores = 2 * 2 * 1024 * 1024 * 4
     flags = argparse.Namespace(**SIZE | dict(width=128))  # wide heads: their weights are made at once
     command = attention.command("x/softmax", "lwt_attention", 1024, attention_samples.PASSES, 1e9, flags)
-    worker = common.Worker("softmax", command)
+    worker = harness.Worker("softmax", command)
     facts = worker.facts["passes"]
     assert facts["forward_backward"]["peak_bytes"] >= facts["forward"]["peak_bytes"] > scores
     assert worker.quit() > scores

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is in the extras `test` and `bench`")
 
-from benchmarks import common, run, speed_page
+from benchmarks import harness, run, speed_page
 from benchmarks.torch import conv, encoder
 from benchmarks.torch import pretrain as torch_pretrain
 from benchmarks.work import text_samples
@@ -134,8 +134,8 @@ def test_workers_of_both_sides_train(batch, tmp_path):
     extra = (f"--data={flags.data}", f"--cache={tmp_path}", "--batches=1")
     chosen = run.commands("pretrain", pattern="(torch.*bert_2mb:gathered|lwt.*embbert:float32)$", extra=extra)
     given = dict(failures={}, report=lambda text: None)
-    with common.started(chosen, **given) as workers:
-        lines = common.interleave(workers, rounds=1, steps=1, pause=0, **given)
+    with harness.started(chosen, **given) as workers:
+        lines = harness.interleave(workers, rounds=1, steps=1, pause=0, **given)
     assert not given["failures"] and [line["parameters"] for line in lines] == [
         encoder.PARAMETERS[m] for m in ("bert_2mb", "embbert")
     ]

@@ -4,15 +4,15 @@ import argparse
 import importlib.util
 import json
 import pathlib
-import subprocess
 import sys
 
 import jax
 import pytest
 
-from benchmarks import common, run
+from benchmarks import harness, run
 from lwt import errors
 from lwt.report import results
+from tests.benchmarks import worker
 
 SPEED = pathlib.Path(__file__).parents[2] / "docs" / "results" / "speed"
 
@@ -56,8 +56,8 @@ def test_the_page_begins_with_the_fastest_of_lwt_and_pytorch_at_each_precision(t
     run.write(tmp_path, [row for name, rate in rates.items() for row in rows("one", rate, variant=name)])
     table = (tmp_path / "README.md").read_text().partition("## ViT step")[0].splitlines()
     assert [line for line in table if line.startswith("| ViT")] == [
-        "| ViT step, vit | float32 | 100 examples/s | 80 examples/s | 1.25 | 1.00 | plain, not compiled |",
-        "| ViT step, vit | bfloat16 | 150 examples/s | 200 examples/s | 0.75 | 1.00 | plain, not compiled |",
+        "| ViT step, vit | float32 | 100 examples/s | 80 examples/s | 1.25 | 1.00 | – | plain, not compiled |",
+        "| ViT step, vit | bfloat16 | 150 examples/s | 200 examples/s | 0.75 | 1.00 | – | plain, not compiled |",
     ]
 
 
@@ -109,33 +109,12 @@ def test_the_registry_names_existing_variants(what):
         for module, variants in part.items():
             if module == "ctranslate2_decode" and not importlib.util.find_spec("ctranslate2"):
                 continue  # in the extra `bench`
-            assert set(variants) <= set(importlib.import_module(common.module_of(module)).VARIANTS)
+            assert set(variants) <= set(importlib.import_module(harness.module_of(module)).VARIANTS)
 
 
 def test_a_pattern_that_matches_nothing_is_refused():
     with pytest.raises(SystemExit, match="matches none of torch_vit/vit:timm"):
         run.commands("vit", pattern="none")
-
-
-def test_a_worker_does_not_outlive_a_start_that_fails(monkeypatch):
-    def interrupted(worker):
-        started.append(worker.process)
-        raise KeyboardInterrupt
-
-    started = []
-    monkeypatch.setattr(common.Worker, "_answer", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        common.Worker("a", [sys.executable, "-c", "import time; time.sleep(60)"])
-    assert started[0].poll() is not None
-
-
-def test_a_worker_that_ends_is_named_with_its_last_line(capfd):
-    program = "import sys; sys.exit('more\\nerror: unrecognized arguments: --sice=3')"
-    with pytest.raises(common.WorkerError, match="^variant a ended with 1: error: unrecognized arguments: --sice=3$"):
-        common.Worker("a", [sys.executable, "-c", program])
-    assert capfd.readouterr().err == "more\n"
-    with pytest.raises(common.WorkerError, match="^variant a ended with 0$"):
-        common.Worker("a", [sys.executable, "-c", ""])
 
 
 def test_a_gpu_is_named_by_its_driver(monkeypatch, tmp_path):
@@ -150,35 +129,27 @@ def test_a_gpu_is_named_by_its_driver(monkeypatch, tmp_path):
     assert run.machine("gpu") == f"NVIDIA H200, JAX {jax.__version__}" and "threads of" in run.machine("cpu")
 
 
-WORKER = """
-import json, sys
-print(json.dumps({"parameters": 1, "start_bytes": 0, "warmup_seconds": 0}), flush=True)
-for line in sys.stdin:
-    answer = {"peak_bytes": 5} if "quit" in line else {"seconds": 1.0, "cpu_seconds": 1.0, "examples": 2}
-    print(json.dumps(answer), flush=True)
-"""
-
-
-@pytest.mark.parametrize("device, started", [("cpu", [1, 2]), ("gpu", [2, 2])])
-def test_on_a_gpu_workers_compile_beside_each_other(monkeypatch, device, started):
-    """``started`` holds how many workers there are when each of them is waited for."""
-    workers, waited, ready, popen = [], [], common.Worker.ready, subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: workers.append(k["env"]) or popen(*a, **k))
-    monkeypatch.setattr(common.Worker, "ready", lambda worker: waited.append(len(workers)) or ready(worker))
-    chosen = dict.fromkeys("ab", [sys.executable, "-c", WORKER])
-    given = dict(failures={}, report=lambda text: None)
-    with common.started(chosen, device=device, **given) as opened:
-        lines = common.interleave(opened, rounds=1, steps=1, pause=0, **given)
-    assert not given["failures"] and [line["examples_per_second"] for line in lines] == [2.0, 2.0]
-    assert waited == started
-    assert {env["JAX_PLATFORMS"] for env in workers} == {{"cpu": "cpu", "gpu": "cuda"}[device]}
+def test_the_page_has_the_memory_of_both_starts(tmp_path):
+    """Older rows have none of the second."""
+    torch, own = rows("one", 50.0, variant="torch_vit/vit:plain"), rows("one", 100.0)
+    older = [dict(row, hardware="two") for row in torch + own]
+    for part, peak in ((torch, 5e8), (own, 4e8)):
+        part.append(part[-1] | {"metric": "second_peak_bytes", "value": peak})
+    run.write(tmp_path, torch + own + older)
+    page = (tmp_path / "README.md").read_text()
+    assert page.count("| 2.00 | 1.00 | 0.80 | plain") == 1 and page.count("| 2.00 | 1.00 | – | plain") == 1
+    assert "| 640 | 1,000 | 400 |" in page and "| 640 | 1,000 | – |" in page
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_variants_that_fail_are_left_out_and_named_at_the_end(monkeypatch, capsys, device, tmp_path):
     """One does not start, one ends in its second turn, one before its first."""
-    programs = {"a": WORKER, "b": "import sys; sys.exit('no kernel')", "d": WORKER.partition("for line")[0]}
-    programs["c"] = WORKER.replace("answer =", "turn = globals().get('turn', 0) + 1\n    answer =").replace(
+    programs = {
+        "a": worker.PROGRAM,
+        "b": "import sys; sys.exit('no kernel')",
+        "d": worker.PROGRAM.partition("for line")[0],
+    }
+    programs["c"] = worker.PROGRAM.replace("answer =", "turn = globals().get('turn', 0) + 1\n    answer =").replace(
         "    print(json.dumps(answer)", "    turn < 2 or sys.exit('no memory')\n    print(json.dumps(answer)"
     )
     commands = {name: [sys.executable, "-c", programs[name]] for name in "dbca"}
@@ -187,7 +158,7 @@ def test_variants_that_fail_are_left_out_and_named_at_the_end(monkeypatch, capsy
     monkeypatch.setattr(run, "machine", lambda device: "some machine")
     flags = ["--what=vit", "--rounds=3", f"--device={device}", f"--out={tmp_path}"]
     monkeypatch.setattr(sys, "argv", ["run.py", *flags])
-    with pytest.raises(common.WorkerError) as caught:
+    with pytest.raises(harness.WorkerError) as caught:
         run.main()
     failed = ("variant b ended with 1: no kernel", "variant d ended with 0", "variant c ended with 1: no memory")
     assert str(caught.value) == f"not measured: {'; '.join(failed)}"
@@ -200,9 +171,9 @@ def test_variants_that_fail_are_left_out_and_named_at_the_end(monkeypatch, capsy
 @pytest.mark.parametrize("device, together", [("cpu", [1, 1]), ("gpu", [2])])
 def test_one_command_measures_several_works(monkeypatch, capsys, device, together):
     """``together`` holds how many workers are alive beside each other."""
-    groups, started = [], common.started
-    monkeypatch.setattr(common, "started", lambda chosen, **k: groups.append(len(chosen)) or started(chosen, **k))
-    monkeypatch.setattr(run, "commands", lambda what, **k: {f"lwt_{what}/a": [sys.executable, "-c", WORKER]})
+    groups, started = [], harness.started
+    monkeypatch.setattr(harness, "started", lambda chosen, **k: groups.append(len(chosen)) or started(chosen, **k))
+    monkeypatch.setattr(run, "commands", lambda what, **k: {f"lwt_{what}/a": [sys.executable, "-c", worker.PROGRAM]})
     monkeypatch.setattr(run, "PREPARE", dict.fromkeys(run.DEFAULTS, ("", "none")))
     monkeypatch.setattr(run, "machine", lambda device: "some machine")
     monkeypatch.setattr(sys, "argv", ["run.py", "--what=vit,decode", "--rounds=1", f"--device={device}"])
