@@ -23,8 +23,10 @@ splits  own: the splits that come with the data
         code: those of the authors' code, where it differs: Snips is tested on 1,400 texts, its validation and test
               sets; Emotion trains on its validation set; then a tenth of the training data is withheld for validation
 teacher a run of the same task to learn from besides the labels, or several, A+B, to learn from the mean of their
-        outputs; "{task}" stands for the task. With masked tokens, teachers run in every step and read the same tokens;
-        with word_dropout=0 they run once and may have other tokenizers
+        outputs; "{task}" stands for the task
+reads   masked: teachers run in every step, and read the tokens with the masks that the model reads
+        whole: they read whole texts, once, and may have other tokenizers; the only way with word_dropout=0
+share   of the loss that is learned from the teachers; the rest is learned from the labels
 added   a folder that `lwt.compress.label_set` wrote: its records, those of the task among them, are the training data
 ngram_weights  of a table of hashed tokens and pairs of tokens, whose logits are added to the classifier's; 0: no table
 method  full, or one that continues from a fine-tuned run of the same task, base=RUN, head included:
@@ -84,14 +86,14 @@ def get_config(arg=""):
     """Arguments: model, task or data, base, recipe, method, epochs and rate (0: those of recipe and method), pool (the
     head's input, "first", "rms" or "pair"; empty: the recipe's or the model's), tables ("small"; empty: the recipe's or
     the model's), word_dropout (share of tokens masked in training; -1: the recipe's), ngram_weights, splits, leak_free
-    (drop training records that validation or test contain), teacher, added, seed, vocabulary (0: the model's own),
-    precision, smoke."""
+    (drop training records that validation or test contain), teacher, reads ("masked" or "whole"; empty: masked if
+    there are masks), share (0: 0.5), added, seed, vocabulary (0: the model's own), precision, smoke."""
     args = common.parse(
         arg,
         dict(
             model="embbert", task="snips", data="", base="", recipe="paper", method="full", epochs=0.0, rate=0.0,
-            pool="", tables="", word_dropout=-1.0, ngram_weights=0, splits="own", leak_free=False, teacher="", added="",
-            seed=0, vocabulary=0, precision="float32", smoke=False,
+            pool="", tables="", word_dropout=-1.0, ngram_weights=0, splits="own", leak_free=False, teacher="", reads="",
+            share=0.0, added="", seed=0, vocabulary=0, precision="float32", smoke=False,
         ),
     )  # fmt: skip
     task = args["task"]
@@ -138,8 +140,7 @@ def get_config(arg=""):
     regression = not args["data"] and task == "stsb"
     config.task = dict(name="regress" if regression else "classify")
     if args["teacher"]:
-        teachers = args["teacher"].replace("{task}", task)
-        config.task = common.distilled(config.task, teachers, cache=not word_dropout)
+        config.task = taught(config.task, args, masked=bool(word_dropout))
     config.optimizer.learning_rate, config.optimizer.schedule = recipe["rate"], recipe["schedule"]
     config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.weight_decay = 0.01
@@ -156,6 +157,16 @@ def get_config(arg=""):
     if args["smoke"]:
         embbert_pretrain.smoke(config)
     return common.finished(config, args)
+
+
+def taught(task, args, *, masked):
+    """The section of a `task` that also learns from teachers; `masked`: whether the model reads masked tokens."""
+    known = ("masked", "whole") if masked else ("whole",)
+    reads = args["reads"] or known[0]
+    if reads not in known:
+        raise ValueError(f"reads={reads!r}: choose from {', '.join(known)}{'' if masked else ' (there are no masks)'}")
+    teachers = args["teacher"].replace("{task}", args["task"])
+    return common.distilled(task, teachers, weight=args["share"] or 0.5, cache=reads == "whole")
 
 
 def train_on(config, folder, *, tests):

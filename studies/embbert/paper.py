@@ -31,6 +31,8 @@ VARIANTS = {
     "small_taught_ngrams": "from small initial tables, taught, with n-grams",
     "small_taught_linear": "from small initial tables, taught, with a linear model of n-grams",
     "small_labelled": "from small initial tables, on added texts that all-MiniLM-L6-v2 labelled",
+    "small_distilled": "from small tables, distilled from all-MiniLM-L6-v2",
+    "small_distilled_linear": "from small tables, distilled from all-MiniLM-L6-v2, with a linear model of n-grams",
 }
 LARGER = {"minilm": "all-MiniLM-L6-v2"}  # a teacher, which the paper does not have
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained, in the tables of pre-trained models too

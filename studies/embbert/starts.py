@@ -25,6 +25,7 @@ class Start:
         teachers: the start of the runs that it also learns from; "": none.
         network: the start of the runs to which a linear model of n-grams is added; nothing else is trained.
         labelled: whether a larger model has labelled variants of the training texts (`labelled.py`).
+        distilled: whether it also learns from that model's outputs for all of these texts.
     """
 
     base: str = ""
@@ -32,6 +33,7 @@ class Start:
     teachers: str = ""
     network: str = ""
     labelled: bool = False
+    distilled: bool = False
 
 
 STARTS = {
@@ -47,11 +49,9 @@ STARTS = {
     "small_taught": Start("small", LEAK_FREE, teachers="small_ngrams"),
     "small_taught_ngrams": Start("small", NGRAMS, teachers="small_ngrams"),
     "small_labelled": Start("small", LEAK_FREE, labelled=True),
-    "small_labelled_taught": Start("small", LEAK_FREE, teachers="small_labelled", labelled=True),
+    "small_distilled": Start("small", LEAK_FREE, labelled=True, distilled=True),
     "small_taught_linear": Start("small", NGRAMS, teachers="small_ngrams", network="small_taught"),
-    "small_labelled_taught_linear": Start(
-        "small", NGRAMS, teachers="small_labelled", network="small_labelled_taught", labelled=True
-    ),
+    "small_distilled_linear": Start("small", NGRAMS, network="small_distilled", labelled=True, distilled=True),
 }
 
 
@@ -96,6 +96,11 @@ def larger_of(arguments):
 def is_labelled(arguments):
     """Whether a run trains on a set that the larger model labelled."""
     return "start" in arguments and STARTS[arguments["start"]].labelled
+
+
+def is_distilled(arguments):
+    """Whether a run learns from the outputs of the larger model."""
+    return "start" in arguments and STARTS[arguments["start"]].distilled
 
 
 def before(arguments):

@@ -30,6 +30,8 @@ training texts that the validation or test set holds. ``small_ngrams``: the same
 ``small_taught_linear``: ``small_taught`` with a linear model of n-grams, fitted apart (`lwt/classify/ngrams.py`).
 ``small_labelled``: as ``small_pretrained``, on the training texts and on variants of them, in ``TASK-minilm-labelled``,
 that the model of ``--encoder``, fine-tuned on the task, has labelled (`studies/embbert/labelled.py`).
+``small_distilled``: the same, but it learns mostly from that model's outputs. ``small_distilled_linear``: with a linear
+model of n-grams.
 
 ``--splits=code`` adds TinyNLP on the splits of the authors' code, without the training texts that the validation or
 test set holds, in folders like ``snips-code-embbert-pretrained-seed0``.
@@ -147,6 +149,9 @@ def tuning_of(arguments, workdir, *, more, encoder):
         passed |= CODE
     if embbert_starts.is_labelled(arguments):
         passed["added"] = labelled.folder_of(arguments["task"], workdir)
+    if embbert_starts.is_distilled(arguments):
+        larger = embbert_starts.larger_of(arguments)[-1]
+        passed |= {"teacher": os.path.join(workdir, name_of(larger)), **labelled.LEARNING}
     if found := embbert_starts.teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
     return spec_of(FINETUNE, passed, more=more)

@@ -30,7 +30,7 @@ STARTS = {  # what the lines of these starts are
 The models with n-grams have a hashed table of tokens and pairs of tokens in the head, and train without the texts that
 the validation or test set holds.
 """,
-    ("small_taught_linear",): """\
+    ("small_taught_linear", "small_distilled_linear"): """\
 A linear model of n-grams is fitted beside the trained network, on the same training texts, and becomes a table in its
 head (`lwt/classify/ngrams.py`). Its regularization and its share in the logits have the lowest loss on the validation
 set.
@@ -43,19 +43,23 @@ set.
         "small_taught_ngrams",
         "small_taught_linear",
         "small_labelled",
+        "small_distilled",
+        "small_distilled_linear",
     ): """\
 Small initial tables have a standard deviation of 0.02, as in BERT, but 0.001 for EmbBERT's positions if it is
 pre-trained. The other lines have the paper's 1, and EmbBERT's positions 0.05 ([a
 comparison](../initial_weights/README.md)). Those that are pre-trained from small tables are fine-tuned without the
 texts that the validation or test set holds. Those taught learn from the mean of three with n-grams, which start alike.
 """,
-    ("small_labelled",): """\
+    ("small_labelled", "small_distilled", "small_distilled_linear"): """\
 all-MiniLM-L6-v2, a sentence encoder of 22.7 million weights, is fine-tuned on each task, for RTE from its run on MNLI.
 It labels up to 30,000 variants of the task's training texts, none of them in the validation or test set
-(`lwt/compress/label_set.py`), and EmbBERT trains on both for four epochs. All seeds share a teacher and a set. The
-encoder's authors trained it on a billion pairs of texts. Labelled pairs of Quora and MultiNLI, SQuAD, and captions of
-Flickr are among them: it knows more than a task's training set, and it may have read test texts of QQP, MNLI, QNLI and
-STS-B.
+(`lwt/compress/label_set.py`), and EmbBERT trains on both for four epochs. A distilled EmbBERT learns from the encoder's
+outputs, too: they have nine tenths of its loss. All seeds share a teacher and a set.
+
+The encoder's authors trained it on a billion pairs of texts. Labelled pairs of Quora and MultiNLI, SQuAD, and captions
+of Flickr are among them: it knows more than a task's training set, and it may have read test texts of QQP, MNLI, QNLI
+and STS-B.
 """,
 }
 MEMORY = """\

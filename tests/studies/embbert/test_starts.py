@@ -45,6 +45,9 @@ def test_the_larger_model_comes_before_the_runs_on_its_labels():
     assert (
         starts.is_labelled(run) and starts.before(run) == [teacher] and names(teacher) == starts.before(teacher) == []
     )
+    assert not starts.is_distilled(run) and starts.is_distilled(RUN | {"start": "small_distilled"})
+    linear, network = (RUN | {"start": start} for start in ("small_distilled_linear", "small_distilled"))
+    assert starts.before(network) == [teacher] and starts.before(linear) == [teacher, network]
     before = [teacher | {"task": task} for task in ("mnli", "rte")]
     assert starts.before(run | {"task": "rte"}) == before and starts.before(before[1]) == before[:1]
 

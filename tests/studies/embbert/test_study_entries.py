@@ -22,7 +22,7 @@ def test_entries():
     )
     bases = [f"base-{model}{texts}" for model in pretrained for texts in own]
     teachers = 2 * 16 * 7 + 16  # of the third seed, and the larger model's
-    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * 13 + 2 * 2) + teachers
+    assert len(set(names)) == len(names) == len(bases) + 2 * 16 * (7 * len(starts.STARTS) + 2 * 2) + teachers
     assert {*names[: len(bases)]} == {*bases}
     assert found[names.index("base-bert_ea")].spec == "configs/embbert_pretrain.py:model=bert_ea,precision=bfloat16"
     tuned = found[names.index("rte-bert_ea-pretrained-seed1")].spec.partition(":")[2]
@@ -90,6 +90,10 @@ def test_entries_with_a_labelled_set():
     )
     assert specs["rte-embbert-small_labelled-seed1"] == f"configs/embbert_finetune.py:{spec},recipe=tuned"
     assert len(specs) == 1 + 16 * 3
+    learned = embbert_study.entries("runs/x", encoder="hf:models/e", **given | {"starts": ("small_distilled",)})
+    (last,) = (entry.spec for entry in learned if entry.name == "rte-embbert-small_distilled-seed1")
+    learning = f"teacher=runs/x/{teachers[1]},reads=whole,share=0.9"
+    assert last == f"configs/embbert_finetune.py:{spec},{learning},recipe=tuned" and config_file.load(last).task.cache
     chosen = study.choose(found, only="^rte-embbert.*1$")
     needed = ["base-embbert-small", *teachers, "rte-embbert-small_labelled-seed1"]
     assert [entry.name for entry in embbert_study.with_needs(chosen, found)] == needed
