@@ -12,7 +12,7 @@ data    another set of texts (or pairs of texts) with labels: folder:NAME, or tf
 base    workdir of a pre-trained run of the same model; empty: from scratch, as the paper trains Embedder and
         Embedder + Conv, for twice the epochs
 recipe  paper: 10 epochs at a fixed 3e-4
-        tuned: 8 epochs (large sets, see LARGE, and those with `added`: 4) at 2e-3, warmed up and decayed, with a fifth
+        tuned: 8 epochs (large sets, see LARGE, or `added` without a teacher: 4) at 2e-3, warmed up and decayed, a fifth
                of the tokens masked. From scratch: the initial weights of `configs/embbert_pretrain.py`'s tuned recipe.
                The head reads the root mean square of all positions (the paper's models with attention: position 0) and
                compares the two texts of GLUE's pairs (pool=pair: four times the head's weights). imdb_reviews: a review
@@ -146,7 +146,7 @@ def get_config(arg=""):
     config.optimizer.weight_decay = 0.01
     config.epochs = recipe["epochs"] * (2 if args["model"] in FROM_SCRATCH else 1)
     if by_task:
-        config.epochs /= 2 if task in LARGE or args["added"] else 1
+        config.epochs /= 2 if task in LARGE or (args["added"] and not args["teacher"]) else 1
         config.data.cut = "middle" if task == "imdb_reviews" else "end"
     if args["method"] != "full":
         after_quantization(config, args["method"], args["base"])
