@@ -2,7 +2,9 @@
 variants of its training texts (`lwt/compress/label_set.py`)."""
 
 import os
+import pathlib
 
+from lwt import files
 from lwt.compress import label_set
 from lwt.runs import config_file, experiment
 
@@ -51,3 +53,10 @@ def folder_of(task, workdir):
 def make(task, teacher, workdir):
     """Writes the labelled set of a task unless it is there; `teacher` is the folder of the finished run."""
     label_set.write(experiment.load(teacher), folder_of(task, workdir), records=RECORDS)
+
+
+def share_outputs(folder, others):
+    """Copies tables of the teacher's outputs (`training/teaching.py`) to a run from the `others`, its other seeds."""
+    for table in (table for other in others for table in pathlib.Path(other).glob("teacher_*.npy")):
+        if not pathlib.Path(folder, table.name).exists():
+            files.copy(table, pathlib.Path(folder, table.name))

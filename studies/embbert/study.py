@@ -196,6 +196,8 @@ def run(entry, workdir):
     if embbert_starts.is_labelled(entry.arguments) and not study.read_record(folder, RECORD):
         teacher = os.path.join(workdir, name_of(embbert_starts.larger_of(entry.arguments)[-1]))
         labelled.make(entry.arguments["task"], teacher, workdir)
+        seeds = [entry.arguments | {"seed": seed} for seed in range(entry.arguments["seed"])]
+        labelled.share_outputs(folder, [os.path.join(workdir, name_of(one)) for one in seeds])
     return study.run(entry, workdir, measure=measure, record=RECORD)
 
 
