@@ -110,9 +110,14 @@ class Evaluator:
                     ids[example] = row
         return tokenizer.decode(ids)
 
-    def predictions(self, weights, batches, *, count):
-        """The predictions for `count` records, `[count]` or `[count outputs]`, in the records' order."""
-        found, weights = None, self._on_devices(weights)
+    def predictions(self, weights, batches, *, count, found=None):
+        """The predictions for `count` records, `[count]` or `[count outputs]`, in the records' order.
+
+        Args:
+            found: an array of predictions, in which those of the batches take their places; None for a new one, of
+                zeros.
+        """
+        weights = self._on_devices(weights)
         for batch in batches:
             values, examples = jax.device_get(self._predict(weights, self._placed(batch)))
             if found is None:

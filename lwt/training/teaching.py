@@ -7,6 +7,8 @@ class probabilities are as in their geometric mean. With a table, each teacher m
 import collections.abc
 import dataclasses
 import functools
+import io
+import itertools
 import logging
 import os
 
@@ -22,6 +24,7 @@ from lwt.runs import evaluation
 
 LOG = logging.getLogger(__name__)
 OUTPUTS = "teacher/outputs"
+EVERY = 64  # batches of a teacher's answers, after which an unfinished table is saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,20 +109,47 @@ def _check(teachers, data, *, once, layers):
 
 
 def _outputs(teacher, data, *, weights, fingerprint, workdir, mesh):
-    """The teacher's output for every training record, `[n ...]` float32; read from the workdir if it is there."""
+    """The teacher's output for every training record, `[n ...]` float32.
+
+    The table is read from the workdir if it is there. An unfinished one is saved after every `EVERY` batches.
+    """
     records = data.training_set(teacher.data)
-    identity = f"{fingerprint} {records.examples.fingerprint} {len(records.examples)}"
+    count = len(records.examples)
+    identity = f"{fingerprint} {records.examples.fingerprint} {count}"
     path = os.path.join(workdir, f"teacher_{files.sha256(identity.encode())[:16]}.npy")
-    outputs = kept(path, len(records.examples))
+    outputs = kept(path, count)
     if outputs is not None:
         return outputs
-    LOG.info("computing the outputs of the teacher %s for %d training records", teacher.workdir, len(records.examples))
-    batches = teacher.data.batches(records, share=evaluation.share_of_process())
+    unfinished = f"{path}.part"
+    done, outputs = _begun(unfinished)
+    after = f", from batch {done + 1} on" if done else ""
+    LOG.info("computing the outputs of the teacher %s for %d training records%s", teacher.workdir, count, after)
     evaluator = evaluation.Evaluator(teacher.task, teacher.model, mesh)
-    outputs = evaluator.predictions(weights, batches, count=len(records.examples))
+    batches = teacher.data.batches(records, share=evaluation.share_of_process())
+    batches = itertools.islice(batches, done, None)
+    while group := list(itertools.islice(batches, EVERY)):
+        outputs = evaluator.predictions(weights, group, count=count, found=outputs)
+        done += len(group)
+        if jax.process_index() == 0:
+            with files.replacing(unfinished, checked=True) as temporary, open(temporary, "wb") as file:
+                np.savez(file, batches=done, outputs=outputs)
+        LOG.info("the teacher has answered %d batches", done)
     if jax.process_index() == 0:
         keep(path, outputs)
+        files.remove(unfinished)
     return outputs
+
+
+def _begun(path):
+    """``(batches, table)`` of an unfinished table: how many batches it has; ``(0, None)`` if there is none."""
+    try:
+        with np.load(io.BytesIO(files.read(path))) as arrays:
+            return int(arrays["batches"]), arrays["outputs"]
+    except FileNotFoundError:
+        return 0, None
+    except errors.DamageError as error:
+        LOG.warning("%s; computing the outputs of the teacher again", error)
+        return 0, None
 
 
 def keep(path, outputs):

@@ -63,6 +63,11 @@ def test_losses_are_those_of_all_records(evaluator, rows):
 def test_predictions_are_in_the_order_of_the_records(evaluator, order):
     found = evaluator.predictions({"scale": jnp.float32(3)}, batches(order, rows=3), count=7)
     np.testing.assert_allclose(found, 3 * X, rtol=1e-6)
+    one, *others = batches(order, rows=3)
+    parts = None
+    for part in ([one], others):
+        parts = evaluator.predictions({"scale": jnp.float32(3)}, part, count=7, found=parts)
+    np.testing.assert_array_equal(parts, found)
 
 
 @pytest.mark.parametrize("rows, count", [(8, 3), (2, 3), (6, 3), (1, 8)])

@@ -62,6 +62,45 @@ def test_several_answer_as_their_mean():
     np.testing.assert_allclose(asked(x), (x @ kernels[0] + 1 + x @ kernels[1]) / 2, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_unfinished_table_is_resumed(damaged, tmp_path, monkeypatch):
+    """No batch of a whole part is asked again, unless its file is damaged."""
+
+    class Evaluator:
+        def __init__(self, *given):
+            del given
+
+        def predictions(self, weights, batches, *, count, found):
+            found = np.zeros(count, "f4") if found is None else found
+            for batch in batches:
+                if batch == stop:
+                    raise KeyboardInterrupt
+                asked.append(batch)
+                found[batch] = batch + weights
+            return found
+
+    class Examples(list):
+        fingerprint = "a"
+
+    records = types.SimpleNamespace(examples=Examples(range(5)))
+    data = types.SimpleNamespace(training_set=lambda reader: records, batches=lambda records, *, share: range(5))
+    teacher = types.SimpleNamespace(workdir="large", task=None, model=None, data=data)
+    monkeypatch.setattr(teaching.evaluation, "Evaluator", Evaluator)
+    monkeypatch.setattr(teaching, "EVERY", 2)
+    given = dict(weights=10, fingerprint="b", workdir=str(tmp_path), mesh=None)
+    asked, stop = [], 3
+    with pytest.raises(KeyboardInterrupt):
+        teaching._outputs(teacher, data, **given)
+    [part] = tmp_path.glob("teacher_*.part")
+    if damaged:
+        part.write_bytes(part.read_bytes()[:-1])
+    asked, stop = [], None
+    assert teaching._outputs(teacher, data, **given).tolist() == [10, 11, 12, 13, 14]
+    assert asked == ([0, 1, 2, 3, 4] if damaged else [2, 3, 4]) and not [*tmp_path.glob("*.part")]
+    asked = []
+    assert teaching._outputs(teacher, data, **given).tolist() == [10, 11, 12, 13, 14] and not asked
+
+
 def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
     train.run(student(tiny, teacher, steps=2), tmp_path / "run")
     shutil.rmtree(teacher)
