@@ -42,6 +42,7 @@ def write(folder, settings, *, count, answer):
             lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             files.write_text(part, "".join(lines), checked=True)
             _add_effort(folder, time.perf_counter() - begin)
+            LOG.info("answered %d of %d records", min(start + PART, count), count)
     with files.replacing(path, checked=True) as temporary, gzip.open(temporary, "wb") as file:
         for part in sorted(parts.glob("[0-9]*")):
             file.write(files.read(part))

@@ -27,7 +27,8 @@ def read(path):
         return [json.loads(line) for line in file]
 
 
-def test_an_interrupted_set_goes_on(tmp_path):
+def test_an_interrupted_set_goes_on(tmp_path, caplog):
+    caplog.set_level("INFO")
     asked = []
 
     def interrupted(start, stop):
@@ -40,6 +41,7 @@ def test_an_interrupted_set_goes_on(tmp_path):
         answered.write(tmp_path / "set", SETTINGS, count=40, answer=interrupted)
     path, count = answered.write(tmp_path / "set", SETTINGS, count=40, answer=interrupted)
     assert asked == [(0, 16), (16, 32), (32, 40), (32, 40)]  # only the third part is repeated
+    assert caplog.messages == [f"answered {count} of 40 records" for count in (16, 32, 40)]
     assert count == 40 and read(path) == RECORDS and not (tmp_path / "set" / answered.PARTS).exists()
     assert answered.write(tmp_path / "set", SETTINGS, count=40, answer=interrupted) == (path, 40) and len(asked) == 4
     with pytest.raises(errors.ConfigError, match="begun with records=40, not 30"):
