@@ -11,7 +11,8 @@ A row is one measured figure:
     range, date         optional: ``[lowest, highest]`` of repeated measurements (null: measured once), and the day
 
 In the file, rows that follow each other and have all but metric, value, paper and range in common are one line, with
-``"values": {metric: value}``, and ``paper`` and ``range`` by metric where there are any.
+``"values": {metric: value}``, and ``paper`` and ``range`` by metric where there are any. A line without ``command`` has
+that of the line before.
 """
 
 import collections
@@ -90,7 +91,7 @@ def load(path):
         raise errors.DataError(f"{path} is not JSON ({error}); the command on its page writes it again") from error
     if not isinstance(rows, list):
         raise errors.DataError(f"{path} holds a {type(rows).__name__}, expected a list of rows")
-    rows = [row for line in rows for row in _rows(line)]
+    rows = [row for line in _with_commands(rows) for row in _rows(line)]
     for number, row in enumerate(rows, 1):
         check(row, where=f"{path}, row {number}")
     return rows
@@ -228,6 +229,15 @@ def _cell(rows, where):
     return Cell.of(values, paper=min(papers, default=None))
 
 
+def _with_commands(lines):
+    """The lines of the file, each with a command of its own."""
+    last = {}
+    for line in lines:
+        line = {**last, **line} if isinstance(line, dict) and "values" in line else line
+        yield line
+        last = {key: line[key] for key in ("command",) if isinstance(line, dict) and key in line}
+
+
 def _rows(line):
     """The rows of a line of the file. A line without values by metric is a row itself, or what `check` will refuse."""
     if not isinstance(line, dict) or "values" not in line:
@@ -258,6 +268,10 @@ def _replace(path, rows):
             found["paper"][metric] = row["paper"]
         if "range" in row:
             found["range"][metric] = row["range"]
-    whole = [common | {key: value for key, value in found.items() if value} for common, found in lines]
+    whole, last = [], None
+    for common, found in lines:
+        line = {key: value for key, value in common.items() if key != "command" or value != last}
+        whole.append(line | {key: value for key, value in found.items() if value})
+        last = common["command"]
     texts = [json.dumps(line, ensure_ascii=False, allow_nan=False) for line in whole]
     files.write_text(path, "[\n" + ",\n".join(f"  {text}" for text in texts) + "\n]\n")

@@ -60,6 +60,17 @@ def test_the_figures_of_a_measurement_are_one_line(tmp_path):
     assert results.load(path) == rows
 
 
+def test_a_command_is_written_where_it_changes(tmp_path):
+    path = tmp_path / "results.json"
+    rows = [row(rank, 0, 0.5, command=command) for rank, command in enumerate("aabba")]
+    results.write(path, rows)
+    assert [line.get("command") for line in json.loads(path.read_text())] == ["a", None, "b", None, "a"]
+    assert results.load(path) == rows
+    path.write_text(path.read_text().replace('"command": "a", ', "", 1))
+    with pytest.raises(errors.DataError, match="row 1: 'command'"):
+        results.load(path)
+
+
 def add(path, seed):
     for value in range(5):
         results.append(path, row(value, seed, 0.0))
