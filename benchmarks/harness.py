@@ -64,7 +64,7 @@ class Worker:
             self.ready()
 
     def start(self):
-        """Starts the process; after `quit`, it is started again."""
+        """Starts the process, also again after `quit`."""
         self.process = subprocess.Popen(
             self.arguments,
             stdin=subprocess.PIPE,

@@ -233,9 +233,10 @@ def _with_commands(lines):
     """The lines of the file, each with a command of its own."""
     last = {}
     for line in lines:
-        line = {**last, **line} if isinstance(line, dict) and "values" in line else line
+        if isinstance(line, dict) and "values" in line:
+            line = last | line
+            last = {"command": line["command"]} if "command" in line else {}
         yield line
-        last = {key: line[key] for key in ("command",) if isinstance(line, dict) and key in line}
 
 
 def _rows(line):

@@ -141,7 +141,7 @@ def _outputs(teacher, data, *, weights, fingerprint, workdir, mesh):
 
 
 def _begun(path):
-    """``(batches, table)`` of an unfinished table: how many batches it has; ``(0, None)`` if there is none."""
+    """Reads an unfinished table; returns the number of batches in it and the table, or 0 and None without one."""
     try:
         with np.load(io.BytesIO(files.read(path))) as arrays:
             return int(arrays["batches"]), arrays["outputs"]

@@ -57,6 +57,7 @@ def make(task, teacher, workdir):
 
 def share_outputs(folder, others):
     """Copies tables of the teacher's outputs (`training/teaching.py`) to a run from the `others`, its other seeds."""
-    for table in (table for other in others for table in pathlib.Path(other).glob("teacher_*.npy")):
-        if not pathlib.Path(folder, table.name).exists():
-            files.copy(table, pathlib.Path(folder, table.name))
+    for other in others:
+        for table in pathlib.Path(other).glob("teacher_*.npy"):
+            if not pathlib.Path(folder, table.name).exists():
+                files.copy(table, pathlib.Path(folder, table.name))

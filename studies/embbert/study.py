@@ -150,11 +150,15 @@ def tuning_of(arguments, workdir, *, more, encoder):
     if embbert_starts.is_labelled(arguments):
         passed["added"] = labelled.folder_of(arguments["task"], workdir)
     if embbert_starts.is_distilled(arguments):
-        larger = embbert_starts.larger_of(arguments)[-1]
-        passed |= {"teacher": os.path.join(workdir, name_of(larger)), **labelled.LEARNING}
+        passed |= {"teacher": larger_teacher(arguments, workdir), **labelled.LEARNING}
     if found := embbert_starts.teachers_of(arguments):
         passed["teacher"] = "+".join(os.path.join(workdir, name_of(teacher)) for teacher in found)
     return spec_of(FINETUNE, passed, more=more)
+
+
+def larger_teacher(arguments, workdir):
+    """The folder of the larger model that labels the training set of a run."""
+    return os.path.join(workdir, name_of(embbert_starts.larger_of(arguments)[-1]))
 
 
 def needs_of(arguments):
@@ -194,8 +198,7 @@ def run(entry, workdir):
     if embbert_starts.network_of(entry.arguments):
         return run_linear(entry, workdir)
     if embbert_starts.is_labelled(entry.arguments) and not study.read_record(folder, RECORD):
-        teacher = os.path.join(workdir, name_of(embbert_starts.larger_of(entry.arguments)[-1]))
-        labelled.make(entry.arguments["task"], teacher, workdir)
+        labelled.make(entry.arguments["task"], larger_teacher(entry.arguments, workdir), workdir)
         seeds = [entry.arguments | {"seed": seed} for seed in range(entry.arguments["seed"])]
         labelled.share_outputs(folder, [os.path.join(workdir, name_of(one)) for one in seeds])
     return study.run(entry, workdir, measure=measure, record=RECORD)

@@ -54,9 +54,9 @@ texts that the validation or test set holds. Those taught learn from the mean of
     ("small_labelled", "small_distilled", "small_distilled_linear"): """\
 all-MiniLM-L6-v2, a sentence encoder of 22.7 million weights, is fine-tuned on each task, for RTE from its run on MNLI.
 It labels up to 30,000 variants of the task's training texts, none of them in the validation or test set
-(`lwt/compress/label_set.py`), and EmbBERT trains on both for four epochs. A distilled EmbBERT learns from the encoder's
-outputs, too, which have nine tenths of its loss, for eight epochs (IMDb, AG News, cyberbullying: four), as was best on
-the validation set of nlu. All seeds share a teacher and a set.
+(`lwt/compress/label_set.py`), and EmbBERT trains on both for four epochs. A distilled EmbBERT also learns from the
+encoder's outputs: they make up nine tenths of its loss. It trains for eight epochs (IMDb, AG News, cyberbullying:
+four). Both settings were the best on nlu's validation set. All seeds share a teacher and a set.
 
 The encoder's authors trained it on a billion pairs of texts. Labelled pairs of Quora and MultiNLI, SQuAD, and captions
 of Flickr are among them: it knows more than a task's training set, and it may have read test texts of QQP, MNLI, QNLI
