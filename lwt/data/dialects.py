@@ -1,15 +1,53 @@
 """How a table of text was written: the separator of its cells and its encoding, found in the file itself.
 
 Spreadsheets write semicolons instead of commas where the comma is the decimal mark, and Windows-1252 instead of UTF-8.
+Windows programs, PowerShell among them, also write UTF-16 with a byte-order mark.
 """
 
 import codecs
+import io
 import re
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # of a .csv; the first one wins a tie
 UTF_8, WINDOWS = "utf-8", "cp1252"
 SNIFFED = 1 << 22  # bytes that decide on the encoding
+UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}  # by its byte-order mark
 FOREIGN = 3  # as many lines that are not UTF-8 make a file Windows-1252; fewer are damaged
+
+
+def as_utf8(file):
+    """The open file, a binary one with a buffer; if it begins with a byte-order mark of UTF-16, as UTF-8.
+
+    Reading the latter raises an `OSError` where it is not UTF-16.
+    """
+    encoding = UTF_16.get(file.peek(2)[:2])
+    return io.BufferedReader(_Utf16(file, encoding)) if encoding else file
+
+
+class _Utf16(io.RawIOBase):
+    """A binary file in UTF-16, read as UTF-8."""
+
+    def __init__(self, file, encoding):
+        self._file, self._decoder, self._left = file, codecs.getincrementaldecoder(encoding)(), b""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        more = True
+        while more and not self._left:
+            more = self._file.read(io.DEFAULT_BUFFER_SIZE)
+            try:
+                self._left = self._decoder.decode(more, final=not more).encode()
+            except UnicodeDecodeError as error:
+                raise OSError(f"bad UTF-16: {error.reason}") from error
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+    def close(self):
+        self._file.close()
+        super().close()
 
 
 def of(content):

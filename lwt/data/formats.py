@@ -256,7 +256,8 @@ def _too_long(limit):
 
 
 def _open(path):
-    return io.BufferedReader(gzip.open(path)) if path.name.lower().endswith(".gz") else open(path, "rb")
+    file = io.BufferedReader(gzip.open(path)) if path.name.lower().endswith(".gz") else open(path, "rb")
+    return dialects.as_utf8(file)
 
 
 @contextlib.contextmanager

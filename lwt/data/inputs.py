@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from lwt import errors
-from lwt.data import formats, text_fields
+from lwt.data import dialects, formats, text_fields
 
 STDIN = "-"
 
@@ -105,10 +105,10 @@ def _names(path, data):
 
 
 def _lines(path, max_megabytes):
-    """Yields the lines of a UTF-8 file, or of standard input, without their ends."""
+    """Yields the lines of a file, or of standard input, without their ends."""
     limit = int(max_megabytes * 1e6)
     try:
-        with open(0 if path == STDIN else path, "rb") as file:
+        with dialects.as_utf8(open(0 if path == STDIN else path, "rb")) as file:
             for number in itertools.count(1):
                 line = file.readline(limit + 1)
                 if not line:
@@ -125,5 +125,5 @@ def _lines(path, max_megabytes):
                     ) from error
     except OSError as error:
         raise errors.DataError(
-            f"{path} cannot be read: {error.strerror}; give a text file, or - for standard input"
+            f"{path} cannot be read: {error.strerror or error}; give a text file, or - for standard input"
         ) from error

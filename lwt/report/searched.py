@@ -70,24 +70,25 @@ def is_search(arguments):
     return SEARCH.items() <= arguments.items()
 
 
-def run(entry, workdir, *, known, rates, record, config_of, measure, metric, lower=False):
+def run(entry, workdir, *, known, rates, record, config_of, measure, metric, lower=False, trials=0):
     """Searches a rate, or trains or resumes a run at the rate that its search finds, unless that is done.
 
     Args:
         entry: one of `entries`.
         workdir: of the study.
         known: all entries by name.
-        rates: of the search, ascending.
+        rates: that the search begins with, ascending.
         record: path of the record in a run's folder.
         config_of: ``entry -> config``.
         measure: ``(entry, folder) -> dict`` of a run; see `study.run`.
         metric: the figure of the validation set that chooses a rate.
         lower: whether low values of it are good.
+        trials: number of rates that the search tries; 0: the `rates` alone.
 
     Returns:
         The record.
     """
-    searching = dict(rates=rates, record=record, config_of=config_of, metric=metric, lower=lower)
+    searching = dict(rates=rates, trials=trials, record=record, config_of=config_of, metric=metric, lower=lower)
     if is_search(entry.arguments):
         return search.of_rates(entry, workdir, **searching)
     own = search.at_best(entry, search.of_rates(known[search_of(entry)], workdir, **searching))

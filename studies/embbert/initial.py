@@ -1,12 +1,12 @@
-"""Compares initial weights of the text models: how large the tables of tokens and of positions are at the start.
+"""Compares initial weights of the text models: pre-trained ones, and random ones by the scale of their tables.
 
     python -m studies.embbert.initial --workdir=runs/initial --out=docs/results/initial_weights
     python -m studies.embbert.initial --workdir=runs/initial --only='bert_2mb|embbert' --seeds=1
     python -m studies.embbert.initial --workdir=runs/initial --report_only
 
 EmbBERT-Q's code draws all tables with a standard deviation of 1. A run is `configs/embbert_finetune.py:recipe=tuned`
-without pre-training, with one of `INITIAL`. Every model gets the same search of three rates for every kind of initial
-weights. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
+from random weights, with tables of one of the scales in `SCALES`, or from a bundle of `PRETRAINED`. Every model gets the
+same search of the rate for every kind of initial weights. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
 """
 
 import os
@@ -21,19 +21,37 @@ RECORD = os.path.join("eval", "initial_study.json")
 TASKS = {"emotion": "Emotion", "snips": "Snips"}
 MODELS = ("bert_2mb", "embbert", "mamba_2mb", "embedder", "embedder_conv", "bert_ne", "bert_ea", "bert_ne_ea")
 EPOCHS = 4.0
-FIRST = (5e-4, 2e-3, 8e-3)  # rates of the search
-INITIAL = {  # standard deviations of the token table, and of positions and segments
-    "paper": ("1, 1", dict(embedding_std=1.0, position_std=1.0)),
-    "positions": ("1, 0.05", dict(embedding_std=1.0, position_std=0.05)),
-    "small": ("0.02, 0.02", dict(embedding_std=0.02, position_std=0.02)),
+FIRST, TRIALS = (5e-4, 2e-3, 8e-3), 4  # rates that a search begins with, and how many it tries
+SCALES = {  # standard deviations of the token table, and of positions and segments
+    "paper": dict(embedding_std=1.0, position_std=1.0),
+    "positions": dict(embedding_std=1.0, position_std=0.05),
+    "small": dict(embedding_std=0.02, position_std=0.02),
+}
+PRETRAINED = {
+    "pretrained": {
+        "bert_2mb": "pretrained/bert-2mb-tinynlp",
+        "embbert": "pretrained/embbert-tinynlp",
+        "mamba_2mb": "pretrained/mamba-2mb-tinynlp",
+    },
+    "pretrained_small": {"embbert": "pretrained/embbert-small-tables"},
+}
+INITIAL = {  # the title of every kind
+    "paper": "1, 1",
+    "positions": "1, 0.05",
+    "small": "0.02, 0.02",
+    "pretrained": "pre-trained",
+    "pretrained_small": "pre-trained from 0.02",
 }
 HOW_TO_READ = f"""\
 A column is named by the standard deviations of the initial tables: of tokens, and of positions and segments. The
-paper's code has 1 for all, BERT 0.02. Nothing is pre-trained. EmbBERT's convolutions start as in the tuned recipe
-(`conv_start="present"`), whatever the tables.
+paper's code has 1 for all, BERT 0.02. EmbBERT's convolutions start as in the tuned recipe (`conv_start="present"`),
+whatever the tables. The pre-trained weights are those of [pretrained/](../../../pretrained/README.md), from the texts
+of all seven training sets; the paper does not pre-train Embedder and Embedder + conv.
 
 Accuracy (%) is of the test set: mean ± standard deviation over the seeds. All models train for {EPOCHS:g} epochs. Each
-rate is the best of three on the validation set, with seed 0 and half of the training.
+rate is the best of {TRIALS} on the validation set, with seed 0 and half of the training: the three of
+{", ".join(f"{rate:g}" for rate in FIRST)}, and a fourth, which lies a factor of 4 outside if the best is the lowest or
+highest of them, and between the best and its better neighbour otherwise.
 """
 
 
@@ -44,13 +62,21 @@ def entries(*, seeds=3, smoke=False):
         seeds: runs of every model and kind of initial weights.
         smoke: whether to train tiny models for two steps each.
     """
-    kinds = [dict(task=task, model=model, initial=kind) for task in TASKS for model in MODELS for kind in INITIAL]
+    kinds = [
+        dict(task=task, model=model, initial=kind)
+        for task in TASKS
+        for model in MODELS
+        for kind in INITIAL
+        if kind in SCALES or model in PRETRAINED[kind]
+    ]
     return searched.entries(kinds, of=spec_of, seeds=seeds, smoke=smoke)
 
 
 def spec_of(arguments, seed):
-    """``FILE.py:key=value,...`` of a run, without its initial weights."""
+    """``FILE.py:key=value,...`` of a run, without the scale of its tables."""
     own = {key: arguments[key] for key in ("model", "task")}
+    if arguments["initial"] in PRETRAINED:
+        own["base"] = PRETRAINED[arguments["initial"]][arguments["model"]]
     return study.spec_of(CONFIG, own | dict(recipe="tuned", epochs=EPOCHS, seed=seed))
 
 
@@ -58,13 +84,13 @@ def config_of(entry):
     """The config of a run, or of a trial of a search."""
     config = config_file.load(entry.spec)
     with config.unlocked():
-        config.model.update(INITIAL[entry.arguments["initial"]][1])
+        config.model.update(SCALES.get(entry.arguments["initial"], {}))
     return searched.shortened(config, entry)
 
 
 def run(entry, workdir, *, known):
     """Trains or resumes a run, or searches a rate, unless that is done; returns the record; see `searched.run`."""
-    given = dict(rates=FIRST, record=RECORD, config_of=config_of, measure=measure, metric="mcc")
+    given = dict(rates=FIRST, trials=TRIALS, record=RECORD, config_of=config_of, measure=measure, metric="mcc")
     return searched.run(entry, workdir, known=known, **given)
 
 
@@ -112,14 +138,14 @@ def table(groups):
             results.Cell.of(searched.accuracies(kinds[kind])).text(2) if kind in kinds else "–" for kind in INITIAL
         ]
         body.append([paper.MODELS[model], *cells])
-    return results.markdown(["model", *(title for title, _ in INITIAL.values())], body)
+    return results.markdown(["model", *INITIAL.values()], body)
 
 
 def rates(searches):
     """The Markdown table of a task's searches: the score at every rate."""
     labels = {
         "model": lambda record: paper.MODELS[record["arguments"]["model"]],
-        "initial": lambda record: INITIAL[record["arguments"]["initial"]][0],
+        "initial": lambda record: INITIAL[record["arguments"]["initial"]],
     }
     return searched.table(searches, labels=labels)
 
@@ -127,7 +153,7 @@ def rates(searches):
 def draw(path, groups, *, title):
     """A line for each model and kind of initial weights: the accuracy."""
     lines = {
-        f"{paper.MODELS[model]}: {INITIAL[kind][0]}": {"quality": searched.accuracies(own)}
+        f"{paper.MODELS[model]}: {INITIAL[kind]}": {"quality": searched.accuracies(own)}
         for model, kinds in groups.items()
         for kind, own in kinds.items()
     }

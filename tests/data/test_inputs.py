@@ -118,6 +118,14 @@ def test_lines_that_are_no_text_are_named(tmp_path):
         read(tmp_path / "x.txt")
 
 
+def test_lines_may_be_in_utf_16_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "x.txt").write_bytes("\ufeffschön\r\nzwei\r\n".encode("utf-16-le"))
+    assert read(tmp_path / "x.txt") == ["schön", "zwei"]
+    (tmp_path / "x.txt").write_bytes("\ufeffschön".encode("utf-16-le")[:-1])
+    with pytest.raises(errors.DataError, match="x.txt cannot be read: bad UTF-16: truncated data; give a text file"):
+        read(tmp_path / "x.txt")
+
+
 def test_lines_and_cells_are_as_long_as_the_run_allows(tmp_path):
     (tmp_path / "x.txt").write_text("one\n" + "a" * 2_000_000 + "\n")
     (tmp_path / "x.csv").write_text("text\none\n" + "a" * 2_000_000 + "\n")
