@@ -5,8 +5,9 @@
     python -m studies.embbert.initial --workdir=runs/initial --report_only
 
 EmbBERT-Q's code draws all tables with a standard deviation of 1. A run is `configs/embbert_finetune.py:recipe=tuned`
-from random weights, with tables of one of the scales in `SCALES`, or from a bundle of `PRETRAINED`. Every model gets the
-same search of the rate for every kind of initial weights. How rates are searched, and runs are chosen, resumed and reported: `lwt/report/searched.py`.
+from random weights, with tables of one of the scales in `SCALES`, or from a bundle of `PRETRAINED`. Every model gets
+the same search of the rate for every kind of initial weights. How rates are searched, and runs are chosen, resumed and
+reported: `lwt/report/searched.py`.
 """
 
 import os
