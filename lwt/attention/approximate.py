@@ -51,7 +51,7 @@ class Attention(softmax.Attention):
         keys = jnp.repeat(keys, self.heads // self.key_heads, axis=1)
         if self.norm == "centre":
             real = real[:, None, :, None]
-            mean = jnp.where(real, keys, 0).sum(2, keepdims=True) / jnp.maximum(real.sum(2, keepdims=True), 1)
+            mean = jnp.where(real, keys, 0.0).sum(2, keepdims=True) / jnp.maximum(real.sum(2, keepdims=True), 1)
             keys = keys - jax.lax.stop_gradient(mean)  # its gradient is zero, since the rows of dS sum to zero
         return q, keys
 
@@ -71,5 +71,5 @@ class Attention(softmax.Attention):
             return super().recall(q, cache, index=index)
         keys, values = (jnp.repeat(cache[name], self.heads // self.key_heads, axis=1) for name in ("key", "value"))
         weights = polynomial.truncated_exp((q * keys).sum(-1, keepdims=True), self.degree)
-        weights = jnp.where((jnp.arange(keys.shape[2]) <= index)[None, None, :, None], weights, 0)
+        weights = jnp.where((jnp.arange(keys.shape[2]) <= index)[None, None, :, None], weights, 0.0)
         return polynomial.ratio((weights * values).sum(2, keepdims=True), weights.sum(2, keepdims=True))

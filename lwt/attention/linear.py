@@ -84,7 +84,7 @@ class Attention(base.Base):
         mask = masks.Mask() if mask is None else mask
         q, k, v = self._queries(q), cache["key"], core.drop_values(cache["value"], key, rate=self.dropout)
         (b, h, t, m), (s, width) = q.shape, v.shape[2:]
-        k = jnp.where(mask.real(s)[:, None, :, None], k, 0)
+        k = jnp.where(mask.real(s)[:, None, :, None], k, 0.0)
         q, k, v = (x.reshape(b * h, *x.shape[2:]) for x in (q, k, v))
         if mask.query_segments is not None or (not mask.causal and t * s * (m + width) <= (t + s) * m * width):
             mixed = _by_pairs(q, k, v, mask.array(t, s), dtype)
@@ -126,7 +126,7 @@ def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) ->
 def _by_pairs(q, k, v, allowed, dtype):
     """Attention through all pairs of features `[b·h t m]` and `[b·h s m]`; `allowed` is `[#b 1 #t s]`."""
     weights = _dot("ztm,zsm->zts", q, k, dtype)
-    weights = jnp.where(allowed, weights.reshape(allowed.shape[0], -1, *weights.shape[1:]), 0).reshape(weights.shape)
+    weights = jnp.where(allowed, weights.reshape(allowed.shape[0], -1, *weights.shape[1:]), 0.0).reshape(weights.shape)
     return _divide(_dot("zts,zsv->ztv", weights, v, dtype), weights.sum(-1))
 
 
@@ -213,10 +213,10 @@ def _dot(axes, x, y, dtype):
 
 def _inverse(total):
     enough = total > SMALLEST_TOTAL
-    return jnp.where(enough, 1 / jnp.where(enough, total, 1), 0)
+    return jnp.where(enough, 1 / jnp.where(enough, total, 1.0), 0.0)
 
 
 def _divide(mixed, total):
     """``mixed [.. t k] / total [.. t]``, both scaled first: the gradient has the square of the divisor."""
     scale = jax.lax.stop_gradient(_inverse(total))
-    return mixed * scale[..., None] / jnp.where(scale > 0, total * scale, 1)[..., None]
+    return mixed * scale[..., None] / jnp.where(scale > 0, total * scale, 1.0)[..., None]

@@ -60,7 +60,7 @@ class Attention(base.Base):
             raise self.refuse(f"max_length={self.max_length} is less than {s}, the length of these rows")
         if mask is not None:
             real = mask.real(s)[:, None, :, None]
-            cache = {name: jnp.where(real, x, 0) for name, x in cache.items()}
+            cache = {name: jnp.where(real, x, 0.0) for name, x in cache.items()}
         rows = {name: self.rows if self.shared else getattr(self, f"{name}_rows") for name in cache}
         cache = {name: rows[name](x) for name, x in cache.items()}
         return self.weigh(q, cache, allowed=None, dtype=dtype, key=key)

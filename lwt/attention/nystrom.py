@@ -50,13 +50,13 @@ class Attention(base.Base):
         q_means, k_means = (means(x, members, dtype=dtype) for x in (q, k))
 
         scores = jnp.where(used[:, :, None], q_means @ k_means.swapaxes(2, 3), core.BLOCKED)
-        weights = jnp.where(used[..., None], jax.nn.softmax(scores), 0)
+        weights = jnp.where(used[..., None], jax.nn.softmax(scores), 0.0)
         summary = core.attend(q_means, k, v=v, mask=real[:, None, None], dtype=dtype)
         summary = pseudo_inverse(weights, self.iterations) @ summary
         low = {"key": k_means, "value": summary}
         output = self.weigh(q, low, allowed=used[:, :, None], dtype=dtype, key=key)
         if self.kernel_size:
-            output = output + self._convolve(jnp.where(real[:, None, :, None], v, 0))
+            output = output + self._convolve(jnp.where(real[:, None, :, None], v, 0.0))
         return output
 
     def _convolve(self, v):
@@ -69,8 +69,8 @@ class Attention(base.Base):
 
 def segments(real: Bool[Array, "b s"], count) -> Bool[Array, "b m s"]:
     """Which real positions belong to each of `count` segments: position i of n is in segment ⌊i·count/n⌋."""
-    total = jnp.maximum(real.sum(1, keepdims=True), 1)
-    segment = (jnp.cumsum(real, axis=1) - 1) * count // total
+    number = jnp.cumsum(real, axis=1)
+    segment = jax.lax.div((number - real) * count, jnp.broadcast_to(jnp.maximum(number[:, -1:], 1), number.shape))
     return (segment[:, None] == jnp.arange(count)[None, :, None]) & real[:, None]
 
 
@@ -88,7 +88,8 @@ def pseudo_inverse(a: Float[Array, "b h m m"], iterations) -> Float[Array, "b h 
     1 or are zero. The 6 iterations of the paper invert directions with a singular value below √‖A‖₁/34 only in part.
     The norms are those of each matrix; the authors' default takes the largest of the batch.
     """
-    identity = jnp.eye(a.shape[-1])[None, None]
+    place = jnp.arange(a.shape[-1])
+    identity = (place[:, None] == place).astype(a.dtype)[None, None]
     columns = a.sum(2).max(-1)[..., None, None]  # at least 1, unless A = 0
     z = a.swapaxes(2, 3) / jnp.maximum(columns, 1)
     for _ in range(iterations):

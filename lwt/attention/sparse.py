@@ -122,7 +122,8 @@ def _fixed(q, cache, mask, stride, summary):
 
 def _others(n, causal):
     """Pairs `[n n]` of different places; if causal, those whose second place is before the first."""
-    return jnp.tri(n, k=-1, dtype=bool) if causal else ~jnp.eye(n, dtype=bool)
+    place = jnp.arange(n)
+    return place[:, None] > place if causal else place[:, None] != place
 
 
 def _places(segments):

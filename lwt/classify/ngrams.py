@@ -107,10 +107,10 @@ def features(experiment, part, *, rows):
     found, labels = [], np.full(len(evaluation.sources), -1)
     for batch in data.batches(evaluation):
         batch = {name: values[batch["example"] >= 0] for name, values in batch.items()}  # without filler rows
-        places, exist = map(np.asarray, text_head.hashes(batch["ids"], batch["segments"]))
+        places, exist = map(np.asarray, text_head.places(batch["ids"], batch["segments"], rows=rows))
         scale = text_head.GAIN / np.sqrt(exist.sum((1, 2)))
         value, record = (np.broadcast_to(x[:, None, None], exist.shape)[exist] for x in (scale, batch["example"]))
-        found.append((value, record, places[exist] % rows))
+        found.append((value, record, places[exist]))
         labels[batch["example"]] = batch["label"]
     value, record, place = map(np.concatenate, zip(*found, strict=True))
     return scipy.sparse.csr_matrix((value, (record, place)), shape=(len(labels), rows)), labels

@@ -53,7 +53,7 @@ once.defvjp(_forward, _backward)
 
 
 def _written(x):
-    if _EXPORTING.get():
+    if is_exporting():
         return x
     return jax.lax.platform_dependent(x, cpu=lambda x: unfused(lambda x: x, x), default=lambda x: x)
 
@@ -63,7 +63,7 @@ def unfused(operation, *arrays):
 
     It is behind barriers, or behind a condition that XLA cannot evaluate where those do not hold.
     """
-    if _EXPORTING.get():
+    if is_exporting():
         return operation(*arrays)
     if BARRIERS_HOLD:
         return jax.lax.optimization_barrier(operation(*jax.lax.optimization_barrier(arrays)))
@@ -71,9 +71,15 @@ def unfused(operation, *arrays):
     return jax.lax.cond(always, operation, lambda *arrays: jnp.zeros_like(operation(*arrays)), *arrays)
 
 
+def is_exporting():
+    """Whether this is within `exporting`."""
+    return _EXPORTING.get()
+
+
 @contextlib.contextmanager
 def exporting():
-    """While it lasts, `once` and `unfused` add nothing, since a program for other machines does not need it."""
+    """While it lasts, a program for other machines is traced: `once` and `unfused` add nothing, and attention has no
+    loops over blocks, which those machines may lack."""
     token = _EXPORTING.set(True)
     try:
         yield

@@ -11,7 +11,7 @@ from lwt.layers import blocks, dropout, linear, validate
 HEADS = ("none", "pretrain", "classify")
 POOLS = ("first", "rms", "mean", "pair")
 GAIN = 4.0  # of the logits of n-grams
-_START, _PRIME = np.uint32(2_166_136_261), np.uint32(16_777_619)  # of a hash
+_START, _PRIME = np.int32(2_166_136_261 - (1 << 32)), np.int32(16_777_619)  # of a hash
 MASK, SPECIALS = 3, tuple(range(5))  # the ids of [MASK] and of all special tokens, in lwt's own tokenizers
 
 
@@ -51,27 +51,38 @@ class Ngrams(nn.Module):
 
     def __call__(self, ids: Int[Array, "b t"], segments: Int[Array, "b t"]) -> Float[Array, "b outputs"]:
         """The logits of ids and their segments; segment 0 is padding."""
-        places, exist = hashes(ids, segments)
-        rows = linear.take(self.embedding, (places % self.rows).astype(jnp.int32))
+        found, exist = places(ids, segments, rows=self.rows)
+        rows = linear.take(self.embedding, found)
         count = jnp.maximum(exist.sum((1, 2)), 1).astype(jnp.float32)
-        return jnp.where(exist[..., None], rows, 0).sum((1, 2)) * (GAIN * jax.lax.rsqrt(count))[:, None]
+        return jnp.where(exist[..., None], rows, 0.0).sum((1, 2)) * (GAIN * jax.lax.rsqrt(count))[:, None]
 
 
-def hashes(ids, segments):
-    """The hash of each id and of its pair with the id before, uint32 `[b t 2]`; and which of them exist, bool.
+def places(ids, segments, *, rows):
+    """The row of each id and of its pair with the id before, int32 `[b t 2]`; and which of them exist, bool.
 
-    Padding has neither, and the first id of a text has no pair. The hash is FNV-1a with ids in place of bytes; at the
-    end its upper half is mixed into the lower one.
+    Padding has neither, and the first id of a text has no pair. A row is a hash modulo the number of `rows`. The hash
+    is FNV-1a of 32 bits with ids in place of bytes; at the end its upper half is mixed into the lower one. The
+    operations are those that the files for phones have, too: signed, without a remainder or a bitwise "and".
     """
-    values, before = ids.astype(jnp.uint32), jnp.pad(ids, ((0, 0), (1, 0)))[:, :-1].astype(jnp.uint32)
+    before = jnp.pad(ids, ((0, 0), (1, 0)))[:, :-1]
     own = segments > 0
     paired = own & (jnp.pad(segments, ((0, 0), (1, 0)))[:, :-1] == segments)
-    found = jnp.stack([_mixed(_START, values), _mixed(_mixed(_START, before), values)], axis=-1)
-    return found ^ found >> 16, jnp.stack([own, paired], axis=-1)
+    hashes = jnp.stack([_mixed(_START, ids), _mixed(_mixed(_START, before), ids)], axis=-1)
+    upper = hashes >> 16
+    hashes ^= jnp.where(upper < 0, upper + (1 << 16), upper)
+    negative = hashes < 0  # as an unsigned number it is `half` larger than `rest`
+    half, rest = 1 << 31, jnp.where(negative, hashes + np.int32(-1 << 31), hashes)
+    found = _remainder(_remainder(rest, rows) + jnp.where(negative, half % rows, 0), rows)
+    return found, jnp.stack([own, paired], axis=-1)
 
 
 def _mixed(value, ids):
     return (value ^ ids) * _PRIME
+
+
+def _remainder(x, divisor):
+    """``x % divisor`` of an x that is not negative."""
+    return x - jax.lax.div(x, jnp.full_like(x, divisor)) * divisor
 
 
 class Heads(nn.Module):
@@ -242,11 +253,11 @@ class TextModel(nn.Module):
 def _mean(hidden, chosen):
     """The mean `[b d]` over the `chosen` positions `[b t]`; 0 for a row without any."""
     chosen = chosen[..., None]
-    return jnp.where(chosen, hidden, 0).sum(1) / jnp.maximum(chosen.sum(1), 1)
+    return jnp.where(chosen, hidden, 0.0).sum(1) / jnp.maximum(chosen.sum(1), 1)
 
 
 def _root_mean_square(hidden, chosen):
     """The root mean square `[b d]` over the `chosen` positions `[b t]`; almost 0 for a row without any."""
     chosen = chosen[..., None]
-    mean = jnp.where(chosen, jnp.square(hidden), 0).sum(1) / jnp.maximum(chosen.sum(1), 1)
+    mean = jnp.where(chosen, jnp.square(hidden), 0.0).sum(1) / jnp.maximum(chosen.sum(1), 1)
     return jnp.sqrt(mean + 1e-12)  # keeps the root's gradient finite in a row without any

@@ -19,6 +19,7 @@ depth. `lwt/export/torch/timm.py` reads checkpoints.
 import collections.abc
 
 import flax.linen as nn
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt import errors
@@ -181,7 +182,9 @@ class ViT(nn.Module):
         states = self.hidden_states(batch, train=train)
         if self.pool == "sequence":
             return (nn.softmax(self.weigh(states), axis=1) * states).sum(1)
-        return states[:, :2].reshape(len(states), -1) if self.pool == "tokens" else states.mean(1)
+        if self.pool == "tokens":
+            return jnp.concatenate([states[:, 0], states[:, 1]], axis=-1)
+        return states.mean(1)
 
     def __call__(self, batch, *, train=False):
         """Logits `[b outputs]`."""

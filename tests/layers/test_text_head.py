@@ -101,6 +101,16 @@ def test_ngrams_add_the_rows_of_ids_and_pairs(texts):
     np.testing.assert_allclose((model.apply({"params": params}, batch) - plain)[0], wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 13, 8192, 1_000_003])
+def test_places_are_hashes_of_32_bits_without_a_sign(rows):
+    ids = np.random.default_rng(0).integers(0, 50_000, 1000, np.int32)
+    found, exist = text_head.places(jnp.array(ids[None]), jnp.ones((1, 1000), jnp.int32), rows=rows)
+    wanted = features(ids.tolist(), rows)
+    np.testing.assert_array_equal(found[0, :, 0], wanted[:1000])
+    np.testing.assert_array_equal(found[0, 1:, 1], wanted[1000:])
+    assert not exist[0, 0, 1] and exist.sum() == 1999
+
+
 def test_the_table_of_ngrams_is_quantized_like_other_tables():
     model = Words(vocabulary=8, head="classify", ngram_weights=40)
     flat = trees.flatten(model.init(jax.random.key(0), model.example())["params"])

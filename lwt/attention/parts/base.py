@@ -8,7 +8,6 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax import export
 from jaxtyping import Array, Float
 
 from lwt import errors
@@ -151,7 +150,7 @@ class Base(nn.Module):
 
     def _blocks(self, b, h, t, k, s):
         """``(queries, apart)``: how many queries `mix` handles at once, and whether heads come one after the other."""
-        if any(map(export.is_symbolic_dim, (b, t, s))):  # sizes that an exported file leaves open
+        if blocks.is_exporting():  # sizes may be open
             return t, False
         fits = b * h * t * s <= WHOLE
         if self.block:

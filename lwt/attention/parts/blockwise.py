@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lwt.attention.parts import core, masks
+from lwt.layers import blocks
 
 
 def attention(
@@ -34,13 +35,16 @@ def attention(
         apart: whether heads are handled one after the other.
         key, rate, dtype: see `core.attend`.
     """
+    if blocks.is_exporting():
+        allowed = None if mask is None else mask.array(q.shape[2], k.shape[2])
+        return core.attend(q, k, v=v, mask=allowed, key=key, rate=rate, dtype=dtype)
     if apart:
         return _head_by_head(q, k, v, key, mask=mask, block=block, rate=rate, dtype=dtype)
     t = q.shape[2]
-    blocks = -(-t // block)
-    size = -(-t // blocks)  # equal blocks need the least padding
-    padded = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * size - t), (0, 0)))
-    return _attention(_cut(padded, blocks), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
+    count = -(-t // block)
+    size = -(-t // count)  # equal blocks need the least padding
+    padded = jnp.pad(q, ((0, 0), (0, 0), (0, count * size - t), (0, 0)))
+    return _attention(_cut(padded, count), k, v, mask, key, rate, jnp.dtype(dtype).name)[:, :, :t]
 
 
 def _head_by_head(q, k, v, key, **settings):
@@ -96,12 +100,12 @@ def _of_block(number, q, k, mask, key, rate):
     return allowed, core.keep_mask(key, rate, shape=(*q.shape[:3], s))
 
 
-def _cut(x, blocks):
-    """`[b h t k] -> [blocks b h c k]`."""
-    return jnp.moveaxis(x.reshape(*x.shape[:2], blocks, -1, x.shape[-1]), 2, 0)
+def _cut(x, count):
+    """`[b h t k] -> [count b h c k]`."""
+    return jnp.moveaxis(x.reshape(*x.shape[:2], count, -1, x.shape[-1]), 2, 0)
 
 
 def _paste(x):
-    """`[blocks b h c k] -> [b h t k]`."""
+    """`[count b h c k] -> [b h t k]`."""
     x = jnp.moveaxis(x, 0, 2)
     return x.reshape(*x.shape[:2], -1, x.shape[-1])

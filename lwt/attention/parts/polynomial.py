@@ -50,7 +50,7 @@ def truncated_exp(x, degree):
 
 def ratio(x, total):
     """``x / total``; 0 where the total is not positive: nothing to see or, at an odd degree, logits too large."""
-    return jnp.where(total > 0, x / jnp.where(total > 0, total, 1), 0)
+    return jnp.where(total > 0, x / jnp.where(total > 0, total, 1.0), 0.0)
 
 
 def features(x: Float[Array, "k n"], degree) -> Float[Array, "m n"]:
@@ -123,7 +123,7 @@ def _causal(mask):
 def _with_one(v, mask):
     """``[v, 1]`` `[b h s v+1]`, zero for padding, so that padding has no weight."""
     v = jnp.concatenate([v, jnp.ones_like(v[..., :1])], axis=-1)
-    return v if mask is None else jnp.where(mask.real(v.shape[2])[:, None, :, None], v, 0)
+    return v if mask is None else jnp.where(mask.real(v.shape[2])[:, None, :, None], v, 0.0)
 
 
 def _by_heads(one, arrays, degree, block):

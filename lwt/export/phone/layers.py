@@ -93,4 +93,4 @@ def _unfolded(rows, batch):
     It would store their product with the expander, `[t d]` floats: 131 kB instead of 20 kB for EmbBERT in int8.
     """
     always = batch["segments"][0, :, None] >= 0
-    return jnp.where(always, rows, 0)
+    return jnp.where(always, rows, 0.0)

@@ -23,6 +23,7 @@ PASSES = (
     "builtin.module(vhlo-legalize-stablehlo,func.func(stablehlo-legalize-composite-to-call),"
     "reconcile-unrealized-casts,inline,symbol-dce,strip-debuginfo)"
 )
+DIALECTS, LOOPS = ("tfl", "func", "builtin", "arith"), ("tfl.while",)  # a file holds operations of these, but no loops
 SIGNATURE = "serving_default"
 # Operations that stay in floats. Static: masked scores (-1e9 would be in their range), their softmax, and the outputs.
 # Dynamic: depthwise convolutions, which are small, and half as fast with int8 weights.
@@ -49,9 +50,9 @@ def convert(function, example, *, more=None):
     converter.prepare_mlir_context(context)
     config = converter.ConvertToTFLConfig()
     config.model_origin_framework = "JAX"
+    modules = []
     with context:
         try:
-            modules = []
             for name, one in {SIGNATURE: example, **(more or {})}.items():
                 program, outputs = _program(function, one)
                 module = ir.Module.parse(program)
@@ -65,7 +66,24 @@ def convert(function, example, *, more=None):
             converter.run_convert_to_tfl_passes(module, passmanager.PassManager(), config)
             return converter.export_flatbuffer_to_bytes(module.operation)
         except (ir.MLIRError, ValueError, RuntimeError) as error:
-            raise errors.ConfigError(f"the model cannot be converted to LiteRT: {error}") from error
+            names = ", ".join(_unsupported(modules))
+            reason = errors.first_line(error) + (f" (unsupported: {names})" if names else "")
+            raise errors.ConfigError(f"the model cannot be converted to LiteRT: {reason}") from error
+
+
+def _unsupported(modules):
+    """The names of the operations of MLIR modules, converted as far as possible, that a LiteRT file cannot hold."""
+    from litert_converter.mlir import ir
+
+    found = set()
+
+    def note(operation):
+        found.add(operation.name)
+        return ir.WalkResult.ADVANCE
+
+    for module in modules:
+        module.operation.walk(note)
+    return sorted(name for name in found if name in LOOPS or name.partition(".")[0] not in DIALECTS)
 
 
 def _program(function, example):

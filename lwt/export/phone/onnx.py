@@ -95,7 +95,7 @@ def runner(model, *, threads=1):
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     try:
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except (native.InvalidProtobuf, native.InvalidGraph, native.Fail) as error:
+    except (native.InvalidProtobuf, native.InvalidGraph, native.NotImplemented, native.Fail) as error:
         raise errors.ConfigError(f"ONNX Runtime cannot run the file: {error}") from error
     inputs, outputs = ([x.name for x in nodes] for nodes in (session.get_inputs(), session.get_outputs()))
     outputs = [name.removeprefix(NEXT) for name in outputs]
