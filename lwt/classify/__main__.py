@@ -55,7 +55,10 @@ if __name__ == "__main__":
     flags.DEFINE_integer("min_rows", 1, "Labels with fewer rows are left out, with their rows.", lower_bound=1)
     flags.DEFINE_float("max_malformed", 0.1, "Share of rows that may be unreadable.", lower_bound=0, upper_bound=1)
     flags.DEFINE_string(
-        "model", "embbert", "embbert, embedder, bert_tiny, hf:FOLDER, or the folder of a run or bundle."
+        "model",
+        "",
+        "embbert, embedder, bert_tiny, hf:FOLDER, or the folder of a run or bundle. Default: embbert, or embedder if "
+        "the trained weights of embbert are of another language.",
     )
     flags.DEFINE_string("base", "", "The folder of trained weights to start from instead of the model's own.")
     flags.DEFINE_string("teacher", "", "A run of the same labels to learn from as well.")

@@ -1,6 +1,7 @@
 """Fine-tunes a small text model on the parts of a table: one run, or the best of several within a time."""
 
 import dataclasses
+import itertools
 import json
 import logging
 import os
@@ -9,15 +10,19 @@ import random
 import shutil
 
 import jax
+import numpy as np
 
 from lwt import errors, files
+from lwt.data import text, tokenizer, tokenizer_files
 from lwt.report import plots, study
-from lwt.runs import config_file, pretrained
+from lwt.runs import config_file, pretrained, run_config
 from lwt.training import train
 
 LOG = logging.getLogger(__name__)
+MODEL = "embbert"  # unless the user names one
 SCRATCH = ("embedder", "bert_tiny")  # models without trained weights here
-BASES = ("embbert-small-tables", "embbert-encoder")  # of the model embbert: the first that is there
+UNKNOWN, SAMPLE = 0.1, 1000  # share of unknown tokens of so many texts beyond which the trained weights are of no use
+BASES = ("embbert-small-tables", "embbert-encoder")  # of the model `MODEL`: the first that is there
 STEPS = 500  # of a run on a small table ...
 EPOCHS = (3, 30)  # ... within these epochs, because a pass over a large table is enough for it
 ROWS = 32  # of a batch
@@ -32,11 +37,13 @@ class Start:
     """How to make and start a model.
 
     Attributes:
+        name: of the model, as a user gives it.
         config, arguments: the name of a config file, and its arguments.
         about: a sentence on the model.
         large: whether it is a model of Hugging Face, which is tuned in another way.
     """
 
+    name: str
     config: str
     arguments: dict
     about: str
@@ -47,7 +54,7 @@ def start(model, *, base=""):
     """The `Start` of a model.
 
     Args:
-        model: "embbert", one of `SCRATCH`, or what a base can be: ``hf:FOLDER``, or the folder of a run or bundle.
+        model: `MODEL`, one of `SCRATCH`, or what a base can be: ``hf:FOLDER``, or the folder of a run or bundle.
         base: what it starts from instead.
 
     Raises:
@@ -55,18 +62,47 @@ def start(model, *, base=""):
     """
     given = base or model
     bundles = [name for name in BASES if name in pretrained.names()]
-    if given in SCRATCH or (given == "embbert" and not bundles):
+    if given in SCRATCH or (given == MODEL and not bundles):
         return scratch(given)
-    if given == "embbert":
+    if given == MODEL:
         folder = _relative(pretrained.folder(bundles[0]))
-        return Start("finetune", {"base": folder}, f"embbert, from the trained weights of {folder}")
+        return Start(given, "finetune", {"base": folder}, f"{given}, from the trained weights of {folder}")
     large = given.startswith("hf:")
     if not large and not os.path.isdir(given):
-        known = ", ".join(["embbert", *SCRATCH, "hf:FOLDER", "or a folder"])
+        known = ", ".join([MODEL, *SCRATCH, "hf:FOLDER", "or a folder"])
         raise errors.ConfigError(
             f"--{'base' if base else 'model'}={given}: there is no such model; choose from {known}"
         )
-    return Start("finetune", {"base": given, **(ADAPTED if large else {})}, f"the trained weights of {given}", large)
+    arguments = {"base": given, **(ADAPTED if large else {})}
+    return Start(given, "finetune", arguments, f"the trained weights of {given}", large)
+
+
+def suited(started, texts):
+    """A model that knows the language of the texts: `started`, or one from scratch.
+
+    Args:
+        started: the `Start` of `MODEL`.
+        texts: those of the training part.
+
+    Returns:
+        The `Start`, and sentences that say why it is another one.
+    """
+    base = started.arguments.get("base")
+    if not base:
+        return started, []
+    own, cleaner = (
+        tokenizer_files.of_run(base, specials=tokenizer.ENCODER),
+        text.Cleaner(**run_config.read(base).data.clean),
+    )
+    ids = own.encode([cleaner.clean(one) for one in texts[:SAMPLE]])
+    share = tokenizer.unknown_share(np.array([*itertools.chain.from_iterable(ids)], int), own)
+    if share <= UNKNOWN:
+        return started, []
+    return scratch(SCRATCH[0]), [
+        f"{100 * share:.2g} % of the tokens are unknown to {MODEL}, whose trained weights are of another language. So "
+        f"{SCRATCH[0]} learns from these texts alone, with a vocabulary of its own; --model={MODEL} trains {MODEL} all "
+        "the same, and --model=hf:FOLDER starts from a model of your language."
+    ]
 
 
 def scratch(model):
@@ -76,7 +112,9 @@ def scratch(model):
     those of the paper's code (``configs/embbert_finetune.py:model=embedder,task=emotion,recipe=tuned,epochs=4``, with
     ``tables=small`` and without; one seed).
     """
-    return Start("embbert_finetune", {"model": model, "recipe": "tuned", "tables": "small"}, f"{model}, from scratch")
+    return Start(
+        model, "embbert_finetune", {"model": model, "recipe": "tuned", "tables": "small"}, f"{model}, from scratch"
+    )
 
 
 def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None, apart=False):

@@ -35,7 +35,7 @@ class Options:
     rename_labels: tuple = ()
     min_rows: int = 1
     max_malformed: float = 0.1
-    model: str = "embbert"
+    model: str = ""  # `fit.MODEL`, or another one if that does not know the language of the texts
     base: str = ""
     teacher: str = ""
     epochs: int = 0
@@ -95,7 +95,7 @@ def classify(path, workdir="", *, options=None, say=print):
     if re.search(r"[,=+@]", str(workdir)):
         raise errors.ConfigError(f"--out={workdir}: the path of the run must have none of the characters , = + @")
     seconds_of(options.time)
-    started = fit.start(options.model, base=options.base)
+    started = fit.start(options.model or fit.MODEL, base=options.base)
     say(f"1/4  {path}")
     prepared, said = prepare(path, options, folder=folder, say=say)
     if not (folder / "data" / "train.jsonl").exists():
@@ -105,10 +105,11 @@ def classify(path, workdir="", *, options=None, say=print):
     models = [fitted_baseline(prepared)] if baseline.available() else []
     tell.all_of([models[0].about if models else baseline.MISSING], say)
 
+    started, more = (started, []) if options.model or options.base else fit.suited(started, prepared.texts("train"))
     say(f"\n3/4  {started.about}")
     network = network_of(workdir, folder, large=started.large)
     config_of = config_maker(started, prepared, options=options, folder=folder, apart=network != workdir)
-    more = list(of_tokens(config_of(None), network, prepared=prepared))
+    more += of_tokens(config_of(None), network, prepared=prepared)
     tell.all_of(more, say)
     tried = trained(config_of, network, folder=folder, options=options, large=started.large)
     tell.all_of(fit.described(tried) if tried else [], say)
@@ -118,7 +119,7 @@ def classify(path, workdir="", *, options=None, say=print):
         more.append(tell.of_ngrams(added["validation_accuracy"]))
         tell.all_of(more[-1:], say)
         about, seconds = f"{about}, and a linear model of n-grams", seconds + added["seconds"]
-    models.append(measured(workdir, prepared, name=options.model, about=about, seconds=seconds))
+    models.append(measured(workdir, prepared, name=started.name, about=about, seconds=seconds))
 
     labels = prepared.labels("test")
     say(f"\n4/4  {len(labels)} texts of the test\n")
@@ -184,7 +185,7 @@ def keep(folder, found, *, options):
     """Keeps what was asked for: the same call continues; another one is refused once training has begun."""
     asked = {name: value for name, value in dataclasses.asdict(options).items() if name != "time"}
     asked |= {"rename_labels": list(options.rename_labels), "search": bool(options.time)}
-    asked |= {"text": found.text, "label": found.label}
+    asked |= {"model": options.model or fit.MODEL, "text": found.text, "label": found.label}
     asked["files"] = {str(path): files.sha256(path) for paths in found.files.values() for path in paths}
     begun = any((place / run_config.NAME).exists() for place in (folder.parent, folder / NETWORK))
     path, begun = folder / ASKED, begun or (folder / "trials").exists()

@@ -93,13 +93,12 @@ def of_tokens(ids, *, longest, own):
         f"Tokens of a text: the median is {middle}, 95 % have at most {high}, the longest has {most}; "
         f"{share or 'none is cut'}."
     )
-    if isinstance(own, tokenizer.Tokenizer):
-        unknown = sum(one.count(tokenizer.UNK) for one in ids) / max(1, sum(map(len, ids)))
-        if unknown > 0.01:
-            yield (
-                f"{100 * unknown:.2g} % of the tokens are unknown to the model: its trained weights are of another "
-                "language; --model=embedder starts from scratch, with a vocabulary of the table."
-            )
+    unknown = tokenizer.unknown_share(np.concatenate([np.array(one, int) for one in ids]), own)
+    if unknown > 0.01:
+        yield (
+            f"{100 * unknown:.2g} % of the tokens are unknown to the model: its trained weights are of another "
+            "language; --model=embedder starts from scratch, with a vocabulary of the table."
+        )
 
 
 def of_ngrams(right):

@@ -23,6 +23,7 @@ class Tokenizer:
         dtype: the smallest integer type that holds all ids, uint16 or int32.
         frame: the `frame.Frame` of a row, as the file's post-processor puts it around one and two texts.
         fingerprint: SHA-256 of the file.
+        unknown: the id of what no piece stands for, or None.
 
     Raises:
         lwt.errors.DataError: the file is missing or damaged, or frames a row as lwt cannot.
@@ -46,6 +47,7 @@ class Tokenizer:
         self.dtype = np.dtype(np.uint16 if self.pieces <= 1 << 16 else np.int32)
         added = self._tokenizer.get_added_tokens_decoder()
         specials = tuple(sorted(number for number, token in added.items() if token.special))
+        self.unknown = self._first_of(UNKNOWN, default=None)
         pad = padding.get("pad_id", self._first_of(PADS, default=0))
         self.frame = self._framed(pad=pad, mask=self._first_of(MASKS, default=None), specials=specials)
 
@@ -63,7 +65,7 @@ class Tokenizer:
         """What a ``tokenizer_config.json`` says of this tokenizer, for texts of at most `length` tokens; a dict."""
         frame, names = self.frame, {"pad_token": self.frame.pad, "mask_token": self.frame.mask}
         names |= {"cls_token": next(iter(frame.begin), None), "sep_token": next(iter(frame.end), None)}
-        names["unk_token"] = self._first_of(UNKNOWN, default=None)
+        names["unk_token"] = self.unknown
         given = {key: self.piece(number) for key, number in names.items() if number is not None}
         return {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": length, **given}
 

@@ -87,7 +87,7 @@ class Tokenizer:
         lwt.errors.DataError: the file is missing or damaged.
     """
 
-    cleans, frame, first = True, None, Side.first
+    cleans, frame, first, unknown = True, None, Side.first, tokenizer.UNK
 
     def __init__(self, path):
         try:

@@ -83,6 +83,11 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
     return Tokenizer(path, specials=specials)
 
 
+def unknown_share(ids, own):
+    """The share of unknown ids among all `ids`, an array; 0 if the tokenizer `own` has no such id."""
+    return np.count_nonzero(ids == own.unknown) / max(1, len(ids)) if own.unknown is not None else 0.0
+
+
 class Tokenizer:
     """A trained model: ``encode(texts) -> ids``, ``decode(ids) -> texts``.
 
@@ -93,12 +98,14 @@ class Tokenizer:
         dtype: the smallest integer type that holds all ids, uint16 or int32.
         frame: the `frame.Frame` of a row; None for `SEQ2SEQ`.
         fingerprint: SHA-256 of the file.
+        unknown: the id of what no piece stands for, or None.
 
     Raises:
         lwt.errors.DataError: the file is missing or damaged, or its special ids have other numbers.
     """
 
     cleans = False  # whether it normalises texts itself, so that no `text.Cleaner` may
+    unknown = UNK
 
     def __init__(self, path, *, specials=SEQ2SEQ):
         try:

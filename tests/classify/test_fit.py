@@ -21,6 +21,19 @@ def test_a_model_starts_from_trained_weights_where_there_are_some(tmp_path, monk
     assert fit.start("embbert").about == "embbert, from scratch"
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("привет мир", "embedder"), ("今天 的 天气", "embedder"), ("Ich freue mich auf die Straße", "embbert")],
+)
+def test_texts_of_another_language_are_learned_from_scratch(text, name):
+    started = fit.start(fit.MODEL)
+    found, said = fit.suited(started, [text] * 20)
+    assert (found, said) == (started, []) if name == "embbert" else found == fit.start(name) and len(said) == 1
+    assert not said or "% of the tokens are unknown to embbert" in said[0] and "--model=embbert" in said[0]
+    scratch = fit.start("embedder")
+    assert fit.suited(scratch, [text]) == (scratch, [])
+
+
 def test_small_tables_get_more_epochs_and_columns_get_through():
     given = dict(data="folder", text="a, b", label="c=d")
     epochs = [fit.make_config(fit.start("embbert"), rows=rows, **given).epochs for rows in (100, 2100, 100_000)]

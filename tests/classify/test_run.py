@@ -147,6 +147,17 @@ def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
         again(merge_labels=True, rename_labels=(), min_rows=1)
 
 
+def test_a_table_in_another_script_is_learned_from_scratch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'хорошо плохо'.split()[i % 2]} {i},{i % 2}" for i in range(60)]
+    pathlib.Path("table.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    for model, name in (("", "embedder"), ("embbert", "embbert")):
+        lines, options = [], run.Options(model=model, epochs=1)
+        run.classify("table.csv", f"runs/{name}", options=options, say=lines.append)
+        assert any(line.startswith(f"\n3/4  {name}, from ") for line in lines)
+        assert any(f"{'--model=embbert' if name == 'embedder' else '--model=embedder'} " in line for line in lines)
+
+
 def test_what_was_left_out_is_said_before_an_error_that_follows_from_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("tickets.csv").write_text("text,label\n" + "".join(f"ticket {i},\n" for i in range(30)))

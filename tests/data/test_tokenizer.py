@@ -1,6 +1,7 @@
 """The tokenizer: round trip, sizes, determinism, and what can be wrong."""
 
 import contextlib
+import types
 
 import numpy as np
 import pytest
@@ -28,6 +29,14 @@ def test_round_trip(tokens):
     rows = tokens.encode(texts)
     assert tokens.decode(rows) == texts  # digits and punctuation are known, though the corpus has none
     assert all(tokenizer.EOS < i < tokens.pieces for row in rows for i in row)
+
+
+def test_the_share_of_unknown_ids(tokens):
+    ids = np.concatenate([np.array(row) for row in tokens.encode(["ab", "ж"])])
+    assert tokenizer.unknown_share(ids, tokens) == (ids == tokens.unknown).sum() / len(ids) > 0
+    assert tokenizer.unknown_share(np.array([], int), tokens) == 0
+    byte_level = types.SimpleNamespace(unknown=None)
+    assert tokenizer.unknown_share(ids, byte_level) == 0
 
 
 def test_sizes_and_special_ids(tokens):

@@ -3,12 +3,16 @@
 import collections.abc
 import dataclasses
 import functools
+import logging
 
 import numpy as np
 
 from lwt import errors
-from lwt.data import inputs, sources, text_fields
+from lwt.data import inputs, sources, text_fields, tokenizer
 from lwt.data.kinds import common, supervised, text_data
+
+LOG = logging.getLogger(__name__)
+UNKNOWN, SAMPLE = 0.05, 1 << 20  # share of unknown ids, of so many, beyond which the log says so
 
 
 class Labelled(supervised.Supervised, text_data.TextData):
@@ -90,7 +94,19 @@ class Labelled(supervised.Supervised, text_data.TextData):
             fields=tuple(map(str, range(len(self.fields)))),
             fingerprint=sources.digest(source.fingerprint, *self.fields),
         )
-        return self._rows(self._tokenize(sides, sides.fields), references)
+        tokens = self._tokenize(sides, sides.fields)
+        if source is self._train_source:
+            self._tell_unknown(source, tokens)
+        return self._rows(tokens, references)
+
+    def _tell_unknown(self, source, tokens):
+        """Warns of training texts that the tokenizer, which may be that of a base, does not know."""
+        share = max(tokenizer.unknown_share(side.values[:SAMPLE], self.tokenizer) for side in tokens)
+        if share > UNKNOWN:
+            what = (
+                f"{source.name}: {100 * share:.2g} % of the tokens are unknown to the tokenizer {self.tokenizer.path}"
+            )
+            LOG.warning("%s; a base of the language of the texts, or training from scratch, learns more of them", what)
 
     def _rows(self, sides, references):
         return self._labelled(sides, references)

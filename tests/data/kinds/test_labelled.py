@@ -94,6 +94,17 @@ def test_from_folder_to_batch(make, tmp_path):
         data.evaluation(str(tmp_path))
 
 
+def test_texts_that_the_tokenizer_does_not_know_are_told(make, tmp_path, caplog):
+    write(tmp_path / "a", train=records(40, ["x", "y"]))
+    known = make()
+    next(iter(known.training()))
+    assert "unknown" not in caplog.text
+    write(tmp_path / "b", train=[{"text": "привет мир", "label": "xy"[i % 2]} for i in range(40)])
+    section = {"path": str(known.tokenizer.path), "vocabulary": 150, "split_digits": False}
+    next(iter(make("b", "other", tokenizer=section).training()))
+    assert f"folder:b@train[train]: 50 % of the tokens are unknown to the tokenizer {tmp_path}/other/" in caplog.text
+
+
 def test_unknown_labels_are_reported_and_count_as_wrong(make, tmp_path, caplog):
     write(
         tmp_path / "a", train=records(40, ["x", "y"]), validation=records(10, ["x"]), test=records(9, ["x", "z", "z"])
