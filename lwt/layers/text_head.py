@@ -62,16 +62,15 @@ def places(ids, segments, *, rows):
 
     Padding has neither, and the first id of a text has no pair. A row is a hash modulo the number of `rows`. The hash
     is FNV-1a of 32 bits with ids in place of bytes; at the end its upper half is mixed into the lower one. The
-    operations are those that the files for phones have, too: signed, without a remainder or a bitwise "and".
+    operations are those that the files for phones have, too: signed, without a remainder, a shift or a bitwise "and".
     """
     before = jnp.pad(ids, ((0, 0), (1, 0)))[:, :-1]
     own = segments > 0
     paired = own & (jnp.pad(segments, ((0, 0), (1, 0)))[:, :-1] == segments)
     hashes = jnp.stack([_mixed(_START, ids), _mixed(_mixed(_START, before), ids)], axis=-1)
-    upper = hashes >> 16
-    hashes ^= jnp.where(upper < 0, upper + (1 << 16), upper)
-    negative = hashes < 0  # as an unsigned number it is `half` larger than `rest`
+    negative = hashes < 0  # as an unsigned number, it is `half` larger than `rest`
     half, rest = 1 << 31, jnp.where(negative, hashes + np.int32(-1 << 31), hashes)
+    rest ^= _quotient(rest, 1 << 16) + jnp.where(negative, half >> 16, 0)
     found = _remainder(_remainder(rest, rows) + jnp.where(negative, half % rows, 0), rows)
     return found, jnp.stack([own, paired], axis=-1)
 
@@ -80,9 +79,14 @@ def _mixed(value, ids):
     return (value ^ ids) * _PRIME
 
 
+def _quotient(x, divisor):
+    """``x // divisor`` of an x that is not negative."""
+    return jax.lax.div(x, jnp.full_like(x, divisor))
+
+
 def _remainder(x, divisor):
     """``x % divisor`` of an x that is not negative."""
-    return x - jax.lax.div(x, jnp.full_like(x, divisor)) * divisor
+    return x - _quotient(x, divisor) * divisor
 
 
 class Heads(nn.Module):
