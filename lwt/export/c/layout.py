@@ -11,6 +11,7 @@ from lwt import errors
 from lwt.export.c import literals, parts
 
 PREFIX = "lwt"  # of the names in source/
+WORD = 1024  # characters of a word in byte pairs, as in source/bytepair.h
 PLACES = {
     **dict.fromkeys(("README.md", "Makefile", "CMakeLists.txt", "library.properties"), ""),
     **dict.fromkeys(("main.c", "firmware.c", "firmware.ld", "golden.h", "golden.c", "goldens.c"), "test/"),
@@ -141,14 +142,18 @@ def arena(program):
     elif network != "embedder":
         floats += length + (inner if network == "bert" else width)
     buffers = 4 * floats + _aligned(2 * shape["operand"])
-    word = shape.get("word", 1024)
-    words = _aligned(2 * length + (6 * word if tokenizer == "wordpiece" else 5 * word + 2))
+    words = _aligned(2 * length + 6 * shape["word"]) if tokenizer == "wordpiece" else _byte_pairs(shape)
     return {
         "ids": _aligned(2 * length),
         "states": states,
         "rows": buffers,
         "words": words,
     }
+
+
+def _byte_pairs(shape):
+    """Bytes of the working memory of ``source/bytepair.c``."""
+    return _aligned(2 * shape["length"] + (4 + shape["code_bytes"]) * WORD + 2)
 
 
 def _aligned(size):
@@ -168,5 +173,5 @@ def translation(shape):
         "cross": 2 * shape["decoder_layers"] * states,
         "past": max(3, 2 * beams * shape["decoder_layers"]) * states,
         "rows": 4 * (1 + length + width + 2 * inner) + _aligned(2 * shape["operand"]),
-        "words": _aligned(2 * length + 5 * 1024 + 2),
+        "words": _byte_pairs(shape),
     }

@@ -36,6 +36,10 @@ ODD = [
     "x" * 900,
     "unknown 東京 東京東京 £ £ £",
 ]
+CHINESE = [  # addresses begin after Chinese punctuation, for a large alphabet alone
+    "一丅丌乃，好：http://a.de，一 一。www.b.de、一「ftp://c」（www.d）一www.e 一・www.f ～www.g ＿www.h",
+    "一丅丌" * 400,
+]
 BROKEN = [
     b"caf\xe9 ol\xc3\xa9",
     b"\xff\xfe\xfd abc",
@@ -44,9 +48,24 @@ BROKEN = [
 
 
 @pytest.fixture(scope="module")
-def check(variant, program):
-    """``check(lines)`` asserts that the program gives lines (bytes) the ids of the run."""
+def large(tmp_path_factory):
+    """A tokenizer of 400 Chinese characters and some pairs of them."""
+    generator, characters = np.random.default_rng(0), [chr(0x4E00 + 7 * i) for i in range(400)]
+    texts = ["".join(generator.choice(characters, 12)) + f"，第{i}，www.a.de" for i in range(2000)]
+    path = tmp_path_factory.mktemp("large") / tokenizer.FILE
+    return tokenizer.train(texts, path, vocabulary=800, specials=tokenizer.ENCODER)
+
+
+@pytest.fixture(scope="module", params=["small", "large"])
+def check(request, variant, program, large):
+    """``check(lines)`` asserts that the program gives lines (bytes) the ids of the run.
+
+    The vocabulary is that of the run, or one of more characters than a byte can number.
+    """
     experiment = variant("embedder")
+    if request.param == "large":
+        experiment = variant("embedder", vocabulary=large.vocabulary)
+        experiment.tokenizer = large
     answer = program(experiment, "fp16")
 
     def check(lines):
@@ -54,6 +73,7 @@ def check(variant, program):
         for line, ids in zip(lines, found, strict=True):
             assert ids == reference.row(experiment, (line.decode("utf-8", "replace"),))[0].tolist(), line
 
+    check.more = CHINESE if request.param == "large" else []
     return check
 
 
@@ -70,7 +90,7 @@ def test_a_text_that_loses_its_middle(variant, program):
 
 
 def test_odd_texts(check):
-    check([*(line.encode() for line in ODD), *BROKEN])
+    check([*(line.encode() for line in ODD + check.more), *BROKEN])
 
 
 @pytest.mark.parametrize("cut", ["end", "middle"])

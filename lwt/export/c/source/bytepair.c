@@ -10,16 +10,16 @@ typedef struct {
     uint16_t last; /* the last id; LWT_PAD: none yet */
 } output;
 
-/* The id of the piece of n codes, or LWT_NOTHING. */
-static uint16_t find(const uint8_t *codes, int n)
+/* The id of the piece of the characters from `start` to `end`, or LWT_NOTHING. */
+static uint16_t find(const lwt_words *words, int start, int end)
 {
-    int shared;
-    return n > LWT_LONGEST ? LWT_NOTHING : lwt_piece(codes, n, &shared);
+    int shared, bytes = (end - start) * LWT_CODE_BYTES;
+    return bytes > LWT_LONGEST ? LWT_NOTHING : lwt_piece(words->codes + start * LWT_CODE_BYTES, bytes, &shared);
 }
 
 static uint16_t merge_of(const lwt_words *words, int symbol)
 {
-    return find(words->codes + words->start[symbol], words->start[symbol + 2] - words->start[symbol]);
+    return find(words, words->start[symbol], words->start[symbol + 2]);
 }
 
 /* Merges the symbols of a word until no pair is a piece; returns how many remain. */
@@ -58,38 +58,45 @@ static void put_id(output *out, uint16_t id)
 static void end_word(output *out)
 {
     lwt_words *words = out->words;
-    if (out->characters == 1 && words->codes[0] == LWT_SPACE_MARK) {
+    if (out->characters == 1 && lwt_code_at(words->codes, 0) == LWT_SPACE_MARK) {
         out->characters = 0;
         out->marks++;
         return;
     }
     int symbols = merge(words, out->characters);
     for (int s = 0; s < symbols; s++) {
-        const uint8_t *codes = words->codes + words->start[s];
-        int n = words->start[s + 1] - words->start[s];
-        put_id(out, n > 1 ? find(codes, n) : *codes == LWT_CODE_UNKNOWN ? LWT_UNKNOWN : lwt_letters[*codes]);
+        int start = words->start[s], end = words->start[s + 1];
+        lwt_code code = lwt_code_at(words->codes, start);
+        put_id(out, end - start > 1 ? find(words, start, end) : code == LWT_CODE_UNKNOWN ? LWT_UNKNOWN : lwt_letters[code]);
     }
     out->characters = 0;
 }
 
-static void put_code(output *out, uint8_t code)
+static void append(output *out, lwt_code code)
 {
-    uint8_t *codes = out->words->codes;
+    uint8_t *codes = out->words->codes + out->characters++ * LWT_CODE_BYTES;
+    if (LWT_CODE_BYTES > 1)
+        codes[0] = (uint8_t)(code >> 8);
+    codes[LWT_CODE_BYTES - 1] = (uint8_t)code;
+}
+
+static void put_code(output *out, lwt_code code)
+{
     if (code == LWT_CODE_NONE)
         return;
     int begins = code == LWT_CODE_SPACE || code == LWT_SPACE_MARK;
     int pending = code == LWT_SPACE_MARK && !out->characters; /* the mark is written in the text, after a space */
     if (pending)
-        codes[out->characters++] = LWT_SPACE_MARK;
+        append(out, LWT_SPACE_MARK);
     if (out->characters && (begins || out->characters == LWT_WORD))
         end_word(out);
     if (code != LWT_CODE_SPACE && !out->characters)
-        codes[out->characters++] = LWT_SPACE_MARK;
+        append(out, LWT_SPACE_MARK);
     if (begins)
         return;
     for (; out->marks; out->marks--)
         put_id(out, lwt_letters[LWT_SPACE_MARK]);
-    codes[out->characters++] = code;
+    append(out, code);
 }
 
 /* The codes of a character beyond ASCII. */
@@ -103,10 +110,10 @@ static void put_character(output *out, uint32_t c)
     }
     uint16_t image = lwt_range_images[range];
     if (image & 0x8000) {
-        put_code(out, (uint8_t)(image + place));
+        put_code(out, (lwt_code)((image & 0x7fff) + place));
         return;
     }
-    const uint8_t *codes = lwt_images + image;
+    const lwt_code *codes = lwt_images + image;
     for (int i = 1; i <= codes[0]; i++)
         put_code(out, codes[i]);
 }

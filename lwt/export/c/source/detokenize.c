@@ -22,7 +22,7 @@ static void put_character(output *out, uint32_t c)
         out->text[out->length] = 0;
 }
 
-static void put_code(output *out, uint8_t code)
+static void put_code(output *out, lwt_code code)
 {
     if (code != LWT_SPACE_MARK)
         put_character(out, lwt_characters[code]);
@@ -42,9 +42,9 @@ static void put_id(output *out, uint16_t id)
     int count = lwt_symbols(id, codes);
     for (int code = 0; !count && code < LWT_LETTERS; code++)
         if (lwt_letters[code] == id)
-            put_code(out, (uint8_t)code);
-    for (int i = 0; i < count; i++)
-        put_code(out, codes[i]);
+            put_code(out, (lwt_code)code);
+    for (int i = 0; i < count / LWT_CODE_BYTES; i++)
+        put_code(out, lwt_code_at(codes, i));
 }
 
 int lwt_detokenize(const uint16_t *ids, int count, char *text, int size)

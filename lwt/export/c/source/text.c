@@ -19,6 +19,11 @@ static int is_word(uint32_t c)
 {
     if (c < 128)
         return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+#if LWT_CODE_BYTES > 1 /* and, with a large alphabet, the punctuation of Chinese and Japanese */
+    if ((c >= 0x3008 && c < 0x3021) || c == 0x30fb || (c >= 0xfe10 && c < 0xfe70) || (c >= 0xff01 && c < 0xff10)
+        || (c >= 0xff1a && c < 0xff21) || (c >= 0xff3b && c < 0xff41) || (c >= 0xff5b && c < 0xff66))
+        return 0;
+#endif
     return c >= 0xc0 && !(c >= 0x2000 && c < 0x2c00) && !(c >= 0x3000 && c < 0x3004) && c < 0x1f000;
 }
 

@@ -31,9 +31,10 @@ VARIANTS = {  # the model's fields, the task's, the quantization's
     "marian": (dict(source_vocabulary=128, tied_output=False, logits_bias=True), {}, {}),
     "projected": (dict(attention=NARROW, activation="gelu"), dict(beams=2), {}),
     "factors": (dict(decoder_layers=2, sizes=PRUNED), dict(beams=2), dict(format="int4", block=16)),
+    "alphabet": ({}, {}, {}),  # of more characters than a byte can number
 }
 FACTORS = r".*(query|out|cross_attention/key|fc1|fc2)/kernel"
-TEXTS = ["add 2: 8 13 2 5", "", "  UPPER ÄÖÜ — naïve € 東京 ", "9 " * 50, "sort 3 1 2"]
+TEXTS = ["add 2: 8 13 2 5", "", "  UPPER ÄÖÜ — naïve € 東京 ", "9 " * 50, "sort 3 1 2 一丅丌乃"]
 
 
 def factors(shape, generator):
@@ -48,12 +49,22 @@ def run(tiny, untrained, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def variant(run):
+def large(tmp_path_factory):
+    """A tokenizer of 400 Chinese characters and some pairs of them."""
+    generator, characters = np.random.default_rng(0), [chr(0x4E00 + 7 * i) for i in range(400)]
+    texts = ["".join(generator.choice(characters, 12)) for _ in range(2000)]
+    return tokenizer.train(texts, tmp_path_factory.mktemp("large") / tokenizer.FILE, vocabulary=700)
+
+
+@pytest.fixture(scope="module")
+def variant(run, large):
     """``variant(name)``: the run with another model, random quantized weights, and other settings."""
 
     def make(name):
         fields, settings, quantization = VARIANTS[name]
         other, generator = copy.copy(run), np.random.default_rng(3)
+        if name == "alphabet":
+            other.tokenizer, fields = large, {"vocabulary": large.vocabulary}
         other.model = run.model.clone(**fields)
         made = trees.flatten(
             jax.eval_shape(lambda: other.model.init(jax.random.key(0), other.model.example()))["params"]
