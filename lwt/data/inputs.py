@@ -24,7 +24,7 @@ def checked(texts, *, kind=str):
     single = isinstance(texts, str | bytes | os.PathLike) or not isinstance(texts, collections.abc.Iterable)
     if single or isinstance(texts, collections.abc.Mapping | collections.abc.Set) or getattr(texts, "ndim", 1) != 1:
         raise errors.DataError(
-            f"predict takes a list of texts, not {type(texts).__name__} {texts!r:.60}; for one text, predict([text])"
+            f"this takes a list of texts, not {type(texts).__name__} {texts!r:.60}; for one text, give [text]"
         )
     texts = list(texts)
     for number, text in enumerate(texts, 1):

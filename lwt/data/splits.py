@@ -19,7 +19,7 @@ import pathlib
 import numpy as np
 
 from lwt import errors, files
-from lwt.data import layout, sources, text_fields
+from lwt.data import formats, layout, sources, text_fields
 
 LOG = logging.getLogger(__name__)
 FILE = "splits.json"  # of a workdir
@@ -127,7 +127,7 @@ def make(
         files.write_json(path, saved, indent=None, checked=True)
     for part, shared in ((part, saved["counts"].get(f"{part} in train", 0)) for part in parts):
         if shared * 2 > len(parts[part]):
-            LOG.warning("%s: %d of %d records are training records too", parts[part].name, shared, len(parts[part]))
+            formats.tell(f"{parts[part].name}: {shared} of {len(parts[part])} records are training records too")
     train, validation = parts.pop("train"), parts.pop("validation")
     return Splits(train, validation, parts, fields, rule, saved["counts"])
 

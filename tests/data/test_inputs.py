@@ -40,7 +40,7 @@ def test_lists_of_texts_are_taken(texts):
 @pytest.mark.parametrize(
     "texts, message",
     [
-        ("one text", r"takes a list of texts, not str 'one text'; for one text, predict\(\[text\]\)"),
+        ("one text", r"takes a list of texts, not str 'one text'; for one text, give \[text\]"),
         (b"one text", "takes a list of texts, not bytes"),
         (pathlib.Path("x.png"), "takes a list of texts, not PosixPath"),
         (None, "takes a list of texts, not NoneType"),

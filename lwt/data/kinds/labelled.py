@@ -3,15 +3,13 @@
 import collections.abc
 import dataclasses
 import functools
-import logging
 
 import numpy as np
 
 from lwt import errors
-from lwt.data import inputs, sources, text_fields, tokenizer
+from lwt.data import formats, inputs, sources, text_fields, tokenizer
 from lwt.data.kinds import common, supervised, text_data
 
-LOG = logging.getLogger(__name__)
 UNKNOWN, SAMPLE = 0.05, 1 << 20  # share of unknown ids, of so many, beyond which the log says so
 
 
@@ -106,7 +104,7 @@ class Labelled(supervised.Supervised, text_data.TextData):
             what = (
                 f"{source.name}: {100 * share:.2g} % of the tokens are unknown to the tokenizer {self.tokenizer.path}"
             )
-            LOG.warning("%s; a base of the language of the texts, or training from scratch, learns more of them", what)
+            formats.tell(f"{what}; a base of the language of the texts, or training from scratch, learns more of them")
 
     def _rows(self, sides, references):
         return self._labelled(sides, references)
