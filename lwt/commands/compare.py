@@ -3,8 +3,9 @@
     lwt compare runs/a runs/b
     lwt compare runs/a runs/b runs/c --figure=bleu --plot=bleu.png
 
-prints a table, and draws the figure over the steps of training. Nothing is evaluated: the figures are those of
-metrics.jsonl. The last line is one JSON object.
+prints a table, and draws the figure over the steps of training. The figures are those of metrics.jsonl; a run that was
+made from another one, by pruning or by `lwt classify`, has no such file and is evaluated. The last line is one JSON
+object.
 """
 
 import logging
@@ -30,8 +31,8 @@ def main():
     first = comparison.facts(names[0], values.figure)
     found = {names[0]: first} | {name: comparison.facts(name, first.figure) for name in names[1:]}
     LOG.info("%s", comparison.table(found))
-    comparison.draw({name: (name, one) for name, one in found.items()}, values.plot)
-    LOG.info("wrote %s", values.plot)
+    if comparison.draw({name: (name, one) for name, one in found.items()}, values.plot):
+        LOG.info("wrote %s", values.plot)
     figures = ("figure", "best", "step", "parameters", "trained", "seconds")
     command_line.report({name: {key: getattr(one, key) for key in figures} for name, one in found.items()})
 

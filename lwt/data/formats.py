@@ -3,8 +3,7 @@
 All but ``.parquet`` may be gzipped. A ``.json`` is an array of objects, or one object per line. The first line of a
 ``.csv`` or ``.tsv`` names the fields, which hold text; only a ``.csv`` has quotes. Every line of a ``.txt`` is a record
 with the fields ``text`` and ``document``; a blank line starts a new document. Of a pair such as ``train.de`` and
-``train.en``, line i of both is record i, with the fields ``de`` and ``en``. `lwt.data.dialects` finds separators and
-encodings.
+``train.en``, line i of both is record i, with the fields ``de`` and ``en``. `dialects` finds separators and encodings.
 """
 
 import contextlib
@@ -256,8 +255,8 @@ def _too_long(limit):
 
 
 def _open(path):
-    file = io.BufferedReader(gzip.open(path)) if path.name.lower().endswith(".gz") else open(path, "rb")
-    return dialects.as_utf8(file)
+    zipped = path.name.lower().endswith(".gz")
+    return dialects.as_utf8(io.BufferedReader(gzip.open(path)) if zipped else open(path, "rb"))
 
 
 @contextlib.contextmanager

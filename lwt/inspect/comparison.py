@@ -9,6 +9,7 @@ import pathlib
 from lwt import errors, trees
 from lwt.report import plots, results
 from lwt.runs import experiment, run_config
+from lwt.training import new_run
 
 NOT_COMPARED = ("log_every", "save_every", "keep_last", "profile_steps")
 
@@ -22,7 +23,7 @@ class Facts:
         parameters, trained: the number of scalars that its weights are made from, and of those that it trains.
         figure: the name of the evaluation figure that is compared.
         best, step: the best value of the figure on the validation set, and its step; NaN and 0 without one.
-        seconds: of its training, evaluations included.
+        seconds: of its training, evaluations included; 0 for a run that was made from another one.
     """
 
     config: dict
@@ -35,26 +36,38 @@ class Facts:
 
 
 def facts(folder, figure=""):
-    """The `Facts` of a finished or unfinished run; nothing is evaluated.
+    """The `Facts` of a finished or unfinished run. One that was made from another and has no log is evaluated.
 
     Args:
         folder: the workdir of the run.
-        figure: an evaluation figure of its metrics.jsonl; "": the one that its config selects by.
+        figure: an evaluation figure; "": the one that its config selects by.
 
     Raises:
         lwt.errors.CheckpointError: the folder holds no run.
-        lwt.errors.DataError: its metrics.jsonl is missing or damaged, or has no such figure.
+        lwt.errors.DataError: its metrics.jsonl is missing or damaged, or there is no such figure.
     """
     config = run_config.read(str(folder))
     figure = figure or config.select
-    steps, values = plots.read(folder, f"validation/{figure}")
-    _, times = plots.read(folder, "time")
-    if not values:
-        raise errors.DataError(f"{folder}/metrics.jsonl has no validation/{figure}; {_suggest(folder, figure)}")
-    best = _best(values, mode=mode_of(config, figure))
-    trained, frozen = (trees.count(leaves) for leaves in experiment.load(str(folder)).stored())
-    flat = trees.flatten(run_config.as_json(config))
-    return Facts(flat, trained + frozen, trained, figure, values[best], steps[best], times[-1])
+    opened = experiment.load(str(folder))
+    if _is_derived(folder):
+        figures, *_ = opened.evaluate(opened.data.named("validation"))
+        if figure not in figures:
+            raise errors.DataError(f"{folder} has no figure {figure!r}; {errors.suggest(figure, figures)}")
+        result = float(figures[figure]), opened.step, 0.0
+    else:
+        steps, values = plots.read(folder, f"validation/{figure}")
+        _, times = plots.read(folder, "time")
+        if not values:
+            raise errors.DataError(f"{folder}/metrics.jsonl has no validation/{figure}; {_suggest(folder, figure)}")
+        best = _best(values, mode=mode_of(config, figure))
+        result = values[best], steps[best], times[-1]
+    trained, frozen = (trees.count(leaves) for leaves in opened.stored())
+    return Facts(trees.flatten(run_config.as_json(config)), trained + frozen, trained, figure, *result)
+
+
+def _is_derived(folder):
+    """Whether a run was made from another one, and not trained since."""
+    return pathlib.Path(folder, new_run.ORIGIN).exists() and not pathlib.Path(folder, "metrics.jsonl").exists()
 
 
 def mode_of(config, figure):
@@ -88,10 +101,10 @@ def table(runs):
 
 
 def draw(runs, path, *, title=""):
-    """Draws the curves of the compared figure of ``{name: (folder, Facts)}``."""
+    """Draws the curves of the compared figure of ``{name: (folder, Facts)}``; None if no run has one."""
     figure = next(iter(runs.values()))[1].figure
-    folders = {name: folder for name, (folder, _) in runs.items()}
-    return plots.learning_curves(folders, path, figure=figure, label=figure, title=title)
+    folders = {name: folder for name, (folder, _) in runs.items() if not _is_derived(folder)}
+    return plots.learning_curves(folders, path, figure=figure, label=figure, title=title) if folders else None
 
 
 def _best(values, *, mode):

@@ -6,7 +6,8 @@ import pytest
 
 from lwt import errors
 from lwt.inspect import comparison
-from lwt.training import train
+from lwt.runs import experiment
+from lwt.training import new_run, train
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -30,6 +31,18 @@ def test_facts_of_a_run_and_of_an_adapter(runs, rows):
     assert found["reparam.rank"] == [None, 2] and found["reparam.name"] == ["none", "lora"] and "steps" not in found
     text = comparison.table({"a": base, "b": lora})
     assert "| reparam.rank | - | 2 |" in text and "| best loss | " in text
+
+
+def test_a_run_made_from_another_is_evaluated(runs, tmp_path):
+    made = tmp_path / "made"
+    new_run.write(experiment.load(str(runs / "base")), str(made))
+    base, found = (comparison.facts(folder, "loss") for folder in (runs / "base", made))
+    assert found.best == pytest.approx(base.best, rel=1e-5) and (found.step, found.seconds) == (0, 0.0)
+    assert found.parameters == found.trained == base.parameters
+    with pytest.raises(errors.DataError, match="made has no figure 'acuracy'; did you mean 'accuracy'"):
+        comparison.facts(made, "acuracy")
+    assert comparison.draw({"base": (runs / "base", base), "made": (made, found)}, tmp_path / "x.png")
+    assert comparison.draw({"made": (made, found)}, tmp_path / "y.png") is None and not (tmp_path / "y.png").exists()
 
 
 def test_a_figure_that_is_not_there_is_named(runs):
