@@ -35,7 +35,7 @@ def attention(
         apart: whether heads are handled one after the other.
         key, rate, dtype: see `core.attend`.
     """
-    if blocks.is_exporting():
+    if blocks.is_exporting():  # files for phones may hold no loops
         allowed = None if mask is None else mask.array(q.shape[2], k.shape[2])
         return core.attend(q, k, v=v, mask=allowed, key=key, rate=rate, dtype=dtype)
     if apart:
