@@ -12,7 +12,7 @@ The last line of an evaluation is one JSON object; WORKDIR/eval/ keeps it, with 
 ``--predict=FILE`` (``lwt predict FILE``) prints one answer per line. With ``--scores``, ``--threshold`` or ``--out``,
 records come out as a file of the same format with columns added: prediction, score (its probability), abstained (with
 ``--threshold``) and, with ``--scores``, score_CLASS for each class. For a file of lines, a tab and the score follow
-each answer.
+each answer. For images, FILE is an image, a folder of images (each line then begins with the path), or a file of paths.
 """
 
 import logging
@@ -35,7 +35,10 @@ def define():
     flags.DEFINE_string("base", "", "Folder of the run that --workdir adapts; default: as recorded, or beside it.")
     flags.DEFINE_string("weights", "", "A file of lwt.export.quantize that replaces the weights.")
     flags.DEFINE_string(
-        "predict", "", "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); - for standard input."
+        "predict",
+        "",
+        "A file to answer: lines, or records (.jsonl, .csv, .tsv, .parquet); an image or a folder of images; - for "
+        "standard input.",
     )
     flags.DEFINE_string("out", "", "With --predict: the file to write; default: standard output.")
     flags.DEFINE_boolean("scores", False, "With --predict: add the probability of each class.")

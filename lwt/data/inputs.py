@@ -1,4 +1,4 @@
-"""What a run is asked to answer: a list of texts, the lines of a file, or the records of a file."""
+"""What a run is asked to answer: a list of texts, the lines or the records of a file, or images."""
 
 import collections.abc
 import itertools
@@ -7,6 +7,7 @@ import pathlib
 
 from lwt import errors
 from lwt.data import dialects, formats, text_fields
+from lwt.data.images import names
 
 STDIN = "-"
 
@@ -42,12 +43,15 @@ def read(path, data):
 
     A file of one of the `formats` but ``.txt`` holds records. Any other file, standard input, and a ``.tsv``
     without a line that names the fields, holds one text a line. A line or cell may be as long as
-    ``data.max_megabytes`` allows.
+    ``data.max_megabytes`` allows. For a run that reads images, `images` says what else `path` may be.
 
     Raises:
         lwt.errors.DataError: the file (`STDIN`: standard input) cannot be read, a line is not UTF-8, a record lacks a
             field, or a text is not what the run reads; the message names file and line.
     """
+    if data.reads_images and (found := images(path)):
+        yield from found
+        return
     if holds_records(path, data):
         yield from (text for _, text in records(path, data))
         return
@@ -57,6 +61,21 @@ def read(path, data):
         except errors.DataError as error:
             raise errors.DataError(f"{path}:{number}: {error}") from error
         yield line
+
+
+def images(path):
+    """The image file `path`, or the image files in the folder `path` at any depth, sorted; [] if it is neither.
+
+    Raises:
+        lwt.errors.DataError: the folder has no image.
+    """
+    if not os.path.isdir(path):
+        return [str(path)] if names.is_image(os.path.basename(path)) else []
+    within = [one.relative_to(path) for one in pathlib.Path(path).rglob("*")]
+    found = sorted(os.path.join(path, one) for one in within if names.is_image(one.as_posix()))
+    if not found:
+        raise errors.DataError(f"{path} has no image; formats: {', '.join(names.SUFFIXES)}")
+    return found
 
 
 def holds_records(path, data):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import logging
+import os
 import pathlib
 import sys
 
@@ -38,8 +39,8 @@ def write(experiment, path, *, output=None, out="", wanted=None):
     Without `wanted` and `out`, it writes one line an answer. Records are written as they were read (``.json`` as one
     object a line), with columns added: ``prediction``; if the task gives probabilities, ``score``, the highest of them;
     ``abstained`` with a threshold; and ``score_CLASS`` for each class with ``scores``. If a record has a field of such
-    a name already, the new one ends with ``_2``. For lines, it writes the answer, a tab and the score. What the run
-    abstains from has no prediction.
+    a name already, the new one ends with ``_2``. For lines, it writes the answer, a tab and the score; and for a folder
+    of images, the path and a tab before. What the run abstains from has no prediction.
 
     Args:
         experiment: an `experiment.Experiment`.
@@ -57,6 +58,7 @@ def write(experiment, path, *, output=None, out="", wanted=None):
         task = experiment.config.task["name"]
         raise errors.ConfigError(f"--scores and --threshold need probabilities, and task.name={task!r} gives none")
     as_table = (wanted or out) and inputs.holds_records(path, experiment.data)
+    as_folder = os.path.isdir(path)
     cut = abstained = empty = total = 0
     with _writer(path, output, out=out, wanted=wanted, as_table=as_table) as add:
         texts = inputs.records(path, experiment.data) if as_table else inputs.read(path, experiment.data)
@@ -65,7 +67,7 @@ def write(experiment, path, *, output=None, out="", wanted=None):
             asked = [text for _, text in chunk] if as_table else chunk
             outputs, more = experiment.outputs(asked)
             answers = _answers(experiment, outputs, wanted, probable=as_table or wanted)
-            add([record for record, _ in chunk] if as_table else None, answers)
+            add([record for record, _ in chunk] if as_table else chunk if as_folder else None, answers)
             cut, total = cut + more, total + len(chunk)
             empty += sum(not text.strip() for text in asked if isinstance(text, str))
             abstained += sum(answer.get("abstained", False) for answer in answers)
@@ -99,7 +101,7 @@ def _answers(experiment, outputs, wanted, *, probable):
 
 @contextlib.contextmanager
 def _writer(path, output, *, out, wanted, as_table):
-    """Yields ``(records or None, answers) -> None``, which writes to `out` or `output`."""
+    """Yields ``(records, or paths, or None, answers) -> None``, which writes to `out` or `output`."""
     binary = as_table and formats.of(pathlib.Path(path)) in record_writer.BINARY
     if as_table and out:
         record_writer.check_out(path, out)
@@ -111,18 +113,19 @@ def _writer(path, output, *, out, wanted, as_table):
             how = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
             output = stack.enter_context(open(temporary, **how))
         if not as_table:
-            yield lambda _, answers: eval_files.print_answers(_lines(answers, wanted), output)
+            yield lambda paths, answers: eval_files.print_answers(_lines(answers, wanted, paths), output)
             return
         table = _Table(path, output or sys.stdout)
         yield table.add
         table.close()
 
 
-def _lines(answers, wanted):
-    """The answers as lines, with their scores if any are `wanted`."""
+def _lines(answers, wanted, paths):
+    """The answers as lines, with their scores if any are `wanted`, and with the `paths` if there are any."""
+    begins = [f"{path}\t" for path in paths] if paths else [""] * len(answers)
     texts = (" ".join((answer["prediction"] or "").split("\n")) for answer in answers)
     scores = (f"\t{answer['score']}" if wanted else "" for answer in answers)
-    return [text + score for text, score in zip(texts, scores, strict=True)]
+    return ["".join(parts) for parts in zip(begins, texts, scores, strict=True)]
 
 
 class _Table:

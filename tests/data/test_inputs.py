@@ -118,6 +118,22 @@ def test_lines_that_are_no_text_are_named(tmp_path):
         read(tmp_path / "x.txt")
 
 
+def test_a_run_of_images_reads_a_file_a_folder_or_a_list(tmp_path):
+    data = Data(())
+    data.reads_images = True
+    for name in ("b/2.PNG", "a/deep/1.jpg", "a/notes.txt", ".hidden/3.png"):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_bytes(b"\0")
+    paths = [str(tmp_path / "set" / name) for name in ("a/deep/1.jpg", "b/2.PNG")]
+    assert list(inputs.read(tmp_path / "set", data)) == paths
+    assert list(inputs.read(paths[1], data)) == paths[1:]
+    (tmp_path / "list.txt").write_text("\n".join(paths[::-1]))
+    assert list(inputs.read(tmp_path / "list.txt", data)) == paths[::-1]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(errors.DataError, match="empty has no image; formats: .png, .jpg"):
+        list(inputs.read(tmp_path / "empty", data))
+
+
 def test_lines_may_be_in_utf_16_with_a_byte_order_mark(tmp_path):
     (tmp_path / "x.txt").write_bytes("\ufeffschön\r\nzwei\r\n".encode("utf-16-le"))
     assert read(tmp_path / "x.txt") == ["schön", "zwei"]

@@ -8,9 +8,10 @@ import tracemalloc
 import numpy as np
 import pyarrow.parquet
 import pytest
+from PIL import Image
 
 from lwt import errors
-from lwt.runs import answers
+from lwt.runs import answers, config_file
 from tests.configs import smoke
 
 WORDS = "cold old bold warm long dark young slow great small".split()
@@ -86,6 +87,19 @@ def test_lines_have_their_score_after_a_tab(run, tmp_path):
     assert all(line.startswith("\t") for line in written(run, tmp_path / "x.txt", threshold=1).splitlines())
     run.predict_file(tmp_path / "x.txt", out=tmp_path / "y.txt")
     assert (tmp_path / "y.txt").read_text() == written(run, tmp_path / "x.txt")
+
+
+def test_the_images_of_a_folder_have_their_paths_before_a_tab(untrained, tmp_path, compiled_once):
+    for i in range(12):
+        path = tmp_path / "set" / "xy"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8, 3), 20 * i, np.uint8)).save(path)
+    config = config_file.load(f"{smoke.ROOT}/configs/vit.py:data=folder:{tmp_path}/set,smoke=true")
+    run = untrained(config, tmp_path / "run")
+    paths = sorted(map(str, (tmp_path / "set").rglob("*.png")))
+    rows = [line.split("\t") for line in written(run, tmp_path / "set", scores=True).splitlines()]
+    assert [row[:2] for row in rows] == [list(pair) for pair in zip(paths, run.predict(paths), strict=True)]
+    assert written(run, paths[0]) == f"{run.predict(paths[:1])[0]}\n"
 
 
 def test_empty_texts_are_counted(run, tmp_path, caplog):

@@ -49,6 +49,7 @@ class Data(abc.ABC):
     """
 
     tokenizer, frame, vocabulary, outputs = None, None, 0, 0
+    reads_images = False  # whether a prediction reads image files, by their paths
     input_fields = ()  # the fields of a record that a prediction reads; empty if only lines can be read
 
     def __init__(self, section, workdir, *, base="", seed=0, make=True):

@@ -62,6 +62,8 @@ class Images(supervised.Supervised):
             examples, rows=rows, lengths=image_examples.LENGTHS, seed=self._seed, share=share
         )
 
+    reads_images = True
+
     def from_texts(self, texts):
         """The `common.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
 
