@@ -12,6 +12,7 @@ import unicodedata
 from lwt import errors
 from lwt.classify import table
 from lwt.data import labels, text
+from lwt.machine import command_line
 
 CLEANER = text.Cleaner()  # texts that it makes equal are one text to a model
 TYPO = 0.1  # a label with at most this share of the rows of a similar one may be a misspelling of it
@@ -98,9 +99,12 @@ def check(looked, *, column):
     """
     numbers = [labels.number_of(label) for label in looked.counts]
     if numbers and None not in numbers and any(number != int(number) for number in filter(math.isfinite, numbers)):
+        command = (
+            "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
+        )
         raise errors.DataError(
             f"the labels of column {column!r} are numbers with a fraction; to predict numbers: "
-            "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
+            f"{command_line.as_called(command)}"
         )
     if not looked.counts:
         raise errors.DataError("no row is left to use")
