@@ -55,6 +55,12 @@ static void put_id(output *out, uint16_t id)
     out->last = id;
 }
 
+/* The id of the piece of one character. */
+static uint16_t letter(lwt_code code)
+{
+    return code == LWT_CODE_UNKNOWN ? LWT_UNKNOWN : lwt_letters[code];
+}
+
 static void end_word(output *out)
 {
     lwt_words *words = out->words;
@@ -66,12 +72,12 @@ static void end_word(output *out)
     int symbols = merge(words, out->characters);
     for (int s = 0; s < symbols; s++) {
         int start = words->start[s], end = words->start[s + 1];
-        lwt_code code = lwt_code_at(words->codes, start);
-        put_id(out, end - start > 1 ? find(words, start, end) : code == LWT_CODE_UNKNOWN ? LWT_UNKNOWN : lwt_letters[code]);
+        put_id(out, end - start > 1 ? find(words, start, end) : letter(lwt_code_at(words->codes, start)));
     }
     out->characters = 0;
 }
 
+/* Adds a character to the current word. */
 static void append(output *out, lwt_code code)
 {
     uint8_t *codes = out->words->codes + out->characters++ * LWT_CODE_BYTES;
