@@ -50,9 +50,9 @@ whatever the tables. The pre-trained weights are those of [pretrained/](../../..
 of all seven training sets; the paper does not pre-train Embedder and Embedder + conv.
 
 Accuracy (%) is of the test set: mean ± standard deviation over the seeds. All models train for {EPOCHS:g} epochs. Each
-rate is the best of {TRIALS} on the validation set, with seed 0 and half of the training: of {", ".join(map(str, FIRST))}
-and one more. That lies a factor of 4 outside if the best so far is the lowest or highest, and otherwise between the
-best and its better neighbour.
+rate is the best of {TRIALS} on the validation set, with seed 0 and half of the training: of
+{", ".join(map(str, FIRST))} and one more. That lies a factor of 4 outside if the best so far is the lowest or
+highest, and otherwise between the best and its better neighbour.
 """
 
 
