@@ -5,6 +5,7 @@ input), the two texts of a pair with a tab between, and gets one answer a line.
 """
 
 import argparse
+import codecs
 import hashlib
 import json
 import pathlib
@@ -14,6 +15,7 @@ import numpy as np
 
 from lwt.export.service import rows
 
+UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how a text in UTF-16 begins
 TABLES = (".csv", ".jsonl", ".json", ".parquet", ".xlsx")
 
 
@@ -89,7 +91,7 @@ def main():
         parser.error(f"{flags.file} is a table; FILE must hold one text a line, such as one column of it")
     try:
         content = sys.stdin.buffer.read() if flags.file == "-" else pathlib.Path(flags.file).read_bytes()
-        content = content.decode("utf-8-sig")
+        content = content.decode("utf-16" if content.startswith(UTF_16) else "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         parser.error(f"{flags.file} cannot be read as text in UTF-8: {error}")
     texts = content.replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []

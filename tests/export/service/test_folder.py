@@ -253,6 +253,9 @@ def test_the_command_line(written):
     command = [sys.executable, place / "predict.py"]
     done = subprocess.run([*command, place.parent / "texts.txt"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == run.predict(lines)
+    (place.parent / "texts.txt").write_text("\n".join(lines), encoding="utf-16")
+    done = subprocess.run([*command, place.parent / "texts.txt"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == run.predict(lines)
     text = "\n".join(lines[:2])
     done = subprocess.run([*command, "-", "--scores"], input=text, capture_output=True, text=True, check=True)
     shares = run.predict_proba(lines[:2]).max(1)
