@@ -90,10 +90,8 @@ def suited(started, texts):
     base = started.arguments.get("base")
     if not base:
         return started, []
-    own, cleaner = (
-        tokenizer_files.of_run(base, specials=tokenizer.ENCODER),
-        text.Cleaner(**run_config.read(base).data.clean),
-    )
+    own = tokenizer_files.of_run(base, specials=tokenizer.ENCODER)
+    cleaner = text.Cleaner(**run_config.read(base).data.clean)
     ids = own.encode([cleaner.clean(one) for one in texts[:SAMPLE]])
     share = tokenizer.unknown_share(np.array([*itertools.chain.from_iterable(ids)], int), own)
     if share <= UNKNOWN:
@@ -112,9 +110,8 @@ def scratch(model):
     those of the paper's code (``configs/embbert_finetune.py:model=embedder,task=emotion,recipe=tuned,epochs=4``, with
     ``tables=small`` and without; one seed).
     """
-    return Start(
-        model, "embbert_finetune", {"model": model, "recipe": "tuned", "tables": "small"}, f"{model}, from scratch"
-    )
+    arguments = {"model": model, "recipe": "tuned", "tables": "small"}
+    return Start(model, "embbert_finetune", arguments, f"{model}, from scratch")
 
 
 def make_config(started, *, data, text, label, rows, seed=0, teacher="", epochs=0, settings=None, apart=False):

@@ -34,13 +34,14 @@ class _Utf16(io.RawIOBase):
         return True
 
     def readinto(self, buffer):
-        more = True
-        while more and not self._left:
-            more = self._file.read(io.DEFAULT_BUFFER_SIZE)
+        while not self._left:
+            read = self._file.read(io.DEFAULT_BUFFER_SIZE)
             try:
-                self._left = self._decoder.decode(more, final=not more).encode()
+                self._left = self._decoder.decode(read, final=not read).encode()
             except UnicodeDecodeError as error:
                 raise OSError(f"bad UTF-16: {error.reason}") from error
+            if not read:
+                break
         count = min(len(buffer), len(self._left))
         buffer[:count], self._left = self._left[:count], self._left[count:]
         return count

@@ -71,8 +71,8 @@ def images(path):
     """
     if not os.path.isdir(path):
         return [str(path)] if names.is_image(os.path.basename(path)) else []
-    within = [one.relative_to(path) for one in pathlib.Path(path).rglob("*")]
-    found = sorted(os.path.join(path, one) for one in within if names.is_image(one.as_posix()))
+    inside = pathlib.Path(path).rglob("*")
+    found = sorted(str(one) for one in inside if names.is_image(one.relative_to(path).as_posix()))
     if not found:
         raise errors.DataError(f"{path} has no image; formats: {', '.join(names.SUFFIXES)}")
     return found

@@ -24,7 +24,7 @@ class Images(supervised.Supervised):
     magnitude), or empty. The workdir also keeps the shape of the images.
     """
 
-    EXTRA_KEYS = ("image",)
+    EXTRA_KEYS, reads_images = ("image",), True
 
     @property
     def labels(self):
@@ -61,8 +61,6 @@ class Images(supervised.Supervised):
         return bucketed.BucketedBatches(
             examples, rows=rows, lengths=image_examples.LENGTHS, seed=self._seed, share=share
         )
-
-    reads_images = True
 
     def from_texts(self, texts):
         """The `common.Evaluation` of images to predict, by the paths of their files (`decoding.load`).
