@@ -84,22 +84,30 @@ class Labelled(supervised.Supervised, text_data.TextData):
     def _load_other(self, name):
         return self._load(name, split="test", fields=self._needed)
 
+    @functools.cached_property
+    def _train_examples(self):
+        source, references = self._train_set
+        sides = self._sides(source)
+        self._tell_unknown(source, sides)
+        return self._rows(sides, references)
+
     def _examples(self, source, references):
+        return self._rows(self._sides(source), references)
+
+    def _sides(self, source):
+        """The tokens of the source's texts; a pair has two sides."""
         sources.need_fields(source.name, text_fields.names_in(self.fields), there=source.fields)
-        sides = dataclasses.replace(
+        texts = dataclasses.replace(
             source,
             records=_Sides(source, self.fields),
             fields=tuple(map(str, range(len(self.fields)))),
             fingerprint=sources.digest(source.fingerprint, *self.fields),
         )
-        tokens = self._tokenize(sides, sides.fields)
-        if source is self._train_source:
-            self._tell_unknown(source, tokens)
-        return self._rows(tokens, references)
+        return self._tokenize(texts, texts.fields)
 
-    def _tell_unknown(self, source, tokens):
+    def _tell_unknown(self, source, sides):
         """Warns of training texts that the tokenizer, which may be that of a base, does not know."""
-        share = max(tokenizer.unknown_share(side.values[:SAMPLE], self.tokenizer) for side in tokens)
+        share = max(tokenizer.unknown_share(side.values[:SAMPLE], self.tokenizer) for side in sides)
         if share > UNKNOWN:
             what = (
                 f"{source.name}: {100 * share:.2g} % of the tokens are unknown to the tokenizer {self.tokenizer.path}"

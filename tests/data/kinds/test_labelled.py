@@ -101,7 +101,10 @@ def test_texts_that_the_tokenizer_does_not_know_are_told(make, tmp_path, caplog)
     assert "unknown" not in caplog.text
     write(tmp_path / "b", train=[{"text": "привет мир", "label": "xy"[i % 2]} for i in range(40)])
     section = {"path": str(known.tokenizer.path), "vocabulary": 150, "split_digits": False}
-    next(iter(make("b", "other", tokenizer=section).training()))
+    unknown = make("b", "other", tokenizer=section, max_train_records=20)
+    unknown.evaluation("train")
+    assert "unknown" not in caplog.text
+    next(iter(unknown.training()))
     assert f"folder:b@train[train]: 50 % of the tokens are unknown to the tokenizer {tmp_path}/other/" in caplog.text
 
 
