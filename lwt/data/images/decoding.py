@@ -37,6 +37,8 @@ def decode(content, where, *, max_megabytes=formats.MAX_MEGABYTES):
             if image.format in SINGLE and getattr(image, "n_frames", 1) > 1:
                 raise ValueError(f"it has {image.n_frames} frames; save the one to use")
             return _plain(PIL.ImageOps.exif_transpose(image), image.format)
+    except PIL.UnidentifiedImageError as error:  # Pillow's own message shows the bytes' address in memory
+        raise errors.DataError(f"{where} cannot be decoded as an image: it has no format that Pillow reads") from error
     except (OSError, ValueError, EOFError, SyntaxError, zlib.error, MemoryError) as error:
         raise errors.DataError(f"{where} cannot be decoded as an image: {errors.first_line(error)}") from error
 

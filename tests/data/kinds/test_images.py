@@ -74,7 +74,7 @@ def test_to_predict_no_data_is_needed(make_images, tmp_path, pictures):
     (tmp_path / "text.png").write_text("hello")
     np.save(tmp_path / "small.npy", image[:5])
     for name, message in (
-        ("text.png", "text.png cannot be decoded as an image"),
+        ("text.png", "text.png cannot be decoded as an image: it has no format that Pillow reads"),
         ("none.png", "none.png cannot be read .*path of an image file"),
         ("small.npy", r"small.npy is \[5, 8, 3, 'uint8'\]; the training images are \[8, 8, 3, 'uint8'\]"),
     ):
