@@ -76,8 +76,8 @@ class Checkpoints:
     def save(self, step, state, *, data_state, metrics=None, wait=False):
         """Starts to write `state`; returns as soon as the caller may change it or donate its buffers.
 
-        A step that this object already wrote or restored is not written again. Steps later than `step` were left by a
-        run that has since resumed from an earlier one; they are removed.
+        A step that this object already wrote or restored is not written again, unless it had no evaluation figures.
+        Steps later than `step` were left by a run that has since resumed from an earlier one; they are removed.
 
         Args:
             step: the number of optimizer steps taken.
@@ -95,7 +95,7 @@ class Checkpoints:
                 f"select={self._select!r} is not an evaluation figure; {errors.suggest(self._select, metrics)}"
             )
         self.wait()
-        if step not in self._known:
+        if step not in self._known or (metrics and not self.metrics(step)):
             leaves, args = named(state), _orbax().args
             self._saving = (step, manifest.describe(step, leaves, metrics=metrics))
             items = args.Composite(

@@ -106,6 +106,23 @@ def train(run):
         data_state |= {"stopping": stopping.state()} if run.patience else {}
         checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
 
+    def is_due(step):
+        return step == run.steps or step % run.eval_every == 0
+
+    def evaluate(step):
+        nonlocal figures
+        try:
+            figures = run.evaluate(state)
+        except Exception:
+            if jax.process_count() == 1:  # others may wait for a collective of the evaluation
+                save(step, evaluated=False, wait=True)
+                log.say(f"the evaluation failed: saved step {step}; the same command evaluates it again")
+            raise
+        numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
+        shown = [f"validation/{name}" for name in logs.chosen(numbers, run.select)]
+        log.write(step, {f"validation/{name}": v for name, v in numbers.items()}, shown=shown)
+        stopping.update(figures)
+
     # ---- The loop. A log line's figures are fetched after the next step is dispatched, so that the device never waits.
     pending = None
     with (
@@ -115,6 +132,9 @@ def train(run):
         interrupts.deferred() as asked,
         Profiler(run) as profile,
     ):
+        if start and is_due(start) and not checkpoints.metrics(start):  # its evaluation failed
+            evaluate(start)
+            save(start, evaluated=True, wait=True)
         for step in range(start + 1, (start if stopping.over else run.steps) + 1):
             profile(step)
             batch = devices.put_rows(next(batches), run.row_sharding)
@@ -134,13 +154,8 @@ def train(run):
                 report()
                 with clock.paused():
                     refuse_not_finite(run, state, checkpoints=checkpoints)
-                    evaluated = step == run.steps or step % run.eval_every == 0
-                    if evaluated:
-                        figures = run.evaluate(state)
-                        numbers = {name: value for name, value in figures.items() if not isinstance(value, str)}
-                        shown = [f"validation/{name}" for name in logs.chosen(numbers, run.select)]
-                        log.write(step, {f"validation/{name}": v for name, v in numbers.items()}, shown=shown)
-                        stopping.update(figures)
+                    if evaluated := is_due(step):
+                        evaluate(step)
                     save(step, evaluated=evaluated, wait=last or stopping.over)
             if stopping.over:
                 break

@@ -107,6 +107,35 @@ def test_a_stopped_run_ends_as_one_that_never_stopped(run, tmp_path):
     assert slope(stopped) == slope(whole)
 
 
+@pytest.mark.parametrize("failing", [5, 10])
+def test_a_failed_evaluation_loses_no_step(run, tmp_path, capsys, failing):
+    (tmp_path / "failed").mkdir()
+    whole, broken = run(), run(workdir=str(tmp_path / "failed"))
+
+    def fail_once(state):
+        if int(state.step) == failing and broken.workdir not in failed:
+            failed.append(broken.workdir)
+            raise errors.DataError("no label is known")
+        return whole.evaluate(state)
+
+    failed = []
+    broken = dataclasses.replace(broken, evaluate=fail_once)
+    loop.train(whole)
+    with pytest.raises(errors.DataError, match="no label is known"):
+        loop.train(broken)
+    assert f"saved step {failing}; the same command evaluates it again" in capsys.readouterr().out
+    taken = []
+    resumed = dataclasses.replace(
+        broken, batches=Batches(), step=lambda state, *others: taken.append(0) or whole.step(state, *others)
+    )
+    figures = loop.train(resumed)
+    assert len(taken) == 10 - failing and slope(broken) == slope(whole)
+    evaluated = [[row for row in rows_of(one) if "validation/loss" in row] for one in (whole, broken)]
+    assert [row["step"] for row in evaluated[1]] == [5, 10]
+    assert [row["validation/loss"] for row in evaluated[0]] == [row["validation/loss"] for row in evaluated[1]]
+    assert checkpoint.of_run(broken.workdir).metrics(failing) and figures["loss"] == evaluated[0][-1]["validation/loss"]
+
+
 def test_the_first_step_that_is_not_finite_is_named_and_not_saved(run):
     spoilt = run(batches=Batches(spoilt=(7,)))
     with pytest.raises(errors.NotFinite, match="step 7: .*first in slope"):
