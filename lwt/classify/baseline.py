@@ -1,5 +1,6 @@
 """The baseline: logistic regression on TF-IDF features, by scikit-learn (the extra ``sklearn``)."""
 
+import contextlib
 import dataclasses
 import pickle
 import time
@@ -57,16 +58,12 @@ def fit(train, validation, *, classes, scripts=()):
         classes: c.
         scripts: of the texts, most frequent first (`look.scripts`): decides between words and characters as terms.
     """
-    from sklearn import feature_extraction, linear_model, pipeline
+    from sklearn import linear_model, pipeline
 
     begin = time.perf_counter()
     unspaced = [*scripts][:1] and [*scripts][0] in UNSPACED
-    terms = dict(analyzer="char", ngram_range=(1, 3)) if unspaced else dict(ngram_range=(1, 2))
     texts = [list(map(look.CLEANER.clean, texts)) for texts, _ in (train, validation)]
-    vectors = feature_extraction.text.TfidfVectorizer(
-        sublinear_tf=True, min_df=2 if len(texts[0]) >= MANY else 1, strip_accents="unicode", **terms
-    )
-    features = vectors.fit_transform(texts[0])
+    about, vectors, features = terms_of(texts[0], unspaced=bool(unspaced))
     tried = {}
     for strength in STRENGTHS:
         model = linear_model.LogisticRegression(C=strength, max_iter=300).fit(features, train[1])
@@ -80,5 +77,25 @@ def fit(train, validation, *, classes, scripts=()):
         seconds=time.perf_counter() - begin,
         parameters=int(tried[best][1].coef_.size + tried[best][1].intercept_.size),
         bytes=len(pickle.dumps(fitted)),
-        about=f"{features.shape[1]:,} terms ({'characters' if unspaced else 'words and pairs of words'}), C={best:g}",
+        about=f"{features.shape[1]:,} terms ({about}), C={best:g}",
     )
+
+
+def terms_of(texts, *, unspaced):
+    """``(what the terms are, scikit-learn's vectorizer, features [n terms])``.
+
+    The terms are words; or characters, of texts without spaces, or if half of the texts have no word in common with
+    another, such as surnames.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    usual, least = {"sublinear_tf": True, "strip_accents": "unicode"}, 2 if len(texts) >= MANY else 1
+    if not unspaced:
+        vectors = TfidfVectorizer(ngram_range=(1, 2), min_df=least, **usual)
+        with contextlib.suppress(ValueError):  # no term is left
+            features = vectors.fit_transform(texts)
+            if np.mean(features.getnnz(axis=1) > 0) > 0.5:
+                return "words and pairs of words", vectors, features
+        least = 1
+    vectors = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=least, **usual)
+    return "characters", vectors, vectors.fit_transform(texts)

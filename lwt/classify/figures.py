@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from lwt.metrics import calibration, classification
+from lwt.metrics import calibration, classification, translation
 from lwt.report import results
 
 HEADER = ["model", "accuracy, %", "macro F1", "MCC", "ECE", "seconds", "parameters", "bytes"]
@@ -103,10 +103,10 @@ def errors(model, labels, *, rows, names):
 def shown(errors):
     """The worst errors as a table of a page."""
     header = ["row", "label", "prediction", "score", "text"]
-    body = [
-        [str(error["row"]), error["label"], error["prediction"], error["score"], _short(error["text"])]
-        for error in errors[:ERRORS]
-    ]
+    body = []
+    for error in errors[:ERRORS]:
+        texts = error["label"], error["prediction"], error["score"], _short(error["text"])
+        body.append([str(error["row"]), *map(translation.escape, texts)])
     return results.markdown(header, body)
 
 

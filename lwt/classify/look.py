@@ -95,10 +95,16 @@ def check(looked, *, column):
     """Checks the labels of a `Looked`, which are those of `column`.
 
     Raises:
-        lwt.errors.DataError: they are numbers with a fraction, or fewer than two.
+        lwt.errors.DataError: they are numbers with a fraction, or some of them not finite; or fewer than two.
     """
     numbers = [labels.number_of(label) for label in looked.counts]
-    if numbers and None not in numbers and any(number != int(number) for number in filter(math.isfinite, numbers)):
+    unclear = [label for label, x in zip(looked.counts, numbers) if x is not None and not math.isfinite(x)]
+    if numbers and None not in numbers and unclear:
+        raise errors.DataError(
+            f"the labels of column {column!r} are numbers, but for {unclear[0]!r} ({looked.counts[unclear[0]]} rows); "
+            f"leave those cells empty, or name the class: --rename_labels={unclear[0]}:NAME"
+        )
+    if numbers and None not in numbers and any(number != int(number) for number in numbers):
         command = (
             "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
         )
@@ -149,7 +155,7 @@ def _merged(rows, *, merge, rename):
                 f"--rename_labels: no row has the label {label!r}; {errors.suggest(label, counts)}"
             )
     into = dict(rename)
-    for label, count in counts.items():
+    for label, count in [*counts.items()]:
         if label in rename:
             counts[rename[label]] += count
     if merge:

@@ -9,6 +9,7 @@ import shlex
 from lwt import files
 from lwt.classify import figures, fit
 from lwt.machine import command_line
+from lwt.metrics import translation
 from lwt.report import pages, results
 
 NAME = "report.md"
@@ -72,8 +73,8 @@ def per_class(found):
     if not found:
         return ""
     keys = list(next(iter(found.values())))
-    body = [
-        [name, *(f"{value:.3f}" if isinstance(value, float) else str(value) for value in own.values())]
-        for name, own in found.items()
-    ]
+    body = []
+    for name, own in found.items():
+        values = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in own.values())
+        body.append([translation.escape(name), *values])
     return results.markdown(["class", *keys], body)

@@ -69,10 +69,15 @@ class Prepared:
 
     def counts(self):
         """``{"rows", "left_out", "classes", "train", "validation", "test"}``."""
-        kinds = [wrong.kind for wrong in self.looked.left_out]
-        left_out = {kind: kinds.count(kind) for kind in tell.WHY if kind in kinds}
+        kinds = table.counts(self.looked.left_out)
+        left_out = {kind: kinds[kind] for kind in tell.WHY if kind in kinds}
         sizes = {part: len(rows) for part, rows in self.parts.items()}
-        return {"rows": len(self.looked.rows) + len(kinds), "left_out": left_out, "classes": len(self.names), **sizes}
+        return {
+            "rows": len(self.looked.rows) + kinds.total(),
+            "left_out": left_out,
+            "classes": len(self.names),
+            **sizes,
+        }
 
 
 def classify(path, workdir="", *, options=None, say=print):
@@ -149,7 +154,7 @@ def prepare(path, options, *, folder, say):
     if looked.left_out:
         tell.all_of([f"{folder / 'left_out.csv'} lists the rows that are left out."], say)
     look.check(looked, column=found.label)
-    parts = split.split(looked.rows, seed=options.seed)
+    parts = split.split(looked.rows, seed=options.seed, given=found.files)
     names = data_labels.Labels.of([row.label for row in parts["train"]], where=str(path), warn=False).names
     sizes = [*tell.of_parts(parts)]
     tell.all_of(sizes, say)
@@ -182,28 +187,32 @@ def renames(given):
 
 
 def keep(folder, found, *, options):
-    """Keeps what was asked for: the same call continues; another one is refused once training has begun."""
-    asked = {name: value for name, value in dataclasses.asdict(options).items() if name != "time"}
-    asked |= {"rename_labels": list(options.rename_labels), "search": bool(options.time)}
-    asked |= {"model": options.model or fit.MODEL, "text": found.text, "label": found.label}
-    asked["files"] = {str(path): files.sha256(path) for paths in found.files.values() for path in paths}
-    begun = any((place / run_config.NAME).exists() for place in (folder.parent, folder / NETWORK))
-    path, begun = folder / ASKED, begun or (folder / "trials").exists()
+    """Keeps what was asked for: the same call continues; another one is refused once training has begun.
+
+    A search that is not over may get more or less time.
+    """
+    asked = dataclasses.asdict(options) | {"rename_labels": list(options.rename_labels)}
+    asked |= {"search": bool(options.time), "model": options.model or fit.MODEL}
+    asked |= {"text": found.text, "label": found.label, "files": table.contents(found.files)}
+    trained = any((place / run_config.NAME).exists() for place in (folder.parent, folder / NETWORK))
+    path, begun = folder / ASKED, trained or (folder / "trials").exists()
     if begun and not path.exists():
         raise errors.ConfigError(f"--out={folder.parent} holds another run; give another folder")
     before = files.read_json(path) if path.exists() else {}
     changed = [key for key in asked if before.get(key) != asked[key]]
-    if changed and begun:
-        key = changed[0]
+    refused = [key for key in changed if trained or key != "time"]
+    if refused and begun:
+        key = refused[0]
         was, now = ("another content", "this one") if key == "files" else (before.get(key), asked[key])
         raise errors.ConfigError(
             f"--out={folder.parent} was begun with {key}={was!r}, not {now!r}: give another folder, or remove it"
         )
-    if changed:  # nothing was trained: what was made of the table is made again
+    if changed and not begun:  # what was made of the table is made again
         shutil.rmtree(folder / "data", ignore_errors=True)
         shutil.rmtree(folder / NETWORK, ignore_errors=True)
         for name in common.FILES:
             files.remove(folder.parent / name)
+    if changed:
         files.write_json(path, asked, checked=True)
 
 

@@ -19,20 +19,23 @@ SHARES = {"test": 0.15, "validation": 0.1}  # of the rows of a class, of the par
 LEAST = 20  # rows of a table to divide
 
 
-def split(rows, *, seed=0):
+def split(rows, *, seed=0, given=()):
     """``{part: [Row, ...]}`` for `table.PARTS`, in the order of the table.
 
     Args:
         rows: of `look.Looked`.
         seed: of the draw; a class is drawn by itself, so that another class does not change it.
+        given: the parts that come as files, as `table.Table.files` names them.
 
     Raises:
         lwt.errors.DataError: there are fewer than `LEAST` rows to divide, or a given part has no row left.
     """
     parts = {part: [row for row in rows if row.part == part] for part in table.PARTS}
     parts["train"] = parts["train"] or [row for row in rows if not row.part]
-    if not parts["train"]:
-        raise errors.DataError("no row of the training part can be used")
+    for part, rows in parts.items():
+        if not rows and part in {*given, "train"}:
+            name = "training" if part == "train" else part
+            raise errors.DataError(f"no row of the {name} part can be used; classify/left_out.csv lists the reasons")
     missing = [part for part in SHARES if not parts[part]]
     if not missing:
         return parts

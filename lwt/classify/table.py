@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 
 from lwt import errors
+from lwt import files as disk
 from lwt.data import formats, labels, layout, text_fields
 
 PARTS = ("train", "validation", "test")
@@ -42,11 +43,18 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """A row that is not used: what is wrong, such as "no text", and the reason in full."""
+    """A row that is not used.
+
+    Attributes:
+        row: the row; of a malformed one, its place.
+        kind, reason: what is wrong, such as "no text", and the same in full.
+        rows: how many rows of the table are lost: the lines of a malformed record, since a wrong quote joins rows.
+    """
 
     row: Row
     kind: str
     reason: str
+    rows: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,26 +131,29 @@ def read(files, *, text="", label="", max_malformed=0.1):
         lwt.errors.DataError: a column is missing or cannot be guessed; the table is empty, damaged, or too many of its
             rows are malformed.
     """
-    records, columns, left_out = [], {}, []
+    records, columns, left_out, malformed = [], {}, [], 0
     for part, paths in files.items():
         numbers = collections.Counter()
-        for path, line, _, record in formats.read(tuple(paths)):
-            numbers[path] += 1
-            place = {"part": part, "path": str(path), "number": numbers[path], "line": line}
+        for path, line, span, record in formats.read(tuple(paths)):
+            place = {"part": part, "path": str(path), "number": numbers[path] + 1, "line": line}
             if isinstance(record, formats.Malformed):
-                left_out.append(LeftOut(Row(fields={}, **place), "malformed", str(record)))
+                lines = f"lines {line} to {line + span - 1} are read as one row: " if span > 1 else ""
+                left_out.append(LeftOut(Row(fields={}, **place), "malformed", f"{lines}{record}", rows=span))
+                malformed += span
+                numbers[path] += span
             else:
+                numbers[path] += 1
                 columns.update(dict.fromkeys(record))
                 records.append((place, record))
     where = ", ".join(str(path) for paths in files.values() for path in paths)
-    total = len(records) + len(left_out)
+    total = len(records) + malformed
     if not total:
         raise errors.DataError(f"{where} has no rows")
-    if len(left_out) > max_malformed * total:
+    if malformed > max_malformed * total:
         quoted = "; ".join(f"{wrong.row.path}:{wrong.row.line}: {wrong.reason}" for wrong in left_out[:QUOTED])
         raise errors.DataError(
-            f"{where}: {len(left_out)} of {total} rows are malformed ({len(left_out) / total:.0%}, --max_malformed "
-            f"allows {max_malformed:.0%}): {quoted}"
+            f"{where}: {malformed} of {total} rows are malformed ({malformed / total:.0%}, --max_malformed allows "
+            f"{max_malformed:.0%}): {quoted}"
         )
     text, label, notes = _columns(where, list(columns), text=text, label=label)
     rows = []
@@ -152,8 +163,27 @@ def read(files, *, text="", label="", max_malformed=0.1):
             left_out.append(LeftOut(row, kind, reason))
         else:
             rows.append(row)
-    rows, more = _named(rows, labels.read(next(iter(files.values()))[0].parent / layout.LABELS))
+    rows, more = _named(rows, labels.read(_names_file(files)))
     return Table(files, text, label, rows, left_out, notes + more)
+
+
+def contents(files):
+    """Fingerprints of the files of a table, ``{part: [fingerprint, ...]}``, and of the file that names its classes."""
+    found = {part: [disk.sha256(path) for path in paths] for part, paths in files.items()}
+    names = _names_file(files)
+    return found | ({layout.LABELS: disk.sha256(names)} if names.is_file() else {})
+
+
+def _names_file(files):
+    return next(iter(files.values()))[0].parent / layout.LABELS
+
+
+def counts(left_out):
+    """How many rows of the table are left out, ``{kind: rows}``."""
+    found = collections.Counter()
+    for wrong in left_out:
+        found[wrong.kind] += wrong.rows
+    return found
 
 
 def _named(rows, names):
@@ -176,26 +206,31 @@ def _columns(where, there, *, text, label):
                 close = errors.suggest(name, there)
                 hint = close if close.startswith("did you mean") else "name one of these"
                 raise errors.DataError(f"--{flag}={given}: {where} has no column {name!r}; it has {shown}; {hint}")
-    if "+" in text and text in there:
-        raise errors.DataError(f"--text={text}: a '+' joins two columns, so the column {text!r} needs another name")
-    if text and text == label:
-        raise errors.ConfigError(f"--text={text} and --label={label} name the same column")
+    if label and label in text.split("+"):
+        raise errors.ConfigError(f"--label={label} names a column of --text={text}; the label must not be in the text")
     found = {"text": text, "label": label}
     for flag, usual in (("text", TEXTS), ("label", LABELS)):
-        likely = [name for name in there if name.strip().lower() in usual and name not in found.values()]
+        likely = [name for name in there if name.strip().lower() in usual and name not in _used(found)]
         if not found[flag] and len(likely) == 1:
             found[flag] = likely[0]
     for flag in found:
-        rest = [name for name in there if name not in found.values()]
+        rest = [name for name in there if name not in _used(found)]
         if not found[flag] and len(there) == 2 and len(rest) == 1:
             found[flag] = rest[0]
     if missing := [flag for flag, name in found.items() if not name]:
         wanted = " and ".join(f"--{flag} should name the column of the {flag}s" for flag in missing)
         raise errors.DataError(f"{wanted}; the first row of {where} names {', '.join(map(repr, there))}")
+    if "+" in found["text"] and found["text"] in there:
+        raise errors.DataError(f"a '+' joins two columns, so the column {found['text']!r} needs another name")
     for flag, given in (("text", text), ("label", label)):
         if not given:
             notes.append(f"The column of the {flag}s is {found[flag]!r}, by its name; --{flag} names another one.")
     return found["text"], found["label"], tuple(notes)
+
+
+def _used(found):
+    """The columns that the text and the label already have."""
+    return {*found["text"].split("+"), *found.values()}
 
 
 def _row(place, record, *, text, label):

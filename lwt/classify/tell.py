@@ -1,6 +1,5 @@
 """Says in sentences what a table holds, and writes the list of the rows that are left out."""
 
-import collections
 import csv
 import io
 import shlex
@@ -32,10 +31,10 @@ def all_of(sentences, say):
 def of_rows(found, looked):
     """Sentences on the rows of a `table.Table` and what `look.look` found in them."""
     paths = ", ".join(str(path) for paths in found.files.values() for path in paths)
-    total = len(looked.rows) + len(looked.left_out)
+    kinds = table.counts(looked.left_out)
+    total = len(looked.rows) + sum(kinds.values())
     yield f"{paths}: {total:,} rows, of which {len(looked.rows):,} are used."
     yield from found.notes
-    kinds = collections.Counter(wrong.kind for wrong in looked.left_out)
     for kind, why in WHY.items():
         if kinds[kind]:
             yield f"Left out: {_rows(kinds[kind])} {why}."

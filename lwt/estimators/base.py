@@ -124,7 +124,8 @@ class Estimator:
     def _checked(self, texts, targets):
         """Texts and targets as lists of the same length; raises `lwt.errors.DataError` for what cannot be learned."""
         texts = inputs.checked(texts)
-        targets = list(targets.tolist() if hasattr(targets, "tolist") else targets)
+        targets = targets.tolist() if hasattr(targets, "tolist") else targets
+        targets = [target.item() if isinstance(target, np.generic) else target for target in targets]
         if len(texts) != len(targets):
             raise errors.DataError(f"{len(texts)} texts and {len(targets)} labels: each text needs one label")
         if not texts:
@@ -189,8 +190,10 @@ class Estimator:
         return config
 
 
-def drawn(numbers, *, share, seed):
-    """Indices of a validation set: of each class (`[n]` numbers) the `share`, but at least one record of two or more.
+def drawn(numbers, *, share, seed, least=1):
+    """Indices of a validation set: of each class (`[n]` numbers) the `share`.
+
+    At least `least` records of a class are drawn, and as many stay; none if the class has too few for both.
 
     Raises:
         lwt.errors.ConfigError: the share is not above 0 and below 1.
@@ -199,7 +202,7 @@ def drawn(numbers, *, share, seed):
     found = []
     for number in np.unique(numbers):
         mine = np.flatnonzero(numbers == number)
-        count = min(max(1, round(share * len(mine))), len(mine) - 1)
+        count = min(max(least, round(share * len(mine))), len(mine) - least) if len(mine) >= 2 * least else 0
         found += np.random.default_rng([seed, int(number)]).permutation(mine)[:count].tolist()
     return found
 

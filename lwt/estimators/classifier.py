@@ -74,7 +74,7 @@ class Classifier(estimator.Estimator):
             lwt.errors.ConfigError: an argument is wrong.
         """
         texts, given = self._checked(X, y)
-        wrong = next((i for i, label in enumerate(given) if not isinstance(label, str | int | float)), None)
+        wrong = next((i for i, x in enumerate(given) if not isinstance(x, str | int | float) or x != x), None)
         if wrong is not None or len({isinstance(label, str) for label in given}) > 1:
             what = "texts and numbers" if wrong is None else repr(given[wrong])[:60]
             raise errors.DataError(f"labels must be all texts, all integers or all booleans, not {what}")

@@ -51,7 +51,8 @@ class Regressor(estimator.Estimator):
             raise errors.DataError("the targets must be finite numbers, one for each text, and not all the same")
         # No scaled target may be a whole number: data whose labels are all whole are of classes.
         self.mean_, self.scale_ = float(numbers.mean()), float(numbers.std()) * (1 + 1e-6)
-        held_out = estimator.drawn(np.zeros(len(texts), int), share=self.validation, seed=self.seed)
+        same = np.zeros(len(texts), int)
+        held_out = estimator.drawn(same, share=self.validation, seed=self.seed, least=2)  # for a correlation
 
         def change(config):
             config.task = dict(name="regress")

@@ -20,6 +20,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import re
 import statistics
 
 import filelock
@@ -206,11 +207,13 @@ def percent(values, *, digits=1):
 
 
 def markdown(header, body):
-    """A Markdown table of texts; the first column is left-aligned, the others right-aligned."""
+    """A Markdown table of texts; the first column is left-aligned, the others right-aligned.
+
+    Texts of data may hold markup: pass them through `translation.escape` before.
+    """
     rule = [":---", *["---:"] * (len(header) - 1)]
-    return "".join(
-        f"| {' | '.join(text.replace('|', chr(92) + '|') for text in line)} |\n" for line in [header, rule, *body]
-    )
+    lines = ([re.sub(r"(?<!\\)\|", r"\|", text) for text in line] for line in [header, rule, *body])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _get(row, key):

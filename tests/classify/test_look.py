@@ -53,6 +53,22 @@ def test_labels_are_merged_and_renamed_only_when_asked():
         look.look(given, rename={"Bilings": "Billing"})
 
 
+def test_labels_are_renamed_to_new_ones():
+    given = rows(("a", "0"), ("b", "1"), ("c", "2"), ("d", "1"))
+    found = look.look(given, rename={"0": "negative", "1": "positive"})
+    assert found.counts == {"positive": 2, "negative": 1, "2": 1}
+    assert found.merged == {"0": ("negative", 1), "1": ("positive", 2)}
+
+
+def test_a_number_that_is_not_finite_is_no_class():
+    found = look.look(rows(("a", "0"), ("b", "1"), ("c", "nan")))
+    with pytest.raises(
+        errors.DataError, match="column 'y' are numbers, but for 'nan' .1 rows.; leave those cells empty"
+    ):
+        look.check(found, column="y")
+    look.check(look.look(rows(("a", "bread"), ("b", "nan"))), column="y")
+
+
 def test_a_repeated_text_stays_once_and_a_contradiction_not_at_all():
     found = look.look(
         rows(

@@ -13,7 +13,7 @@ import pytest
 
 import lwt
 from lwt import errors, extras
-from lwt.classify import baseline, run
+from lwt.classify import baseline, run, table
 from studies.data import tickets
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -117,6 +117,10 @@ def test_the_same_call_continues_and_another_is_refused(made, inside):
     assert found["left_out"] == figures["left_out"] and found["models"][1] == figures["models"][1]
     with pytest.raises(errors.ConfigError, match="was begun with seed=0, not 1: give another folder"):
         again(seed=1)
+    (inside / "labels.txt").write_text("one\ntwo\n")
+    with pytest.raises(errors.ConfigError, match="was begun with files='another content'"):
+        again()
+    (inside / "labels.txt").unlink()
 
 
 def test_the_ngrams_of_a_base_are_replaced(inside):
@@ -145,6 +149,24 @@ def test_what_was_asked_may_change_until_training_begins(tmp_path, monkeypatch):
     (tmp_path / WORKDIR / "classify/asked.json").unlink()
     with pytest.raises(errors.ConfigError, match="--out=runs/tickets holds another run"):
         again(merge_labels=True, rename_labels=(), min_rows=1)
+
+
+def test_a_search_may_get_more_time_until_it_is_over(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tickets.write("tickets.csv", 100)
+    options = run.Options(time="1m")
+    folder = tmp_path / WORKDIR / "classify"
+    found = table.read(table.find("tickets.csv"))
+    run.keep(folder, found, options=options)
+    (folder / "trials").mkdir()
+    run.keep(folder, found, options=run.Options(time="10m"))
+    with pytest.raises(errors.ConfigError, match="was begun with search=True, not False"):
+        run.keep(folder, found, options=run.Options())
+    (folder / "network").mkdir()
+    (folder / "network/config.json").write_text("{}")
+    with pytest.raises(errors.ConfigError, match="was begun with time='10m', not '1m': give another folder"):
+        run.keep(folder, found, options=options)
+    run.keep(folder, table.read(table.find(tmp_path / "tickets.csv")), options=run.Options(time="10m"))
 
 
 def test_a_table_in_another_script_is_learned_from_scratch(tmp_path, monkeypatch):

@@ -54,6 +54,8 @@ def test_too_few_rows_are_refused():
         split.split([row for i in range(20) for row in rows(1, f"label {i}")])
     with pytest.raises(errors.DataError, match="no row of the training part can be used"):
         split.split(rows(30, "a", part="test"))
+    with pytest.raises(errors.DataError, match="no row of the test part can be used; classify/left_out.csv lists the"):
+        split.split(rows(100, "a", part="train"), given=("train", "test"))
 
 
 def test_the_files_of_parts_keep_the_columns_and_the_numbers_of_rows(tmp_path):

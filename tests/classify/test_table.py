@@ -90,6 +90,32 @@ def test_numbers_of_rows_and_lines_differ_after_texts_of_several_lines(tmp_path)
     assert (wrong.row.number, wrong.row.line, wrong.reason) == (2, 4, "3 cells instead of 2 (text, label)")
 
 
+def test_a_wrong_quote_loses_the_rows_that_it_joins(tmp_path):
+    rows = [f"text {i},a" for i in range(100)]
+    rows[95] = '"5 inch screen is broken,a'
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    found = read(path)
+    (wrong,) = found.left_out
+    assert wrong.reason.startswith("lines 97 to 101 are read as one row: ") and len(found.rows) == 95
+    assert table.counts(found.left_out) == {"malformed": 5}
+    with pytest.raises(errors.DataError, match="5 of 100 rows are malformed"):
+        read(path, max_malformed=0.04)
+
+
+def test_the_label_is_never_in_the_text(tmp_path):
+    path = put(tmp_path, "a.csv", [{"subject": "one", "topic": "x", "priority": "high"}])
+    with pytest.raises(errors.DataError, match="--label should name the column of the labels"):
+        read(path, text="subject+topic")
+    with pytest.raises(
+        errors.ConfigError, match="--label=topic names a column of --text=subject.topic; the label must"
+    ):
+        read(path, text="subject+topic", label="topic")
+    plus = put(tmp_path, "b.csv", [{"title+body": "one", "kind": "x"}])
+    with pytest.raises(errors.DataError, match="the column 'title.body' needs another name"):
+        read(plus, label="kind")
+
+
 def test_columns_are_joined_and_guessed_only_where_one_fits(tmp_path):
     path = put(tmp_path, "a.csv", [{"title": "one", "body": "two", "class": "a", "id": 7}] * 3)
     assert read(path, text="title+body").rows[0].text == "one two"
@@ -118,7 +144,7 @@ def test_columns_are_joined_and_guessed_only_where_one_fits(tmp_path):
         (dict(text="txt"), "--text=txt: .*a.csv has no column 'txt'; it has 'text', 'label'; did you mean 'text'"),
         (dict(label="Label"), "--label=Label: .*; did you mean 'label'"),
         (dict(text="text+title"), "no column 'title'"),
-        (dict(text="text", label="text"), "name the same column"),
+        (dict(text="text", label="text"), "--label=text names a column of --text=text"),
     ],
 )
 def test_wrong_columns_are_named_with_those_that_exist(tmp_path, options, message):

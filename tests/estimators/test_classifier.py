@@ -96,6 +96,12 @@ def test_integers_as_labels_and_no_scikit_learn(settings, texts, tmp_path, monke
     assert again.get_params() == model.get_params() and again.classes_.dtype == wanted.dtype
 
 
+def test_labels_may_be_a_list_of_numbers_of_numpy(settings, texts):
+    labels = [*np.array([3, 7] * 20)]
+    model = lwt.Classifier(**settings, calibrate=False).fit(texts[0], labels)
+    assert model.classes_.tolist() == [3, 7]
+
+
 def test_adapters_of_trained_weights_and_booleans_as_labels(settings, texts):
     given, labels = texts
     wanted = [label == "billing" for label in labels]
@@ -130,6 +136,7 @@ def test_ngrams_are_added_where_nothing_speaks_against_them(settings, texts, tmp
         (("ab", ["x", "y"]), "takes a list of texts, not str"),
         ((np.array([["a"], ["b"]]), ["x", "y"]), "takes a list of texts, not ndarray"),
         ((["a", "b"], ["x", 1]), "labels must be all texts, all integers or all booleans, not texts and numbers"),
+        ((["a", "b", "c"], np.array([0.0, 1.0, np.nan])), "labels must be all texts, .*, not nan"),
         ((["a", "b"], ["x", None]), "labels must be all texts, all integers or all booleans, not None"),
         ((["a", "b"], ["x", "x "]), "two labels are the same but for white space"),
     ],

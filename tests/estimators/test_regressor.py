@@ -7,6 +7,7 @@ import sklearn.metrics
 
 import lwt
 from lwt import errors
+from lwt.estimators import base as estimator
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
@@ -23,6 +24,13 @@ def test_it_learns_and_is_saved(base, texts, tmp_path):
     model.save(tmp_path / "saved")
     again = lwt.load(tmp_path / "saved")
     assert type(again) is lwt.Regressor and (again.predict(given) == found).all()
+
+
+def test_a_validation_set_has_two_records_or_none(base):
+    drawn = [len(estimator.drawn(np.zeros(n, int), share=0.1, seed=0, least=2)) for n in (2, 3, 4, 14, 40)]
+    assert drawn == [0, 0, 2, 2, 4]
+    model = lwt.Regressor(base, epochs=1, length=16).fit([f"a text {i}" for i in range(6)], range(6))
+    assert np.isfinite(model.predict(["a text"])).all()
 
 
 @pytest.mark.parametrize("targets", [["x", "y"], [1.0, np.nan], [2.0, 2.0], [[1.0], [2.0]]])
