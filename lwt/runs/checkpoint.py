@@ -76,8 +76,8 @@ class Checkpoints:
     def save(self, step, state, *, data_state, metrics=None, wait=False):
         """Starts to write `state`; returns as soon as the caller may change it or donate its buffers.
 
-        A step that this object already wrote or restored is not written again, unless it had no evaluation figures.
-        Steps later than `step` were left by a run that has since resumed from an earlier one; they are removed.
+        A step that this object already wrote or restored is not written again. Steps later than `step` were left by a
+        run that has since resumed from an earlier one; they are removed.
 
         Args:
             step: the number of optimizer steps taken.
@@ -95,7 +95,7 @@ class Checkpoints:
                 f"select={self._select!r} is not an evaluation figure; {errors.suggest(self._select, metrics)}"
             )
         self.wait()
-        if step not in self._known or (metrics and not self.metrics(step)):
+        if step not in self._known:
             leaves, args = named(state), _orbax().args
             self._saving = (step, manifest.describe(step, leaves, metrics=metrics))
             items = args.Composite(
@@ -108,6 +108,14 @@ class Checkpoints:
                 self._checkpointer.save(self._saved.path(step), args=items, force=True)
         if wait:
             self.wait()
+
+    def add_metrics(self, step, metrics):
+        """Adds the evaluation figures of a saved step that was not evaluated; its arrays stay as they are."""
+        self.wait()
+        if jax.process_index() == 0:
+            manifest.add_metrics(self._saved.path(step), metrics)
+        if jax.process_count() > 1:
+            multihost_utils.sync_global_devices(f"lwt metrics {step}")
 
     def wait(self):
         """Blocks until the pending save is on disk and obsolete checkpoints are deleted.

@@ -19,7 +19,7 @@ def describe(step, leaves, *, metrics=None):
     """The description of a checkpoint: evaluation figures (None: was not finite), shape and type of every leaf."""
     return {
         "step": int(step),
-        "metrics": {name: _figure(value) for name, value in (metrics or {}).items()},
+        "metrics": _figures(metrics or {}),
         "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in leaves.items()},
     }
 
@@ -48,8 +48,12 @@ def write(folder, contents):
     """
     paths = sorted(path for path in folder.glob("*/**/*") if path.is_file())
     sums = {path.relative_to(folder).as_posix(): [path.stat().st_size, files.sha256(path)] for path in paths}
-    contents = {**contents, "files": sums}
-    files.write_json(folder / NAME, {"sha256": _digest(contents), "contents": contents}, indent=1)
+    _write(folder, {**contents, "files": sums})
+
+
+def add_metrics(folder, metrics):
+    """Writes evaluation figures into the manifest of `folder`, in one step, so that a crash leaves the old one."""
+    _write(folder, {**read(folder), "metrics": _figures(metrics)})
 
 
 def read(folder):
@@ -95,6 +99,14 @@ def verify(folder):
 
 def _digest(contents):
     return files.sha256(json.dumps(contents, sort_keys=True).encode())
+
+
+def _write(folder, contents):
+    files.write_json(folder / NAME, {"sha256": _digest(contents), "contents": contents}, indent=1)
+
+
+def _figures(metrics):
+    return {name: _figure(value) for name, value in metrics.items()}
 
 
 def _figure(value):

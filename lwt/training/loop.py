@@ -79,9 +79,12 @@ def train(run):
     if checkpoints.last_step() is not None:
         same = functools.partial(checkpoint.check_identity, identity=run.identity, where=checkpoints.folder)
         state, data_state, _ = checkpoints.restore("last", _shapes(state), check=same)
-        figures = data_state["figures"]
         run.batches.restore(data_state["position"])
         stopping.restore(data_state.get("stopping"))
+        figures, metrics = data_state["figures"], checkpoints.metrics(int(state.step))
+        if metrics and not data_state.get("evaluated", True):  # it was evaluated later, see below
+            figures = metrics
+            stopping.update(metrics)
     start = int(state.step)
     if start > run.steps:
         raise errors.ConfigError(f"steps={run.steps}: {run.workdir} holds a run of {start} steps; give as many or more")
@@ -102,7 +105,8 @@ def train(run):
                 refuse_not_finite(run, state, checkpoints=checkpoints)
 
     def save(step, *, evaluated, wait):
-        data_state = {"position": batches.state(), "identity": run.identity, "figures": figures}
+        data_state = {"position": batches.state(), "identity": run.identity}
+        data_state |= {"figures": figures, "evaluated": evaluated}
         data_state |= {"stopping": stopping.state()} if run.patience else {}
         checkpoints.save(step, state, data_state=data_state, metrics=figures if evaluated else None, wait=wait)
 
@@ -134,7 +138,7 @@ def train(run):
     ):
         if start and is_due(start) and not checkpoints.metrics(start):  # its evaluation failed
             evaluate(start)
-            save(start, evaluated=True, wait=True)
+            checkpoints.add_metrics(start, figures)
         for step in range(start + 1, (start if stopping.over else run.steps) + 1):
             profile(step)
             batch = devices.put_rows(next(batches), run.row_sharding)

@@ -145,16 +145,21 @@ def check_runs(config, runs, *, frozen, classes):
 def step_of_all(step, *, tasks):
     """``(state, frozen, batch) -> state`` of all tasks, from that of one.
 
-    The rows of the batch are those of the first task, then of the second, and so on.
+    The rows of the batch are those of the first task, then of the second, and so on; of several processes, first all
+    rows of the first process.
     """
     shared = step_module.State(**dict.fromkeys(field.name for field in dataclasses.fields(step_module.State)))
     stacked = shared.replace(bad_leaves=0, **dict.fromkeys(STACKED, 0))
     all_at_once = jax.vmap(step, in_axes=(stacked, None, 0), out_axes=stacked.replace(sums=0, bad_step=0))
 
+    def of_tasks(x):
+        by_process = x.reshape(jax.process_count(), tasks, -1, *x.shape[1:])
+        return by_process.swapaxes(0, 1).reshape(tasks, -1, *x.shape[1:])
+
     def whole(state, frozen, batch):
         zeros = jax.tree.map(jnp.zeros_like, state.sums)
         given = state.replace(sums=zeros, bad_leaves=state.bad_leaves.reshape(tasks, -1))
-        rows = jax.tree.map(lambda x: x.reshape(tasks, -1, *x.shape[1:]), batch)
+        rows = jax.tree.map(of_tasks, batch)
         new = all_at_once(given, frozen, rows)
         of_steps = ("steps", "grad_norm")  # means over the tasks; all others are sums
         sums = {n: state.sums[n] + (x.mean() if n in of_steps else x.sum()) for n, x in new.sums.items()}

@@ -95,11 +95,10 @@ def test_the_last_few_and_the_best_stay(tmp_path, mode, best):
 def test_a_saved_step_gets_its_evaluation_figures_later(tmp_path):
     fill(tmp_path, [1])
     with checkpoint.Checkpoints(tmp_path) as checkpoints:
-        checkpoints.restore("last")
-        checkpoints.save(1, state(1), data_state={}, metrics={"loss": 1.0}, wait=True)
-        assert checkpoints.metrics(1) == {"loss": 1.0} and checkpoints.restore("best")[2] == 1
-        checkpoints.save(1, state(1), data_state={}, metrics={"loss": 2.0}, wait=True)
-        assert checkpoints.metrics(1) == {"loss": 1.0}
+        assert checkpoints.best_step() is None
+        checkpoints.add_metrics(1, {"loss": 1.0, "mcc": float("nan")})
+        assert checkpoints.metrics(1) == {"loss": 1.0, "mcc": None} and checkpoints.best_step() == 1
+        assert checkpoints.restore("best")[2] == 1
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -124,6 +124,8 @@ def test_a_failed_evaluation_loses_no_step(run, tmp_path, capsys, failing):
     with pytest.raises(errors.DataError, match="no label is known"):
         loop.train(broken)
     assert f"saved step {failing}; the same command evaluates it again" in capsys.readouterr().out
+    again = dataclasses.replace(broken, batches=Batches(), evaluate=whole.evaluate, steps=failing, patience=9)
+    assert loop.train(again) == loop.train(dataclasses.replace(again, batches=Batches()))
     taken = []
     resumed = dataclasses.replace(
         broken, batches=Batches(), step=lambda state, *others: taken.append(0) or whole.step(state, *others)

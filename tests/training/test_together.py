@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 
 import jax
 import numpy as np
@@ -68,6 +69,20 @@ def test_every_adapter_is_that_of_its_own_run(home, i):
             np.testing.assert_allclose(own, leaf, rtol=0, atol=1e-6, err_msg=name)
             moved += abs(both[name][i] - both[name][1 - i]).sum() if "adapter/" in name else 0.0
     assert moved > 0.1  # the tasks differ
+
+
+def test_two_processes_give_the_adapters_of_one(home, config_file, start):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = [f"--config={config_file(both_tasks(home))}", f"--workdir={home}/two", "--processes=2"]
+    pair = [start("train.py", *arguments, f"--coordinator=127.0.0.1:{port}", f"--process={i}") for i in range(2)]
+    said = [process.communicate(timeout=300) for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], said
+    one, two = last(home / "both"), last(home / "two")
+    for name in one:
+        if name.startswith("trainable/"):
+            np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5, err_msg=name)
 
 
 def test_every_adapter_opens_like_any_other(home):
