@@ -42,6 +42,13 @@ def describe(folder, **about):
     files.write_json(folder / INFO, info, checked=True)
 
 
+def unlist(folder, name):
+    """Takes a file that will change off the list of those with a checksum."""
+    info = files.read_json(folder / INFO)
+    if info["files"].pop(name, None):
+        files.write_json(folder / INFO, info, checked=True)
+
+
 def read_info(folder):
     """What `describe` wrote, after the checksum of every file was compared.
 

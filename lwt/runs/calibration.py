@@ -1,7 +1,7 @@
 """What is fitted to a run's validation set after training: the temperature of its probabilities, or its thresholds.
 
 A run that chooses one class gets a temperature, one that may give several labels a threshold for each.
-``calibration.json`` of a run folder or bundle keeps them; they hold for one checkpoint.
+``calibration.json`` of a run folder, adapter or bundle keeps them; they hold for one checkpoint.
 """
 
 import dataclasses
@@ -14,6 +14,8 @@ import numpy as np
 from lwt import errors, files
 from lwt.metrics import calibration as metrics
 from lwt.metrics import multilabel
+from lwt.reparam import adapters
+from lwt.runs import adapter_folder, bundle
 
 LOG = logging.getLogger(__name__)
 FILE = "calibration.json"
@@ -100,8 +102,18 @@ def fit(experiment):
         content["temperature"] = found.temperature
     before, after = (figures(one, logits, labels=labels) for one in (NONE, found))
     content |= {"before": before, "after": after}
-    files.write_json(pathlib.Path(experiment.workdir, FILE), content, checked=True)
+    write(pathlib.Path(experiment.workdir), content)
     return content
+
+
+def write(workdir, content):
+    """Writes the file into a run or bundle, and into the ``adapter/`` of a run, if that is of the same step."""
+    if bundle.is_bundle(workdir):
+        bundle.unlist(workdir, FILE)  # it has a checksum of its own
+    files.write_json(workdir / FILE, content, checked=True)
+    beside = pathlib.Path(adapter_folder.of(workdir))
+    if beside != workdir and adapters.load(beside).step == content["checkpoint"]:
+        files.write_json(beside / FILE, content, checked=True)
 
 
 def figures(found, logits, *, labels):

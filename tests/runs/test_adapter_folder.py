@@ -77,6 +77,19 @@ def test_the_adapter_alone_answers_as_its_run(home, name, tmp_path):
     assert found.stored()[0].keys() == run.stored()[0].keys()
 
 
+def test_the_adapter_alone_has_the_calibration_of_its_run(home, tmp_path):
+    shutil.copytree(home / "season", tmp_path / "season")
+    run = experiment.load(tmp_path / "season")
+    run.calibrate()
+    expected = experiment.load(tmp_path / "season").predict_proba(TEXTS)
+    assert run.calibration.temperature != 1
+    alone = experiment.load(tmp_path / "season/adapter", base=home / "base")
+    stacked = experiment.load(home / "base", adapters={"season": str(tmp_path / "season")})
+    np.testing.assert_allclose(alone.predict_proba(TEXTS), expected, atol=1e-6)
+    answers = stacked.predict_proba(TEXTS, adapters=["season"] * 2)
+    np.testing.assert_allclose([[*shares.values()] for shares in answers], expected, atol=1e-6)
+
+
 def test_what_an_adapter_holds(home):
     base = experiment.load(home / "base").weights
     head = {"head/classifier/kernel", "head/classifier/bias"}

@@ -42,6 +42,8 @@ def test_a_temperature_is_kept_with_the_run_and_used(run, tmp_path):
     assert {"validation.json", "validation.confusion.csv", "validation.confusion.png"} <= names
     bundle.write(again, tmp_path / "bundle")
     np.testing.assert_allclose(experiment.load(tmp_path / "bundle").predict_proba(texts), again.predict_proba(texts))
+    experiment.load(tmp_path / "bundle").calibrate()
+    assert experiment.load(tmp_path / "bundle").calibration.temperature == pytest.approx(temperature, rel=1e-3)
     (tmp_path / "bundle" / calibration.FILE).write_text("{}")
     with pytest.raises(errors.CheckpointError, match="calibration.json is damaged"):
         experiment.load(tmp_path / "bundle")
