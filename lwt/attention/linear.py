@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from lwt.attention.parts import base, core, masks
 from lwt.layers import products
 
-# Float32 ends near e^88. A feature is at most e^(|w|²/2), in practice far less; above this all are scaled down alike.
+# Float32 ends near e^88. A feature is at most e^(|w|²/2), for a key that is its direction; in practice it is far less.
 LARGEST_EXPONENT = 60.0
 SMALLEST_TOTAL = 1e-30  # a query whose weights sum to less (because it sees only padding, say) reads 0
 
@@ -118,9 +118,8 @@ def directions(count, width, *, seed) -> Float[np.ndarray, "m k"]:
 
 
 def exponents(x: Float[Array, "... k"], directions: Float[np.ndarray, "m k"]) -> Float[Array, "... m"]:
-    """``w_i·x − |x|²/2``, the features' logarithms up to a constant, which keeps them from overflowing and cancels."""
-    excess = max(0.0, float((directions**2).sum(-1).max()) / 2 - LARGEST_EXPONENT)
-    return x @ directions.T - (x * x).sum(-1, keepdims=True) / 2 - excess
+    """``w_i·x − |x|²/2``, the features' logarithms; at most `LARGEST_EXPONENT`, so that sums over keys stay finite."""
+    return jnp.minimum(x @ directions.T - (x * x).sum(-1, keepdims=True) / 2, LARGEST_EXPONENT)
 
 
 def _by_pairs(q, k, v, allowed, dtype):

@@ -28,6 +28,7 @@ FIXED = {
     "pruned_heads": {},
 }
 UNUSED = r"(cls|lm_head|qa_outputs|{})\..*"  # heads of other tasks
+OF_TOKENS = r"classifier(?=\.(weight|bias))"  # a head for tokens, where that for texts has two layers
 
 
 def _blocks(body):
@@ -122,7 +123,7 @@ def _roberta(kind, name):
             _blocks("roberta"),
             pooler="classifier.dense",
             classifier="classifier.out_proj",
-            unused=r"roberta\.pooler",
+            unused=rf"roberta\.pooler|{OF_TOKENS}",
             offset=2,
         ),
         required={**REQUIRED, "segments": 1, "pooler_activation": "tanh", "embedding_width": 0},
@@ -140,7 +141,7 @@ ELECTRA = _encoder(
         pooler="classifier.dense",
         classifier="classifier.out_proj",
         more={"embed_project": "electra.embeddings_project"},
-        unused=r"discriminator_predictions|generator_\w+",
+        unused=rf"discriminator_predictions|generator_\w+|{OF_TOKENS}",
     ),
     required={**REQUIRED, "pooler_activation": "gelu"},
 )

@@ -37,7 +37,8 @@ def write(folder, path):
 
 def _word_piece(folder, settings):
     """BERT's, also DistilBERT's and ELECTRA's."""
-    words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")  # U+2028 may be a token
+    words = words[:-1] if words[-1] == "" else words
     ids = {word: number for number, word in enumerate(words)}
     missing = [name for name in ("[UNK]", "[CLS]", "[SEP]") if name not in ids]
     if missing:

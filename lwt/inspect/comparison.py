@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import re
 
 from lwt import errors, trees
 from lwt.report import plots, results
@@ -74,7 +75,7 @@ def mode_of(config, figure):
     """Whether the "max" or the "min" of a figure is best: as the config says, else by its name."""
     if figure == config.select:
         return config.select_mode
-    return "min" if any(word in figure for word in ("loss", "error", "perplexity")) else "max"
+    return "min" if re.search("loss|error|perplexity|mae|rmse|ece", figure) else "max"
 
 
 def differences(found):

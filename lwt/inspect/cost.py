@@ -149,7 +149,8 @@ def batch_of(config, *, rows, row_length):
         target = min(row_length, config.data.target_row_length or row_length)
         shapes = pair_examples.shapes(rows, lengths=(row_length, target))
     elif kind in ("labelled", "compared"):
-        shapes = {"ids": positions, "segments": positions, "label": (rows,)}
+        several = (model_of(config, vocabulary_of(config)).outputs,) if config.task.name == "multilabel" else ()
+        shapes = {"ids": positions, "segments": positions, "label": (rows, *several)}
         if kind == "compared":
             shapes |= {f"{compared_examples.SECOND}{name}": positions for name in ("ids", "segments")}
     elif kind == "images":

@@ -37,7 +37,8 @@ def strongest(model, weights, *, batches, names, top=50):
         return jax.lax.top_k(x.T, min(top, x.shape[0]))
 
     best = {}
-    summaries = listen.summaries(model, weights, batches=batches, names=names, summary=largest)
+    settings = {"names": names, "summary": largest, "method": _method(model)}
+    summaries = listen.summaries(model, weights, batches=batches, **settings)
     for number, (batch, largest_of) in enumerate(summaries):
         for name, (values, places) in largest_of.items():
             ids = batch[listen.side(name, batch)[0]]
@@ -47,6 +48,11 @@ def strongest(model, weights, *, batches, names, top=50):
             own = {"coefficient": values, **dict(zip(FIELDS, (np.full_like(row, number), row, position, *looked_up)))}
             best[name] = _merged(best[name], own, top) if name in best else own
     return {name: best[name] for name in names}
+
+
+def _method(model):
+    """The method that computes all positions: a classifier's call may compute the first one alone in its last layer."""
+    return "hidden_states" if hasattr(model, "hidden_states") else None
 
 
 def _merged(first, second, top):
@@ -129,7 +135,7 @@ def removals(model, weights, *, batches, found, keys=32, top=10):
     read = jax.jit(
         lambda weights, batch, rows, positions, keys: {
             name: x[rows, positions, jnp.minimum(keys, x.shape[2] - 1)]
-            for name, x in listen.inputs(model, weights, batch=batch, names=list(found)).items()
+            for name, x in listen.inputs(model, weights, batch=batch, names=list(found), method=_method(model)).items()
         }
     )
     changes = {name: {"first": [], "last": []} for name in found}

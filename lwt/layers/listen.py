@@ -56,31 +56,33 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
         yield calls
 
 
-def inputs(model, weights, *, batch, names):
+def inputs(model, weights, *, batch, names, method=None):
     """The inputs ``{name: x [... in]}`` of the linear layers whose kernels have these `names`, in evaluation.
 
     Args:
         model: a linen module that takes ``(batch, train=False)``.
         names: such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside `linear.Linear`.
+        method: of the model, instead of its call: "hidden_states" computes positions that an answer does not need.
     """
     names = set(names)
     with record(lambda name: f"{name}/kernel" in names, lambda args, _: args[0], classes=linear.Linear) as calls:
-        model.apply({"params": trees.unflatten(weights)}, batch, train=False)
+        model.apply({"params": trees.unflatten(weights)}, batch, train=False, method=method)
     return {f"{name}/kernel": values[-1] for name, values in calls.items()}
 
 
-def summaries(model, weights, *, batches, names, summary):
+def summaries(model, weights, *, batches, names, summary, method=None):
     """Yields ``(batch, {name: summary})`` of the inputs of linear layers, per batch, from one compiled function.
 
     Args:
         summary: ``summary(x, real)``, computed on the device: of an input `[... in]`, and of `real`.
+        method: see `inputs`.
     """
 
     @jax.jit
     def of_batch(weights, batch):
         return {
             name: summary(x, real(name, batch, x=x))
-            for name, x in inputs(model, weights, batch=batch, names=names).items()
+            for name, x in inputs(model, weights, batch=batch, names=names, method=method).items()
         }
 
     for batch in batches:

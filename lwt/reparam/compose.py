@@ -57,9 +57,14 @@ class Compose:
             labels |= trees.with_prefix(part.labels(trees.subtree(adapter, prefix)), prefix)
         return labels
 
-    def watches(self, base):
-        """What the parts look at; see `watches`."""
-        return {key: count for _, part in self._named() for key, count in watches(part, base).items()}
+    def watches(self, base, adapter):
+        """What the parts look at; see `watches`. Each part has the weights that the previous ones return."""
+        found = {}
+        for prefix, part in self._named():
+            own = trees.subtree(adapter, prefix)
+            found |= watches(part, base, own)
+            base = part.expand(base, own, 0)
+        return found
 
     def look(self, adapter, base, *, seen):
         """The leaves of all parts at step 0; each part starts from the dense weights that the previous ones return."""
@@ -106,17 +111,17 @@ def stored(reparam, base):
     return reparam.stored(base) if hasattr(reparam, "stored") else base
 
 
-def watches(reparam, base):
+def watches(reparam, base, adapter):
     """``{(kind, name): batches}``: what `look` has to know of which weights, from how many batches; mostly nothing.
 
     A kind is "gradients" or "inputs", see `lwt/training/methods.py`.
     """
-    return reparam.watches(base) if hasattr(reparam, "watches") else {}
+    return reparam.watches(base, adapter) if hasattr(reparam, "watches") else {}
 
 
 def look(reparam, adapter, *, base, seen):
     """The leaves at step 0 with initial values from data, ``{(kind, name): array}`` of all that `watches` names."""
-    return reparam.look(adapter, base, seen=seen) if watches(reparam, base) else adapter
+    return reparam.look(adapter, base, seen=seen) if watches(reparam, base, adapter) else adapter
 
 
 def penalty(reparam, adapter):

@@ -24,7 +24,7 @@ class Houlsby(each.Each):
     """
 
     rank: int = 16
-    targets: str | tuple[str, ...] = r".*(attention/out|mlp/fc2)/kernel"
+    targets: str | tuple[str, ...] = r".*(attention/out(/full)?|mlp/fc2)/kernel"
 
     def start(self, key, name, *, shape):
         """The leaves ``down``, ``down_bias``, ``up`` and ``up_bias``."""

@@ -14,14 +14,14 @@ class IA3(each.Each):
     3.3).
 
     The paper scales keys, values and the hidden features of feed-forward layers, which are the inputs of the second
-    layer. Every `l` starts at one.
+    layer. Every `l` starts at one. Of K/V projection that is not folded, the keys and values before it are scaled.
 
     Attributes:
         targets: the weights to scale, see `targets.matching`.
         feedforward: those among them whose inputs are scaled; () for none.
     """
 
-    targets: str | tuple[str, ...] = r".*(attention/(key|value)|mlp/fc2)/kernel"
+    targets: str | tuple[str, ...] = r".*(attention/(key|value)(/full)?|mlp/fc2)/kernel"
     feedforward: str | tuple[str, ...] = r".*mlp/fc2/kernel"
 
     def start(self, key, name, *, shape):

@@ -84,15 +84,16 @@ class LoRA:
                 adapter[f"{name}/a0"], adapter[f"{name}/b0"] = jnp.copy(a), jnp.copy(b)
         return adapter
 
-    def watches(self, base):
+    def watches(self, base, adapter):
         """What `look` has to know, see `compose.watches`."""
+        del adapter
         kind = LOOKS.get(self.start)
         return {(kind, name): self.batches for name in targets.select(base, self.targets)} if kind else {}
 
     def look(self, adapter, base, *, seen):
         """The leaves at step 0, from what the data say of the weights, see `compose.look`."""
         adapter = dict(adapter)
-        for _, name in self.watches(base):
+        for _, name in self.watches(base, adapter):
             found, rank = seen[LOOKS[self.start], name], self.rank_of(name)
             if self.start == "eva":
                 adapter[f"{name}/a"] = jnp.asarray(starts.eva(found, rank), jnp.float32)

@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam.parts import each, targets
 
@@ -17,7 +18,7 @@ class OFT(each.Each):
     W, and their lengths, do not change.
 
     Attributes:
-        block_size: inputs that a block rotates; if it does not divide them, the nearest number that does.
+        block_size: inputs that a block rotates, at least 2; if it does not divide them, the nearest number that does.
         neumann: 0 for the exact inverse; else terms of its series, as in PEFT (5 by default there): cheaper, and
             nearly a rotation while Q is small.
         targets: which matrices to adapt, see `targets.matching`.
@@ -26,6 +27,11 @@ class OFT(each.Each):
     block_size: int = 32
     neumann: int = 0
     targets: str | tuple[str, ...] = targets.ATTENTION
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.block_size < 2:
+            raise errors.ConfigError(f"reparam.block_size is {self.block_size}; a rotation needs at least 2 inputs")
 
     def start(self, key, name, *, shape):
         """The leaf ``rotation`` `[in/n, n(n-1)/2]`, the part of every Q above its diagonal, row by row."""
@@ -57,6 +63,6 @@ class OFT(each.Each):
 
 
 def nearest_divisor(size, wanted):
-    """The divisor of `size` nearest to `wanted`, the smaller one of two."""
-    divisors = [i for i in range(1, size + 1) if size % i == 0]
+    """The divisor of `size` nearest to `wanted`, the smaller one of two; not 1, of which no rotation is left."""
+    divisors = [i for i in range(2, size + 1) if size % i == 0] or [1]
     return min(divisors, key=lambda i: (abs(i - wanted), i))

@@ -84,8 +84,10 @@ def check_data(config, data, *, model):
     if hasattr(data, "labels"):
         name = assembly.task_section(config.task).name
         check_labels(name, data.labels, kind=config.data.kind)
-        if name == "multilabel" and config.task.name == "distill":
-            raise errors.ConfigError("task.task.name='multilabel' cannot be distilled; it should be 'classify'")
+        if name in ("multilabel", "similarity") and config.task.name == "distill":
+            raise errors.ConfigError(
+                f"task.task.name={name!r} cannot be distilled; it should be 'classify' or 'regress'"
+            )
         if name == "ordinal":
             check_order(data)
     check_pool(model, getattr(data, "fields", ()))

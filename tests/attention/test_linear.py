@@ -102,6 +102,20 @@ def test_features_of_wide_heads_stay_finite():
     assert np.isfinite(jnp.exp(linear.exponents(jnp.asarray(w), w))).all()
 
 
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.parametrize("width", [128, 256])
+def test_wide_heads_with_random_features_learn(width, scale):
+    module = linear.Attention(width=width, heads=1, features="random")
+    x = scale * normal(0, 2, 12, width)
+    variables = module.init(jax.random.key(1), x)
+
+    def total(params):
+        return (module.apply({"params": params}, x) ** 2).sum()
+
+    gradient = jax.grad(total)(variables["params"])["value"]["kernel"]
+    assert float(jnp.abs(gradient).max()) > 1e-3 and np.isfinite(gradient).all()
+
+
 @pytest.mark.parametrize("features", ["elu", "random"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_nothing_to_see_and_far_too_large_inputs_stay_finite(features, causal):

@@ -24,6 +24,13 @@ def test_the_words_of_bert(lowercase, tmp_path):
     assert found.encode(TEXTS) == wanted.encode(TEXTS) and found.frame == wanted.frame
 
 
+def test_a_token_may_be_a_line_separator(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "\u2028", "\x85", "a", "b"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    old_tokenizers.write(tmp_path, tmp_path / "tokenizer.json")
+    assert hf_tokenizer.Tokenizer(tmp_path / "tokenizer.json").encode(["a b"]) == [[7, 8]]
+
+
 def test_the_byte_pairs_of_roberta(tmp_path):
     made = small.byte_pairs()
     made.model.save(str(tmp_path))

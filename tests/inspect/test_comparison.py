@@ -62,9 +62,10 @@ def test_a_figure_is_suggested_while_a_row_is_being_written(runs, tmp_path):
 
 def test_the_best_is_the_largest_of_an_accuracy_and_the_smallest_of_a_loss(tiny):
     config = tiny({"select": "loss", "select_mode": "min"})
-    assert [comparison.mode_of(config, name) for name in ("loss", "soft_loss", "perplexity", "accuracy", "bleu")] == [
-        "min", "min", "min", "max", "max",
-    ]  # fmt: skip
+    for name in ("loss", "soft_loss", "perplexity", "rmse", "mae", "ece"):
+        assert comparison.mode_of(config, name) == "min", name
+    for name in ("accuracy", "bleu", "precision_macro", "recall_macro", "f1_macro", "mcc", "pearson", "rougeL"):
+        assert comparison.mode_of(config, name) == "max", name
 
 
 def test_a_plot_has_a_curve_for_each_run(runs, tmp_path):

@@ -115,6 +115,12 @@ def test_the_program_prints_one_json_object():
     assert bad.returncode == 2 and bad.stderr.count("\n") == 1 and "lorra" in bad.stderr
 
 
+def test_several_labels_per_text():
+    spec = "configs/finetune.py:base=pretrained/embbert-tinynlp,data=folder:nothing,task=multilabel,separator=+"
+    found = cost.measure(config_file.load(spec), rows=2, row_length=16)
+    assert found["parameters"]["groups"]["head"] > 0 and found["flops_per_example"]["forward"] > 0
+
+
 @pytest.mark.parametrize(
     ("spec", "head"),
     [("pretrain.py:model=embbert", 128 * 8192 + 8192 + 2 * 128 + 2), ("finetune.py:task=stsb", 128 + 1)],

@@ -74,6 +74,23 @@ def test_triggers_are_the_largest_coefficients_of_all_batches(triggers):
     assert np.isfinite(many).sum(axis=1).tolist() == [15] * 3, "padding is no trigger"
 
 
+def test_the_last_layer_of_a_classifier_that_reads_the_first_position():
+    model = bert.Bert(16, width=8, heads=2, hidden=6, layers=1, max_length=8, head="classify")
+    weights = assembly.init_weights(model, jax.random.key(0))
+    found = memory_triggers.strongest(model, weights, batches=BATCHES, names=[FC2], top=3)[FC2]
+    whole = [
+        np.asarray(listen.inputs(model, weights, batch=batch, names=[FC2], method="hidden_states")[FC2])
+        for batch in (jax.tree.map(jnp.asarray, batch) for batch in BATCHES)
+    ]
+    assert (found["position"] > 0).any()
+    for key in range(6):
+        places = zip(found["batch"][key], found["row"][key], found["position"][key], strict=True)
+        values = [whole[number][row, position, key] for number, row, position in places]
+        np.testing.assert_allclose(values, found["coefficient"][key], rtol=1e-5)
+    removed = memory_triggers.removals(model, weights, batches=BATCHES, found={FC2: found}, keys=6, top=3)
+    assert np.isfinite([x for x in removed[FC2].values() if x is not None]).all()
+
+
 def test_texts_of_triggers(triggers):
     texts = memory_triggers.contexts(triggers, BATCHES, wanted={FC2: (np.array([0]), 2)})
     assert texts == {(FC2, 0, 0): ([2, 7, 3], 4, [6]), (FC2, 0, 1): ([2, 3], 4, [])}

@@ -84,6 +84,20 @@ def test_a_chain_adds_up(base, moved):
     np.testing.assert_allclose(linear.dense(chain.expand(base, adapter, 0)[name]), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [{"name": "svd", "rank": 2}, {"name": "vertical", "rank": 2}])
+def test_part_two_watches_what_part_one_gives(base, first):
+    kernel = {"targets": r"encoder/layer_\d/self_attention/query/kernel"}
+    second = {"name": "lora", "rank": 2, "start": "eva"}
+    chain = compose.build({"name": "compose", "parts": (first | kernel, second | kernel)})
+    adapter = chain.init(jax.random.key(0), base)
+    kept = compose.stored(chain, base)
+    watched = compose.watches(chain, kept, adapter)
+    wanted = {name for name in adapter if name.startswith("1_lora/") and name.endswith("/a")}
+    assert {f"1_lora/{name}/a" for _, name in watched} == wanted and len(wanted) == 2
+    seen = {key: np.eye(base[key[1]].shape[0] + 1) for key in watched}
+    assert compose.look(chain, adapter, base=kept, seen=seen).keys() == adapter.keys()
+
+
 def test_part_two_starts_from_what_part_one_gives(base):
     chain = compose.build({"name": "compose", "parts": ({"name": "singlora", "ramp": 0}, {"name": "dora"})})
     assert not chain.identity_at_start

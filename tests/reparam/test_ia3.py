@@ -3,8 +3,11 @@
 import jax
 import numpy as np
 
+from lwt.attention import kv_projection
 from lwt.layers import linear
-from lwt.reparam import ia3
+from lwt.models import bert
+from lwt.reparam import houlsby, ia3
+from lwt.runs import assembly
 from tests.reparam import sizes
 
 QUERY = "encoder/layer_0/self_attention/query"
@@ -13,6 +16,14 @@ QUERY = "encoder/layer_0/self_attention/query"
 def test_counts():
     base = sizes.shapes([f"layer_{i}/self_attention" for i in range(6)], 768)
     assert sizes.trained(ia3.IA3(targets=("key", "value")), base) == 6 * 2 * 768
+
+
+def test_the_defaults_reach_the_attention_of_kv_projection():
+    model = bert.Bert(16, width=8, heads=2, hidden=6, layers=1, max_length=8, attention=kv_projection.Attention)
+    base = assembly.init_weights(model, jax.random.key(0))
+    parts = {name.split("/")[-3] for name in ia3.IA3().init(jax.random.key(0), base)}
+    assert parts == {"fc2", "full"}
+    assert {name.split("/")[-3] for name in houlsby.Houlsby().init(jax.random.key(0), base)} == {"fc2", "full"}
 
 
 def test_outputs_are_scaled_with_their_bias_and_inputs_without(base, moved):

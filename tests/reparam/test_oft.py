@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from lwt import errors
 from lwt.layers import linear
 from lwt.reparam import oft
 from tests.reparam import sizes
@@ -14,9 +15,17 @@ def test_counts():
     assert sizes.trained(oft.OFT(block_size=32), base) == 6 * 3 * 24 * 32 * 31 // 2
 
 
-@pytest.mark.parametrize("size, wanted, found", [(768, 32, 32), (12, 32, 12), (12, 5, 4), (20, 8, 10), (7, 3, 1)])
+@pytest.mark.parametrize(
+    "size, wanted, found",
+    [(768, 32, 32), (12, 32, 12), (12, 5, 4), (20, 8, 10), (7, 3, 7), (127, 32, 127), (134, 32, 2), (1, 4, 1)],
+)
 def test_blocks_divide_the_inputs(size, wanted, found):
     assert oft.nearest_divisor(size, wanted) == found
+
+
+def test_a_block_of_one_input_is_refused():
+    with pytest.raises(errors.ConfigError, match="reparam.block_size is 1; a rotation needs at least 2 inputs"):
+        oft.OFT(block_size=1)
 
 
 @pytest.mark.parametrize("neumann, tolerance", [(0, 1e-5), (12, 1e-3)])

@@ -24,9 +24,10 @@ def ours(start, network, *, rank=4):
     def loss(weights, ids):
         return (test_peft.logits(weights, ids) ** 2).sum()
 
-    watched = compose.watches(reparam, base)
+    adapter = reparam.init(jax.random.key(0), base)
+    watched = compose.watches(reparam, base, adapter)
     seen = methods.observe(loss, base, watched=watched, batches=[jnp.asarray(IDS)])
-    return compose.look(reparam, reparam.init(jax.random.key(0), base), base=base, seen=seen)
+    return compose.look(reparam, adapter, base=base, seen=seen)
 
 
 def run(network):

@@ -1,6 +1,8 @@
 """Models of Hugging Face as bundles: imported once, refused by name, and a base of runs like any other."""
 
 import json
+import logging
+import re
 import sys
 import types
 
@@ -66,6 +68,19 @@ def test_a_model_is_imported_again_when_its_files_change(tmp_path):
     assert hub.folder(f"hf:{tmp_path}/bert") == first and hub.folder("runs/mt") == "runs/mt"
     small.write(tmp_path / "bert", seed=1)
     assert hub.folder(f"hf:{tmp_path}/bert") != first
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra"])
+def test_a_head_for_tokens_is_left_out(tmp_path, kind, caplog):
+    caplog.set_level(logging.INFO)
+    _, weights = small.write(tmp_path / "ner", kind, architectures=["ForTokenClassification"])
+    arrays = safetensors.numpy.load_file(tmp_path / "ner/model.safetensors")
+    arrays = {f"{kind}.{name}": array for name, array in arrays.items()}
+    arrays |= {"classifier.weight": np.ones((5, 16), np.float32), "classifier.bias": np.ones(5, np.float32)}
+    safetensors.numpy.save_file(arrays, tmp_path / "ner/model.safetensors")
+    found = experiment.load(f"hf:{tmp_path}/ner")
+    assert {*found.weights} >= {name for name in weights if "pooler" not in name}
+    assert re.search("left out: (head/)?classifier[./]bias, (head/)?classifier", caplog.text)
 
 
 def test_more_rows_than_the_tokenizer_has_ids(tmp_path):

@@ -85,7 +85,7 @@ class Vertical:
 
     def init(self, key, base):
         """The leaves ``NAME/a`` `[in r]` and ``NAME/b`` `[r out]` of every increment; `base` is the full model."""
-        plan = self.plan(base)
+        plan = self._checked_plan(base)
         targets.check_used(self.rank_pattern, [i.name for i in plan], key="reparam.rank_pattern")
         if self.start in ("svd", "average"):
             return self._fitted(plan, base)
@@ -103,7 +103,7 @@ class Vertical:
 
     def stored(self, base):
         """The weights of the full model that are stored beside the increments."""
-        plan = self.plan(base)
+        plan = self._checked_plan(base)
         made = {name for i in plan for name in i.weights if name not in i.onto}
         return {name: w for name, w in self._shared(plan, base).items() if name not in made}
 
@@ -131,8 +131,9 @@ class Vertical:
                 layer has a target that the chunk's first one lacks.
         """
         found = collections.defaultdict(lambda: collections.defaultdict(dict))  # stack -> rest -> layer -> pair
-        for name in targets.matching(names, self.targets):
-            match, pair = stacks.matched(name, self.targets), self._pair(name, names)
+        matching = targets.matching(names, self.targets)
+        for name in matching:
+            match, pair = stacks.matched(name, self.targets), self._pair(name, matching)
             rest = stacks.LAYER.fullmatch(pair)["rest"]
             found[match["stack"]][rest].setdefault(int(match["index"]), pair)
         plan, layers = [], stacks.layers(names)
@@ -153,11 +154,22 @@ class Vertical:
                     plan.append((layer, Increment(pair, self._members(pair), onto)))
         return [increment for _, increment in sorted(plan, key=lambda item: item[0])]
 
+    def _checked_plan(self, base):
+        """The `plan` of weights whose layers have the same shapes; structured pruning makes others."""
+        plan = self.plan(base)
+        for name, below in ((n, o) for i in plan for n, o in zip(i.weights, i.onto, strict=True)):
+            if base[name].shape != base[below].shape:
+                raise errors.ConfigError(
+                    f"reparam: {name} {base[name].shape} cannot be {below} {base[below].shape} and an increment; give "
+                    "the layers the same numbers of heads and units"
+                )
+        return plan
+
     def _rank(self, name):
         return targets.by_pattern(name, self.rank_pattern, default=self.rank)
 
     def _pair(self, name, names):
-        """The pair that forms the weight `name`: its own name, or that of the fused three."""
+        """The pair that forms the weight `name`: its own name, or that of the fused three, if all are in `names`."""
         *parent, kind, leaf = name.split("/")
         together = ["/".join([*parent, other, leaf]) for other in FUSED]
         fused = kind in FUSED and targets.in_module("/".join(parent), self.fused)

@@ -210,6 +210,22 @@ def test_what_does_not_fit(base, options, message):
         vertical.Vertical(**options).init(jax.random.key(0), base)
 
 
+def test_targets_are_not_widened(base):
+    one = vertical.Vertical(rank=2, targets=r".*_\d+/.*/query/kernel")
+    adapter = one.init(jax.random.key(0), base)
+    assert adapter and all("/query/kernel/" in name for name in adapter)
+    assert base.keys() - one.stored(base).keys() == {name.rpartition("/")[0] for name in adapter}
+
+
+def test_layers_of_other_shapes_are_refused(base):
+    base["block_1/mlp/fc1/kernel"] = base["block_1/mlp/fc1/kernel"][:, :5]
+    for act in (lambda one: one.init(jax.random.key(0), base), lambda one: one.stored(base)):
+        with pytest.raises(
+            errors.ConfigError, match=r"block_1/mlp/fc1/kernel .*, 5.* cannot be block_0/mlp/fc1/kernel"
+        ):
+            act(vertical.Vertical())
+
+
 def test_a_layer_without_a_counterpart(base):
     del base["block_0/mlp/fc1/kernel"]
     with pytest.raises(errors.ConfigError, match="block_1/mlp/fc1/kernel.* has no counterpart in block_0"):
