@@ -111,7 +111,12 @@ def _value(key, text, *, old):
     try:
         if isinstance(old, bool):
             return {"true": True, "false": False}[text.lower()]
-        return text if isinstance(old, str) else type(old)(ast.literal_eval(text))
+        if isinstance(old, str):
+            return text
+        value = ast.literal_eval(text)
+        if isinstance(old, int) and value != int(value):
+            raise ValueError(f"{value} is no whole number")
+        return type(old)(value)
     except (KeyError, ValueError, TypeError, SyntaxError) as error:
         raise errors.ConfigError(f"{key}={text}: it should be of type {type(old).__name__}, as {old!r} is") from error
 

@@ -107,7 +107,7 @@ def _heatmap(axes, weights, queries, keys, *, size=9, written=False):
         color = "white" if weights[t, s] > most / 2 else "#333333"
         axes.text(s, t, f"{weights[t, s]:.1f}", color=color, fontsize=7, ha="center", va="center")
     for axis, names, turn in ((axes.xaxis, keys, {"rotation": 90}), (axes.yaxis, queries, {})):
-        axis.set_ticks(range(len(names)) if names else [], names or [], fontsize=size, **turn)
+        axis.set_ticks(range(len(names)) if names else [], names or [], fontsize=size, parse_math=False, **turn)
         axis.set_tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -109,6 +109,7 @@ def write(source, folder, *, precision="float32", block=None, weights="", licens
             if block is not None:
                 quantization = dataclasses.replace(quantization, block=block)
             quantize.export(source, path, quantization=quantization)
+            precision = quantization.format  # that of a run with quantized weights
         else:
             bundle.write_weights(path, linear.merge(source.weights), precision=precision)
         figures = _figures(source, path if precision in bundle.INTEGERS else None)

@@ -1,6 +1,7 @@
 """Exported folders, and the arrays in them in the safetensors format."""
 
 import contextlib
+import json
 import os
 import pathlib
 
@@ -8,23 +9,24 @@ import numpy as np
 import safetensors.numpy
 
 from lwt import errors, files
+from lwt.runs import bundle
 
 MAGIC = {"safetensors": (8, b"{"), "tflite": (4, b"TFL3"), "onnx": (0, b"\x08")}  # kind -> place, and bytes there
 FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 
 
 @contextlib.contextmanager
-def new(path, *, marker=""):
+def new(path, *, marker="", key=""):
     """Yields an empty folder that appears at `path`, with all its files, when the block ends, or not at all.
 
-    A folder with a file `marker` is an older export and is replaced.
+    A folder with a file `marker` is an older export and is replaced; with a `key`, the file must be JSON that has it.
 
     Raises:
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
     """
     path = pathlib.Path(path)
     is_free = not os.path.exists(path) or os.path.isdir(path) and not os.listdir(path)  # they take names of any length
-    if not is_free and not (marker and (path / marker).is_file()):
+    if not is_free and not (marker and _is_marked(path / marker, key)):
         raise errors.ConfigError(f"--out={path} already holds something; give another folder")
     try:
         with files.replacing_folder(path) as folder:
@@ -33,9 +35,20 @@ def new(path, *, marker=""):
         raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror or error})") from error
 
 
+def _is_marked(path, key):
+    if not path.is_file() or not key:
+        return path.is_file()
+    try:
+        return key in json.loads(path.read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 @contextlib.contextmanager
 def new_file(path, *, kind):
-    """A context that writes `path`, a file of a `kind` of `MAGIC`; only an older export is replaced.
+    """A context that writes `path`, a file of a `kind` of `MAGIC`.
+
+    Only an older export is replaced, and no file of a bundle.
 
     Raises:
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
@@ -44,7 +57,8 @@ def new_file(path, *, kind):
     try:
         if os.path.isfile(path) and os.path.getsize(path):
             with open(path, "rb") as file:
-                if file.read(16)[start : start + len(magic)] != magic:
+                of_bundle = os.path.exists(os.path.join(os.path.dirname(path), bundle.INFO))
+                if of_bundle or file.read(16)[start : start + len(magic)] != magic:
                     raise errors.ConfigError(f"--out={path} already holds something else; give another file")
         yield
     except OSError as error:

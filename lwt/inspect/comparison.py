@@ -49,8 +49,8 @@ def facts(folder, figure=""):
     """
     config = run_config.read(str(folder))
     figure = figure or config.select
-    opened = experiment.load(str(folder))
     if _is_derived(folder):
+        opened = experiment.load(str(folder))
         figures, *_ = opened.evaluate(opened.data.named("validation"))
         if figure not in figures:
             raise errors.DataError(f"{folder} has no figure {figure!r}; {errors.suggest(figure, figures)}")
@@ -62,7 +62,9 @@ def facts(folder, figure=""):
             raise errors.DataError(f"{folder}/metrics.jsonl has no validation/{figure}; {_suggest(folder, figure)}")
         best = _best(values, mode=mode_of(config, figure))
         result = values[best], steps[best], times[-1]
-    trained, frozen = (trees.count(leaves) for leaves in opened.stored())
+    adapters = [f"{folder}/{task}/adapter" for task in config.tasks]  # of one base
+    stored = [experiment.load(one).stored() for one in adapters or [str(folder)]]
+    trained, frozen = sum(trees.count(leaves) for leaves, _ in stored), trees.count(stored[0][1])
     return Facts(trees.flatten(run_config.as_json(config)), trained + frozen, trained, figure, *result)
 
 

@@ -179,8 +179,15 @@ def make_objective(config, task):
 
 
 def make_teacher(config, objective, *, teachers, data, workdir, mesh):
-    """`teaching.make` of a config; refuses a teacher that would mix the pairs of a packed row."""
+    """`teaching.make` of a config; refuses a teacher that would mix the pairs of a packed row, or see other pixels."""
     for teacher in teachers:
+        for key in ("mean", "std"):
+            own, theirs = (tuple(getattr(task, key, ())) for task in (objective.task, teacher.task))
+            if own != theirs:
+                raise errors.ConfigError(
+                    f"task.teacher={teacher.workdir} has the task.{key} {theirs} of pixels, this run's task {own}; set "
+                    f"task.task.{key}={theirs}"
+                )
         if config.data.kind == "pairs" and config.data.packed and not teacher.config.data.packed:
             raise errors.ConfigError(
                 f"data.packed=True, but task.teacher={teacher.workdir} reads one pair a row; set data.packed=False"

@@ -85,7 +85,7 @@ def train(run):
         if metrics and not data_state.get("evaluated", True):  # it was evaluated later, see below
             figures = metrics
             stopping.update(metrics)
-    start = int(state.step)
+    start, before = int(state.step), jax.device_get(state.sums)  # sums of steps since the last row, before the stop
     if start > run.steps:
         raise errors.ConfigError(f"steps={run.steps}: {run.workdir} holds a run of {start} steps; give as many or more")
     log.resume(start)
@@ -96,11 +96,12 @@ def train(run):
     clock = Clock()
 
     def report():
-        nonlocal pending
+        nonlocal pending, before
         if pending:
             step, sums, bad_step = pending
             pending = None
-            write_training(run, log, clock=clock, step=step, sums=sums)
+            write_training(run, log, clock=clock, step=step, sums=sums, before=before)
+            before = {}
             if int(bad_step) != step_module.NEVER:
                 refuse_not_finite(run, state, checkpoints=checkpoints)
 
@@ -206,16 +207,21 @@ def refuse_not_finite(run, state, *, checkpoints):
     )
 
 
-def write_training(run, log, *, clock, step, sums):
-    """Writes one row of training figures: means over the steps since the last row."""
+def write_training(run, log, *, clock, step, sums, before):
+    """Writes one row of training figures: means over the steps since the last row.
+
+    Of a resumed run, some steps of its first row were `before` the stop; their time is not known, so that they do not
+    count for the speeds.
+    """
     sums = {name: float(value) for name, value in jax.device_get(sums).items()}
     steps = max(sums.pop("steps"), 1.0)
     norm = sums.pop("grad_norm") / steps
     unit = "tokens" if "tokens" in sums else "examples"  # images
     count, seconds = sums[unit], clock.lap()
+    speeds = {unit: count - before.get(unit, 0.0), "steps": steps - before.get("steps", 0.0)}
     row = {f"train/{name}": value for name, value in run.finish(sums).items() if name != "tokens"}
     row |= {"train/grad_norm": norm, "train/learning_rate": float(run.rate(step - 1))}
-    row |= {f"train/{unit}_per_second": count / seconds, "train/steps_per_second": steps / seconds}
+    row |= {f"train/{name}_per_second": float(value) / seconds for name, value in speeds.items()}
     row["train/real_share"] = (count + sums.get("source_tokens", 0.0)) / (steps * run.positions)
     log.write(step, row)
 

@@ -91,13 +91,18 @@ def test_wrong_settings_are_refused(text, words):
 
 
 def test_values_take_the_type_of_the_key():
-    settings = sweep.parse(["rank=8", "optimizer.learning_rate=2", "eval_decode=false"], arguments={"rank": 16},
-                           keys=[*sweep.keys_of(config_folder.defaults())])  # fmt: skip
-    chosen = {"rank": "8", "optimizer.learning_rate": "2", "eval_decode": "false"}
+    texts = ["rank=8", "optimizer.learning_rate=2", "eval_decode=false", "patience=1e1"]
+    settings = sweep.parse(texts, arguments={"rank": 16}, keys=[*sweep.keys_of(config_folder.defaults())])
+    chosen = {"rank": "8", "optimizer.learning_rate": "2", "eval_decode": "false", "patience": "1e1"}
     given = {"settings": settings, "overrides": {"steps": 7}}
     config = sweep.config_of("lora_ranks:base=x", chosen, **given)
     assert (config.reparam.rank, config.optimizer.learning_rate, config.eval_decode, config.steps) == (8, 2.0, False, 7)
-    for key, text, words in (("eval_decode", "no!", "of type bool"), ("optimizer.learning_rate", "a", "of type float")):
+    assert config.patience == 10
+    for key, text, words in (
+        ("eval_decode", "no!", "of type bool"),
+        ("optimizer.learning_rate", "a", "of type float"),
+        ("patience", "1.5", "of type int"),
+    ):
         with pytest.raises(errors.ConfigError, match=f"{key}={text}: it should be {words}"):
             sweep.config_of("lora_ranks:base=x", {**chosen, key: text}, **given)
 

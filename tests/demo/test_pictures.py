@@ -15,6 +15,13 @@ def test_pictures_of_tokens(classifier):
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["[CLS]", "the"]
 
 
+def test_a_token_of_dollar_signs_is_no_formula():
+    tokens = ("pay", "$$", "$\\frac$", "now")
+    drawn = pictures.attention(insight.Attention(np.full((1, 4, 4), 0.25), tokens, tokens))
+    drawn.canvas.draw()
+    assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == [*tokens]
+
+
 def test_the_table_escapes_what_it_shows():
     memory = insight.Memory(3, 1.5, ("a <b>", "&", ""), [("<i>", 2.5), ("", 1.1)])
     table = pictures.memories([memory], "output embedding")

@@ -115,6 +115,13 @@ def test_integers_are_multiplied_as_integers(block, used, run, tmp_path):
         np.testing.assert_array_equal(w, linear.dense(wanted[name]), err_msg=name)
 
 
+def test_a_run_of_four_bits_is_described_as_such(run, tmp_path):
+    source = experiment.load("pretrained/snips-int4")
+    bundle.write(source, tmp_path / "out", precision="int8")
+    assert json.loads((tmp_path / "out/bundle.json").read_text())["precision"] == "int4"
+    assert "(int4)" in (tmp_path / "out/README.md").read_text()
+
+
 def test_blocks_are_for_integers_only(run, tmp_path):
     with pytest.raises(errors.ConfigError, match="--block=0 is for --precision=int8, not float16"):
         bundle.write(run, tmp_path / "half", precision="float16", block=0)

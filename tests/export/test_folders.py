@@ -31,6 +31,29 @@ def test_only_older_exports_are_replaced(kind, tmp_path):
         assert path.read_bytes() == content
 
 
+def test_a_file_of_a_bundle_is_not_replaced(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(CONTENTS["safetensors"])
+    (tmp_path / "bundle.json").write_text("{}")
+    with pytest.raises(errors.ConfigError, match="already holds something else"):
+        with folders.new_file(path, kind="safetensors"):
+            path.write_bytes(b"new")
+    assert path.read_bytes() == CONTENTS["safetensors"]
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[", b"7", b"\xff"])
+def test_a_folder_with_a_file_of_the_same_name_is_not_replaced(tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report.json").write_bytes(content)
+    with pytest.raises(errors.ConfigError, match="already holds something; give another folder"):
+        with folders.new(tmp_path / "out", marker="report.json", key="prefix"):
+            pass
+    (tmp_path / "out/report.json").write_bytes(b'{"prefix": "lwt"}')
+    with folders.new(tmp_path / "out", marker="report.json", key="prefix") as folder:
+        (folder / "new").write_text("")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["new"]
+
+
 def test_a_file_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.ConfigError, match="--out=.*below cannot be written .*; give another file"):

@@ -138,6 +138,20 @@ def test_a_failed_evaluation_loses_no_step(run, tmp_path, capsys, failing):
     assert checkpoint.of_run(broken.workdir).metrics(failing) and figures["loss"] == evaluated[0][-1]["validation/loss"]
 
 
+def test_steps_before_a_stop_do_not_count_for_the_speed(run, monkeypatch):
+    def fail(state):
+        raise errors.DataError("step 5")
+
+    monkeypatch.setattr(loop.Clock, "lap", lambda clock: 1.0)
+    whole = run(log_every=4)
+    with pytest.raises(errors.DataError):
+        loop.train(dataclasses.replace(whole, evaluate=fail))
+    loop.train(dataclasses.replace(whole, batches=Batches()))
+    speeds = {row["step"]: row["train/steps_per_second"] for row in rows_of(whole) if "train/loss" in row}
+    assert speeds == {4: 4, 8: 3, 10: 2}
+    assert [row["train/tokens_per_second"] for row in rows_of(whole) if row["step"] == 8] == [12]
+
+
 def test_the_first_step_that_is_not_finite_is_named_and_not_saved(run):
     spoilt = run(batches=Batches(spoilt=(7,)))
     with pytest.raises(errors.NotFinite, match="step 7: .*first in slope"):

@@ -12,7 +12,8 @@ import pytest
 from configs import common
 from lwt import errors, trees
 from lwt.runs import checkpoint, experiment
-from lwt.training import teaching, train
+from lwt.tasks import classify_images
+from lwt.training import build, teaching, train
 
 
 @pytest.fixture
@@ -115,6 +116,13 @@ def test_a_teacher_that_does_not_fit(tiny, teacher, tmp_path):
     with pytest.raises(errors.ConfigError, match="task.teacher=images reads images, which the run's data are not"):
         images = types.SimpleNamespace(workdir="images", tokenizer=None, labels=())
         teaching.make([images], experiment.load(teacher).data, workdir=tmp_path, mesh=None, cache=True)
+    tasks = [classify_images.ClassifyImages(mean=mean, std=(0.5,)) for mean in ((0.5,), (0.4, 0.4, 0.4))]
+    other = types.SimpleNamespace(workdir="vit", task=tasks[0], config=tiny({"data.packed": False}))
+    with pytest.raises(errors.ConfigError, match=r"task.teacher=vit has the task.mean \(0.5,\) of pixels, this run"):
+        objective = types.SimpleNamespace(task=tasks[1])
+        build.make_teacher(
+            tiny({"data.packed": False}), objective, teachers=[other], data=None, workdir=tmp_path, mesh=None
+        )
     both = student(tiny, teacher)
     with both.unlocked(), both.task.ignore_type():
         both.task.teacher = (str(teacher),) * 2

@@ -10,6 +10,7 @@ import pytest
 
 import lwt
 from lwt import errors
+from lwt.inspect import comparison
 from lwt.reparam import adapters
 from lwt.runs import checkpoint, experiment
 from lwt.training import together, train
@@ -83,6 +84,13 @@ def test_two_processes_give_the_adapters_of_one(home, config_file, start):
     for name in one:
         if name.startswith("trainable/"):
             np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_runs_of_several_tasks_are_compared(home):
+    both, one = comparison.facts(home / "both"), comparison.facts(home / "season")
+    alone = one.trained + comparison.facts(home / "size").trained
+    assert both.trained == alone and both.parameters == one.parameters - one.trained + alone
+    assert both.step in (1, 2, 3) and np.isfinite(both.best)
 
 
 def test_every_adapter_opens_like_any_other(home):

@@ -36,6 +36,11 @@ def measure(elf, experiment, *, network, texts, prefix=layout.PREFIX, clock=CLOC
     worst, worst_stages = _run(board, experiment, network, _longest(experiment, texts), clock)
     names = ["text", "embedding", *(f"layer {i}" for i in range(len(stages) - 3)), "head"]
     rows = zip(names, stages, worst_stages, _memory(network.arena, len(stages)), strict=True)
+    failures, stack = board.self_test(), board.stack_used()
+    if stack == board.stack:
+        raise errors.ConfigError(
+            f"the program may need more than its stack of {stack} bytes; give make a larger STACK="
+        )
     return {
         "sentence": texts[0] if len(texts) == 1 else list(texts),
         **sentence,
@@ -43,8 +48,8 @@ def measure(elf, experiment, *, network, texts, prefix=layout.PREFIX, clock=CLOC
         "layers": [dict(zip(("name", "instructions", "worst_case", "arena"), row, strict=True)) for row in rows],
         "arena": network.arena,
         "estimate": {"clock_mhz": clock, "cycles_per_instruction": CPI},
-        "self_test_failures": board.self_test(),
-        "stack_used": board.stack_used(),
+        "self_test_failures": failures,
+        "stack_used": stack,
     }
 
 
@@ -58,12 +63,15 @@ def _run(board, experiment, network, texts, clock):
 
 
 def _longest(experiment, texts):
-    """The texts, repeated until they fill the row."""
+    """The texts, repeated until they fill the row; built-in ones in place of texts that cleaning leaves empty."""
     length = experiment.config.data.row_length
-    texts = tuple(text if text.strip() else reference.TEXTS[0] for text in texts)
-    while len(reference.row(experiment, texts)[0]) < length:
-        texts = tuple(f"{text} {text}" for text in texts)
-    return texts
+    for some in (texts, reference.TEXTS[:1] * len(texts)):
+        before = 0
+        while (found := len(reference.row(experiment, some)[0])) > before:
+            if found >= length:
+                return some
+            before, some = found, tuple(f"{text} {text}" for text in some)
+    return some
 
 
 def _memory(arena, stages):

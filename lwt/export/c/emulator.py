@@ -155,6 +155,11 @@ class Board:
         """The number of golden vectors that the device fails."""
         return self._call("self_test", self._arena, INPUT)
 
+    @property
+    def stack(self):
+        """Bytes of the stack."""
+        return self._stack[1]
+
     def stack_used(self):
         """Bytes of the stack that have been written to."""
         start, size = self._stack

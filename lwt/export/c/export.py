@@ -76,7 +76,7 @@ def export(
     """
     experiment = many.largest if many else experiment
     texts = texts_of(experiment, sentences)
-    with folders.new(out, marker=REPORT) as folder:
+    with folders.new(out, marker=REPORT, key="prefix") as folder:
         program = write(experiment, folder, activations=activations, budget=budget, prefix=prefix, many=many)
         options = {"texts": texts, "prefix": prefix, "clock": clock}
         report = measure(folder, experiment, program=program, budget=budget, **options)
@@ -217,7 +217,7 @@ def measure(folder, experiment, *, program, budget=None, **options):
     if fits and emulator.available():
         try:
             report |= (program.measure or costs.measure)(elf, experiment, network=program.network, **options)
-        except errors.ConfigError as error:
+        except (errors.ConfigError, errors.DataError) as error:
             report["not_measured"] = str(error)
     return report
 

@@ -11,6 +11,7 @@ from lwt import errors
 from lwt.export.c import literals, parts
 
 PREFIX = "lwt"  # of the names in source/
+STACK = 1024  # bytes of the device's stack, unless logits of many classes need more
 WORD = 1024  # characters of a word in byte pairs, as in source/bytepair.h
 PLACES = {
     **dict.fromkeys(("README.md", "Makefile", "CMakeLists.txt", "library.properties"), ""),
@@ -25,6 +26,17 @@ NAMES = {"zephyr.cmake": "CMakeLists.txt"}  # where a file would have the name o
 ONE = {  # fields of the classifier's files: the program has one task
     **dict.fromkeys(("FOR_TASKS", "PARAMETER", "ARGUMENT", "TASK", "CHOICE", "USAGE", "OPTIONS", "TASKS"), ""),
     "LABEL": "lwt_labels[answer.best]",
+}
+ALONE = {"SECOND": "NULL", "SECOND_TEXT": "NULL", "CUT": ""}  # a record is one text
+PAIR = {  # or two
+    "SECOND": "second",
+    "SECOND_TEXT": '"how are you"',
+    "CUT": """  char *second = strchr(line, '\\t'); // between the two texts
+  if (!second) {
+    return;
+  }
+  *second++ = 0;
+""",
 }
 MANY = {  # or many
     "FOR_TASKS": " for several tasks",
@@ -114,13 +126,24 @@ def public(program, *, classes, fingerprint):
     constants["arena_bytes"] = arena["ids"] + arena.get("search", 0) + max(arena["words"], rest)
     states = "int8" if shape["int8"] else "fp16"
     fields = [*map(literals.string, (network, states, tokenizer)), f"{fingerprint:#010x}u"]
+    stack = STACK if translates else max(STACK, 640 + 4 * shape["outputs"] * (2 if shape["ngram_rows"] else 1))
     fields += ["LWT_BEAMS"] if translates else ["LWT_CLASSES", "LWT_TEXTS"]
     return {
         "SHAPE": literals.defines(constants),
         "DESCRIPTION": ", ".join([*fields, "LWT_LENGTH", "LWT_ARENA_BYTES"]),
         "ABOUT": "A translator, from UTF-8 to UTF-8." if translates else "A text classifier, from UTF-8 to classes.",
-        **(MANY if many else ONE),
+        "STACK": str(-(-stack // 64) * 64),
+        **_examples(many=many, classes=classes, pairs=shape.get("texts") == 2),
     }
+
+
+def _examples(*, many, classes, pairs):
+    """The fields of the examples, by what a record and its answer are."""
+    own, answer = (MANY if many else ONE), "answer.logits[0]"
+    if many or classes:
+        answer = own["LABEL"]
+    shown = f"puts({answer});" if many or classes else f'printf("%g\\n", {answer});'
+    return own | (PAIR if pairs else ALONE) | {"ANSWER": answer, "PRINT": shown}
 
 
 def arena(program):

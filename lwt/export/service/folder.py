@@ -100,7 +100,7 @@ def write(source, out, *, precision="float32", data="", records=None, threads=1)
     classify.require(ONNX)
     source = _served(source)
     found = _texts(source, data, records or 0)
-    with folders.new(out, marker=SETTINGS) as new:
+    with folders.new(out, marker=SETTINGS, key="tokenizer") as new:
         _write_parts(source, new, precision=precision)
         model = predict.load(new, threads=threads)
         report = {"precision": precision, "bytes": (new / MODEL).stat().st_size}

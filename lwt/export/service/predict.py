@@ -98,13 +98,20 @@ def main():
     model = load(pathlib.Path(__file__).parent)
     if (flags.scores or flags.threshold is not None) and not model.labels:
         parser.error("--scores and --threshold need a model with labels")
-    if model.settings["answers"] == "vectors":
-        lines = [" ".join(f"{number:.6g}" for number in vector) for vector in model.embed(texts)]
-    elif model.labels:
-        shares = model.predict_proba(texts)
-        scores = [f"\t{row.max():.6f}" if flags.scores else "" for row in shares]
-        answers = model.choose(shares, threshold=flags.threshold)
-        lines = [(answer or "") + score for answer, score in zip(answers, scores, strict=True)]
-    else:
-        lines = model.predict(texts)
+    try:
+        lines = _lines(model, texts, scores=flags.scores, threshold=flags.threshold)
+    except ValueError as error:  # such as a line that is no pair
+        parser.error(f"{flags.file}: {error}")
     print(*lines, sep="\n", end="\n" if lines else "")
+
+
+def _lines(model, texts, *, scores, threshold):
+    """The answers as lines to print."""
+    if model.settings["answers"] == "vectors":
+        return [" ".join(f"{number:.6g}" for number in vector) for vector in model.embed(texts)]
+    if not model.labels:
+        return model.predict(texts)
+    shares = model.predict_proba(texts)
+    shown = [f"\t{row.max():.6f}" if scores else "" for row in shares]
+    answers = model.choose(shares, threshold=threshold)
+    return [(answer or "") + score for answer, score in zip(answers, shown, strict=True)]

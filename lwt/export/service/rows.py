@@ -37,9 +37,14 @@ class Rows:
 
         Rows that are too long are cut: the longer text of a pair first.
         """
+        if isinstance(texts, str):
+            raise ValueError("give a list of texts")
+        for number, text in enumerate(texts, 1):
+            if self._pairs and "\t" not in text:
+                raise ValueError(f"text {number} must be two texts with a tab between")
+            if any(0xD800 <= ord(letter) < 0xE000 for letter in text):
+                raise ValueError(f"text {number} holds half a surrogate pair")
         sides = [text.split("\t", 1) if self._pairs else [text] for text in texts]
-        if isinstance(texts, str) or any(len(side) != 1 + self._pairs for side in sides):
-            raise ValueError("give a list of texts" + ", the two of each pair with a tab between" * self._pairs)
         ids, rows = iter(self._encode([self._clean(text) for side in sides for text in side])), []
         begin, between, end = self._row["begin"], self._row["between"] if self._pairs else [], self._row["end"]
         one, two = self._row["segments"]

@@ -1,5 +1,7 @@
 """The report has the cost of a sentence and of the longest row, by layer."""
 
+import re
+
 import pytest
 
 from lwt import errors
@@ -24,6 +26,27 @@ def test_costs_by_layer(variant, tmp_path):
     assert report["milliseconds"] == round(report["instructions"] * costs.CPI / 100e3, 3)
     assert max(row["arena"] for row in report["layers"]) <= report["ram"]["arena"]
     assert report["layers"][2]["arena"] == sum(report["arena"][part] for part in ("ids", "states", "rows"))
+
+
+@pytest.mark.parametrize("outputs, ngrams", [(3, 0), (300, 0), (120, 1200)])
+def test_the_stack_has_room_for_many_classes(variant, tmp_path, outputs, ngrams):
+    experiment = variant("embbert", layers=1, outputs=outputs, ngram_weights=ngrams)
+    experiment.labels = tuple(f"class {i}" for i in range(outputs))
+    report = export.export(experiment, tmp_path / "out", activations="int8")
+    stack = int(re.search(r"STACK \?= (\d+)", (tmp_path / "out/Makefile").read_text())[1])
+    assert report["self_test_failures"] == 0 and report["stack_used"] < stack
+    assert (stack == 1024) == (outputs == 3)
+
+
+@pytest.mark.parametrize("text", ["<b>", "https://example.org/play", "&nbsp;", "a cold one"])
+def test_the_longest_row_is_full_whatever_cleaning_leaves(run, text):
+    length = run.config.data.row_length
+    assert len(costs.reference.row(run, costs._longest(run, (text,)))[0]) >= length
+
+
+def test_a_sentence_that_the_emulator_cannot_hold_is_not_measured(variant, tmp_path):
+    report = export.export(variant("embbert", layers=1), tmp_path / "out", sentences=["x" * 33_000])
+    assert "does not fit" in report["not_measured"] and (tmp_path / "out/Makefile").exists()
 
 
 def test_a_record_of_two_texts_needs_two_sentences(variant, monkeypatch):

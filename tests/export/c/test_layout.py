@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 from lwt import errors
@@ -178,6 +179,56 @@ def test_two_models_in_one_program(models):
         toolchain.make(models / name, "classify", CC="gcc", CFLAGS="-O0")
         answer = subprocess.run([models / name / "classify"], input="a cold old one\n", capture_output=True, text=True)
         assert answer.stdout.split("\t")[1] == wanted
+
+
+SHARES = r"""
+#include <stdio.h>
+
+#include "lwt.h"
+
+static lwt_arena arena;
+
+int main(void)
+{
+    static lwt_answer answer;
+    uint16_t units[LWT_CLASSES];
+    int most = 0, sum = 0;
+    printf("%d\n", lwt_classify(&arena, "one", "two", &answer) == LWT_NULL);
+    answer.classes = LWT_CLASSES;
+    answer.best = 7;
+    answer.logits[7] = 0.01f;
+    lwt_probabilities_q15(&answer, units, LWT_CLASSES);
+    for (int i = 0; i < LWT_CLASSES; i++) {
+        sum += units[i];
+        most = units[i] > most ? units[i] : most;
+    }
+    printf("%d %d %d\n", sum, most, units[7]);
+    return 0;
+}
+"""
+
+
+def test_the_probabilities_of_many_classes_add_up(variant, tmp_path):
+    experiment = variant("embbert", layers=1, kernel_size=4, outputs=400)
+    experiment.labels = tuple(map(str, range(400)))
+    export.write(experiment, tmp_path, activations="fp16")
+    (tmp_path / "main.c").write_text(SHARES)
+    sources = [str(path) for path in (tmp_path / "src").glob("*.c")]
+    run(*toolchain.host().split(), "-O1", "-fno-math-errno", "-Isrc", "main.c", *sources, "-o", "shares", cwd=tmp_path)
+    refused, found = run(tmp_path / "shares", cwd=tmp_path).splitlines()
+    total, most, best = map(int, found.split())
+    assert refused == "1" and total == 32768 and best == most
+    assert abs(best - 32768 * np.exp(0.01) / (np.exp(0.01) + 399)) < 2
+
+
+def test_examples_fit_the_record_and_the_answer():
+    fields = layout._examples(many=None, classes=0, pairs=True)
+    assert fields["PRINT"] == 'printf("%g\\n", answer.logits[0]);' and fields["ANSWER"] == "answer.logits[0]"
+    assert fields["SECOND"] == "second" and "strchr" in fields["CUT"]
+    fields = layout._examples(many=None, classes=2, pairs=False)
+    assert fields["PRINT"] == "puts(lwt_labels[answer.best]);" and fields["SECOND_TEXT"] == "NULL" == fields["SECOND"]
+    fields = layout._examples(many=True, classes=0, pairs=False)
+    assert fields["ANSWER"] == "lwt_label(&task, answer.best)"
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="needs cmake")

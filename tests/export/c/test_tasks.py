@@ -205,6 +205,15 @@ def test_a_program_in_cpp(exported, tmp_path):
     assert subprocess.run(command).returncode == 0
 
 
+def test_an_adapter_beyond_every_slot_is_refused(many):
+    (task,) = [task for task in many.tasks if task.name == "mood"]
+    name = next(iter(task.changes))
+    for change in ((2, b"0" * 70_000), (300, b"")):
+        large = dataclasses.replace(task, changes={name: change})
+        with pytest.raises(errors.ConfigError, match="the adapter of task 'mood' takes .*; a slot has at most 32,768"):
+            large.slot({name: 0}, 0)
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [

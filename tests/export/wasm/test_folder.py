@@ -151,6 +151,8 @@ def test_many_tasks_in_node(run, many, others, pair, tmp_path):
         ["topic", "mood"],
         "topic",
     ]
+    chosen = f"(model.select('mood'), {damaged}, model.classify('a cold one'), model.task)"
+    assert check.node(made, chosen, given=other) == "mood"
     assert check.node(made, damaged, given=slots[1:]) == "replace: 1199 bytes; the slots have 1200"
 
 

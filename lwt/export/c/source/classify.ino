@@ -15,6 +15,6 @@ void loop() {
     return;
   }
   line[length] = 0;
-  lwt_classify(&arena, @ARGUMENT@line, NULL, &answer);
-  Serial.println(@LABEL@);
+@CUT@  lwt_classify(&arena, @ARGUMENT@line, @SECOND@, &answer);
+  Serial.println(@ANSWER@);
 }

@@ -13,7 +13,7 @@ typedef char the_arena_has_room[sizeof(memory) <= LWT_ARENA_BYTES ? 1 : -1];
 
 lwt_status lwt_classify(lwt_arena *arena, @PARAMETER@const char *first, const char *second, lwt_answer *answer)
 {
-    if (!arena || !first || !answer)
+    if (!arena || !first || !answer || (second != 0) != (LWT_TEXTS == 2))
         return LWT_NULL;
     memory *own = (memory *)arena;
     lwt_row row = {.ids = own->ids};
@@ -76,19 +76,22 @@ lwt_status lwt_probabilities_q15(const lwt_answer *answer, uint16_t *probabiliti
     lwt_status status = check(answer, probabilities, count);
     if (status != LWT_OK)
         return status;
-    uint64_t sum = 0;
-    int rest = 32768;
+    uint64_t sum = 0, others = 0; /* weights of all classes, and of those but the best so far */
+    uint32_t given = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < answer->classes; i++) {
             float below = (answer->logits[answer->best] - answer->logits[i]) * 94548.4f; /* 2^16 / ln 2 */
             uint64_t weight = power(below < 2e6f ? (uint32_t)below : 2000000);
-            if (pass)
-                rest -= probabilities[i] = (uint16_t)((weight * 32768 + sum / 2) / sum);
-            else
+            if (!pass) {
                 sum += weight;
+            } else if (i != answer->best) { /* rounds the sum, so that no error adds up */
+                others += weight;
+                probabilities[i] = (uint16_t)(others * 32768 / sum - given);
+                given += probabilities[i];
+            }
         }
     }
-    probabilities[answer->best] = (uint16_t)(probabilities[answer->best] + rest); /* of rounding */
+    probabilities[answer->best] = (uint16_t)(32768 - given);
     return LWT_OK;
 }
 

@@ -114,13 +114,14 @@ export class Tasks extends Classifier {
   replace(slots) {
     const own = this._bytes(this._place("slots"), this._place("slots_bytes"));
     if (slots.length !== own.length) throw new TypeError(`replace: ${slots.length} bytes; the slots have ${own.length}`);
-    const before = own.slice();
+    const [before, slot] = [own.slice(), this.tasks.indexOf(this.task)];
     own.set(slots);
     try {
       this._read();
     } catch (error) {
       own.set(before);
       this._read();
+      this._select(slot);
       throw error;
     }
   }
