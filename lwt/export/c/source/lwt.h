@@ -58,8 +58,8 @@ const char *lwt_label(const lwt_task *task, int index);
 extern const char *const lwt_labels[LWT_OUTPUTS];
 #endif
 
-/* Classifies a text in UTF-8 that ends with a zero byte, or LWT_TEXTS = 2 of them; `second` is NULL if there is one. Returns
-   LWT_OK, LWT_CUT or LWT_NULL. */
+/* Classifies a text in UTF-8 that ends with a zero byte, or two texts; `second` is NULL if LWT_TEXTS is 1. Returns LWT_OK,
+   LWT_CUT or LWT_NULL. */
 lwt_status lwt_classify(lwt_arena *arena, @PARAMETER@const char *first, const char *second, lwt_answer *answer);
 
 /* The probabilities of the classes, in their order; `count` is the room, at least answer->classes. The second function gives
