@@ -200,7 +200,7 @@ def write(folder, new):
 
 def main():
     parser = parsing.Parser(f"{__doc__}\nFlags not listed here go to the workers.", examples=EXAMPLES)
-    text = f"the works to measure, of {', '.join(DEFAULTS)}, with commas; required without --report_only"
+    text = f"the workloads to measure, of {', '.join(DEFAULTS)}, with commas; required without --report_only"
     parser.add_argument("--what", type=parsing.names(DEFAULTS), help=text)
     text = "regular expression; default: the usual variants"
     parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
@@ -235,7 +235,7 @@ def main():
     machine(flags.device)  # which fails before any work is done
     chosen, failures = {what: prepare(what, flags, more) for what in flags.what}, {}
     report = functools.partial(print, file=sys.stderr, flush=True)
-    # On a GPU the variants of all works compile beside each other.
+    # On a GPU the variants of all workloads compile beside each other.
     for together in [flags.what] if flags.device == "gpu" else [[what] for what in flags.what]:
         every = {name: command for what in together for name, command in chosen[what][1].items()}
         with harness.started(every, failures=failures, device=flags.device, report=report) as workers:

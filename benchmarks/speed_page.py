@@ -11,9 +11,9 @@ WORK = {
 
 
 HOW_TO_READ = """\
-[Benchmarks](../../benchmarks.md) describes the works and their variants. The command of a table is above it, and the
-fastest variant is its first row. Rates and times are medians over the rounds, in which all variants of a command take
-turns. A step of decoding translates all sentences once. "Loss not finite" marks variants whose loss was NaN or
+[Benchmarks](../../benchmarks.md) describes the workloads and their variants. The command of a table is above it, and
+the fastest variant is its first row. Rates and times are medians over the rounds, in which all variants of a command
+take turns. A step of decoding translates all sentences once. "Loss not finite" marks variants whose loss was NaN or
 infinite: their time is shown, but they trained nothing.
 
 Peak memory is that of the whole process, imports and compilers included; on a GPU it is that of the framework's
@@ -23,8 +23,8 @@ peak has a column of its own ("–": not measured).
 FASTEST = """\
 A row compares the fastest measured variant of each side at the same precision. "Speed", "memory" and "second start"
 (its memory) are lwt over PyTorch: a speed above 1 means that lwt is faster, a memory above 1 that it takes more. "Not
-compiled" marks works for which no variant with `torch.compile` was measured on the machine at this precision: PyTorch
-may be faster than shown. Rates on different machines cannot be compared.
+compiled" marks workloads for which no variant with `torch.compile` was measured on the machine at this precision:
+PyTorch may be faster than shown. Rates on different machines cannot be compared.
 """
 PEAKS = ("peak_bytes", "second_peak_bytes")
 NOT_COMPILED, NOT_FINITE = ", not compiled", ", loss not finite"

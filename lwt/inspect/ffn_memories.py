@@ -113,7 +113,7 @@ def study(experiment, *, data="", limit=0, top=50, shown=40, sampled=32):
         data: ``KIND:NAME@SPLIT``; "" for the run's validation set.
         limit: the number of its records; 0: all.
         top: the number of triggers of a key.
-        shown: the number of keys of a layer whose triggers' texts are looked up: those with the surest values.
+        shown: the number of keys of a layer whose triggers' texts are looked up: those with the most confident values.
         sampled: the number of keys of a layer whose triggers are read again without a token.
 
     Returns:

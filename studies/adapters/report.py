@@ -40,10 +40,10 @@ are those of the test sets, means over the tasks and seeds.
 HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
-bits, and "Δ" is the change of accuracy by that, in points. Memory is weights, optimizer and activations of a training \
-step as compiled; "step" is its time, and "merge" the time to write the adapter into the base. Times are those of the \
-machine that measured most settings. "*" marks the memory of settings that another machine measured, where a program \
-may take more or less.
+bits, and "Δ" is the resulting change in accuracy, in points. Memory is weights, optimizer and activations of a \
+training step as compiled; "step" is its time, and "merge" the time to write the adapter into the base. Times are \
+those of the machine that measured most settings. "*" marks the memory of settings that another machine measured, \
+where a program may take more or less.
 """
 
 

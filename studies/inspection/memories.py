@@ -19,13 +19,13 @@ from lwt.machine import command_line, hardware
 from lwt.report import line_names, pages, records, results, style
 from studies.inspection import memory_page
 
-CONFIDENT = 0.1  # the share of keys whose values are surest
+CONFIDENT = 0.1  # the share of keys whose values are most confident
 FIGURES = {  # of a layer -> header, factor, digits
     "keys": ("keys", 1, 0),
     "alive": ("alive", 1, 0),
     "agreement": ("agreement (%)", 100, 1),
     "agreement_by_chance": ("agreement by chance (%)", 100, 2),
-    "agreement_of_the_surest": ("agreement of the surest tenth (%)", 100, 1),
+    "agreement_of_the_surest": ("agreement of the most confident tenth (%)", 100, 1),
     "median_rank": ("median rank", 1, 0),
     "largest_probability": ("largest probability (%)", 100, 3),
     "same_last_token": ("same last token (%)", 100, 1),
@@ -45,8 +45,8 @@ A value is compared with: {kinds}. Measured in {seconds:.0f} seconds on {hardwar
 HOW_TO_READ = """\
 - Alive: keys with a coefficient above 0 somewhere. All other figures are of these keys.
 - Agreement: the share of keys whose value's likeliest token is the one that it is compared with, at the strongest
-  trigger. By chance: the mean over all orders in which the layer's values could be dealt to its keys. The surest tenth:
-  the keys whose values have the largest probabilities.
+  trigger. By chance: the mean over all orders in which the layer's values could be dealt to its keys. The most
+  confident tenth: the keys whose values have the largest probabilities.
 - Median rank: how many tokens a value prefers to the one that it is compared with.
 - Largest probability: that of a value's likeliest token, mean over the keys.
 - Same last token, same last two tokens: the share of a key's triggers that have the commonest ending. By chance: with
@@ -161,7 +161,7 @@ def draw(path, found):
     """Draws the agreement, what triggers share, and the change of coefficients, by layer."""
     panels = {
         "The value's likeliest token is the one at the trigger (% of the keys)": {
-            "agreement": "all keys", "agreement_by_chance": "by chance", "agreement_of_the_surest": "the surest tenth"
+            "agreement": "all keys", "agreement_by_chance": "by chance", "agreement_of_the_surest": "the most confident"
         },
         "A key's triggers end alike (% of the triggers)": {
             "same_last_token": "last token", "same_last_token_by_chance": "last token, by chance",

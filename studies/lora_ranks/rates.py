@@ -122,12 +122,12 @@ def claims(methods, runs, searches):
     for key, title in names.items():
         own = tables.means(methods[title])
         claim = "1 to 2 % better" if key == "lora_plus" else "better"
-        found.append(f'{title}, "{claim}": points of accuracy beside LoRA: {gaps(own, plain)}.')
+        found.append(f'{title}, "{claim}": points above LoRA: {gaps(own, plain)}.')
         if key == "lora_plus":
             scaled = tables.means(methods.get(tables.TITLES["lora alpha/r"], []))
             better = {rank: max(value, scaled[rank]) for rank, value in plain.items() if rank in scaled}
             if better:
-                found.append(f"{title} beside the better of LoRA's two scales (α/r = 1, α = 1): {gaps(own, better)}.")
+                found.append(f"{title} against the better of LoRA's two scales (α/r = 1, α = 1): {gaps(own, better)}.")
             steps, ratio = steps_to_loss(runs), _ratio_of(methods[title])
             saved = f"{steps[1] / steps[ratio]:.2f} times as fast" if steps.get(ratio) else "not as fast"
             found.append(

@@ -33,7 +33,7 @@ def write(out, records, *, missing, command_line):
     if any(tables.RATIO_RANK in ranks for ranks in by_rank(methods, variants_of(methods)).values()):
         _draw_variants(page.picture("variants.png", "accuracy by rank of LoRA's variants"), methods)
     page.add(
-        "## Beside the paper's Table 1", "Ours / the paper's, in per cent.", beside_the_paper(methods[tables.PLAIN])
+        "## Against the paper's Table 1", "Ours / the paper's, in per cent.", beside_the_paper(methods[tables.PLAIN])
     )
     page.add("## The rates", rates.rates_text(searches), rates.rates_table(searches))
     rates.draw(page.picture("rates.png", "accuracy by rate"), searches)
