@@ -62,7 +62,7 @@ class Compose:
         found = {}
         for prefix, part in self._named():
             own = trees.subtree(adapter, prefix)
-            found |= watches(part, base, own)
+            found |= watches(part, base, adapter=own)
             base = part.expand(base, own, 0)
         return found
 
@@ -111,7 +111,7 @@ def stored(reparam, base):
     return reparam.stored(base) if hasattr(reparam, "stored") else base
 
 
-def watches(reparam, base, adapter):
+def watches(reparam, base, *, adapter):
     """``{(kind, name): batches}``: what `look` has to know of which weights, from how many batches; mostly nothing.
 
     A kind is "gradients" or "inputs", see `lwt/training/methods.py`.
@@ -121,7 +121,7 @@ def watches(reparam, base, adapter):
 
 def look(reparam, adapter, *, base, seen):
     """The leaves at step 0 with initial values from data, ``{(kind, name): array}`` of all that `watches` names."""
-    return reparam.look(adapter, base, seen=seen) if watches(reparam, base, adapter) else adapter
+    return reparam.look(adapter, base, seen=seen) if watches(reparam, base, adapter=adapter) else adapter
 
 
 def penalty(reparam, adapter):

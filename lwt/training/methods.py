@@ -25,7 +25,7 @@ def started(reparam, trainable, *, frozen, loss, batches):
     """
     params = {**trainable, **frozen}
     base, adapter = (trees.subtree(params, part) for part in ("base", "adapter"))
-    watched = compose.watches(reparam, base, adapter)
+    watched = compose.watches(reparam, base, adapter=adapter)
     if not watched:
         return trainable
     if jax.process_count() > 1:

@@ -91,7 +91,7 @@ def test_part_two_watches_what_part_one_gives(base, first):
     chain = compose.build({"name": "compose", "parts": (first | kernel, second | kernel)})
     adapter = chain.init(jax.random.key(0), base)
     kept = compose.stored(chain, base)
-    watched = compose.watches(chain, kept, adapter)
+    watched = compose.watches(chain, kept, adapter=adapter)
     wanted = {name for name in adapter if name.startswith("1_lora/") and name.endswith("/a")}
     assert {f"1_lora/{name}/a" for _, name in watched} == wanted and len(wanted) == 2
     seen = {key: np.eye(base[key[1]].shape[0] + 1) for key in watched}

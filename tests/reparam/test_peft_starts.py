@@ -25,7 +25,7 @@ def ours(start, network, *, rank=4):
         return (test_peft.logits(weights, ids) ** 2).sum()
 
     adapter = reparam.init(jax.random.key(0), base)
-    watched = compose.watches(reparam, base, adapter)
+    watched = compose.watches(reparam, base, adapter=adapter)
     seen = methods.observe(loss, base, watched=watched, batches=[jnp.asarray(IDS)])
     return compose.look(reparam, adapter, base=base, seen=seen)
 

@@ -191,16 +191,11 @@ int main(void)
     static lwt_answer answer;
     uint16_t units[LWT_CLASSES];
     int most = 0, sum = 0;
-    answer.classes = LWT_CLASSES;
-    answer.best = 7;
-    answer.logits[7] = 0.01f;
+    answer.classes = LWT_CLASSES, answer.best = 7, answer.logits[7] = 0.01f;
     lwt_probabilities_q15(&answer, units, LWT_CLASSES);
-    for (int i = 0; i < LWT_CLASSES; i++) {
-        sum += units[i];
+    for (int i = 0; i < LWT_CLASSES; sum += units[i++])
         most = units[i] > most ? units[i] : most;
-    }
-    printf("%d %d %d\n", sum, most, units[7]);
-    return 0;
+    return printf("%d %d %d\n", sum, most, units[7]) < 0;
 }
 """
 
