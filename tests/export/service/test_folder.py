@@ -279,13 +279,8 @@ def test_other_answers_and_damage_are_refused(runs, written, tmp_path, monkeypat
     model = predict.load(place)
     with pytest.raises(ValueError, match="give a list of texts$"):
         model.predict("one text")
-    pairs = predict.load(written["pairs"][1])
-    for asked, texts, message in (
-        (model, ["a", "\ud83d"], "2 holds half a"),
-        (pairs, ["no tab"], "1 must be two texts"),
-    ):
-        with pytest.raises(ValueError, match=f"text {message}"):
-            asked.predict(texts)
+    with pytest.raises(ValueError, match="text 1 must be two texts"):
+        predict.load(written["pairs"][1]).predict(["no tab"])
     assert model.predict([]) == [] and model.predict_proba([]).shape == (0, 3)
     monkeypatch.setitem(folder.LIMITS, "float32", (0.0, 1.0))
     with pytest.raises(errors.ConfigError, match="is not written: .* the largest error .* must be at most 0"):
