@@ -72,12 +72,8 @@ class Prepared:
         kinds = table.counts(self.looked.left_out)
         left_out = {kind: kinds[kind] for kind in tell.WHY if kind in kinds}
         sizes = {part: len(rows) for part, rows in self.parts.items()}
-        return {
-            "rows": len(self.looked.rows) + kinds.total(),
-            "left_out": left_out,
-            "classes": len(self.names),
-            **sizes,
-        }
+        rows = len(self.looked.rows) + kinds.total()
+        return {"rows": rows, "left_out": left_out, "classes": len(self.names), **sizes}
 
 
 def classify(path, workdir="", *, options=None, say=print):
@@ -191,9 +187,10 @@ def keep(folder, found, *, options):
 
     A search that is not over may get more or less time.
     """
-    asked = dataclasses.asdict(options) | {"rename_labels": list(options.rename_labels)}
-    asked |= {"search": bool(options.time), "model": options.model or fit.MODEL}
-    asked |= {"text": found.text, "label": found.label, "files": table.contents(found.files)}
+    asked = {"text": found.text, "label": found.label, "files": table.contents(found.files)}
+    asked |= {name: x for name, x in dataclasses.asdict(options).items() if name not in (*asked, "validation", "test")}
+    asked |= {"rename_labels": list(options.rename_labels), "search": bool(options.time)}
+    asked["model"] = options.model or fit.MODEL
     trained = any((place / run_config.NAME).exists() for place in (folder.parent, folder / NETWORK))
     path, begun = folder / ASKED, trained or (folder / "trials").exists()
     if begun and not path.exists():

@@ -48,7 +48,7 @@ def _is_marked(path, key):
 def new_file(path, *, kind):
     """A context that writes `path`, a file of a `kind` of `MAGIC`.
 
-    Only an older export is replaced, and no file of a bundle.
+    Only an older export is replaced, and no weights of a bundle.
 
     Raises:
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
@@ -57,7 +57,8 @@ def new_file(path, *, kind):
     try:
         if os.path.isfile(path) and os.path.getsize(path):
             with open(path, "rb") as file:
-                of_bundle = os.path.exists(os.path.join(os.path.dirname(path), bundle.INFO))
+                folder, name = os.path.split(path)
+                of_bundle = name == bundle.WEIGHTS and bundle.is_bundle(folder)
                 if of_bundle or file.read(16)[start : start + len(magic)] != magic:
                     raise errors.ConfigError(f"--out={path} already holds something else; give another file")
         yield

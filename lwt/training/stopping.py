@@ -19,12 +19,9 @@ class Stopping:
 
     def update(self, figures):
         """Takes the figures of an evaluation."""
-        value = figures.get(self._select)  # None if it was not finite, where a manifest kept it
-        better = (
-            value is not None
-            and math.isfinite(value)
-            and (self._best is None or self._sign * value > self._sign * self._best)
-        )
+        value = figures.get(self._select)
+        value = math.nan if value is None else value  # a manifest keeps None for what is not finite
+        better = math.isfinite(value) and (self._best is None or self._sign * value > self._sign * self._best)
         self._best, self._since = (float(value), 0) if better else (self._best, self._since + 1)
 
     @property
