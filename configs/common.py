@@ -201,7 +201,7 @@ def kept_by(workdir, argument="base"):
     """
     path = pathlib.Path(FOLDERS.get(str(workdir), workdir), "config.json")
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         wrong = f"there is no file {path}" if isinstance(error, FileNotFoundError) else f"{path}: {error}"
         here = "" if path.is_absolute() else f", a path from the current folder {pathlib.Path.cwd()}"
@@ -226,7 +226,8 @@ def of_run(workdir):
     kept, config = kept_by(workdir), base()
     if kept["reparam"]["name"] in LASTING:
         config.reparam = kept["reparam"]
-    config.data.update(kept.pop("data"))
+    with config.ignore_type():  # a run may have several test sets
+        config.data.update(kept.pop("data"))
     of_adapter = {key: config.optimizer[key] for key in ("trainable", "rate_rules", "lora_plus")}  # now merged
     config.optimizer = {**config.optimizer, **kept.pop("optimizer"), **of_adapter}
     kept["task"] = kept["task"].get("task", kept["task"])  # a distilled task without its teacher

@@ -105,6 +105,8 @@ def get_config(arg=""):
         raise ValueError(f"recipe={args['recipe']!r}: choose from {', '.join(RECIPES)}")
     if args["splits"] not in ("own", "code"):
         raise ValueError(f"splits={args['splits']!r}: choose from own, code")
+    if args["splits"] == "code" and args["data"]:
+        raise ValueError("splits=code is of a task; data=KIND:NAME has splits of its own")
     if args["added"] and (args["splits"] == "code" or "@" in args["data"]):
         raise ValueError(f"added={args['added']} goes with splits=own, and with data=KIND:NAME without a split")
     embbert_pretrain.require_tables(args)
@@ -118,6 +120,8 @@ def get_config(arg=""):
         config.model.update(embbert_pretrain.TUNED.get(args["model"], {}).get("model", {}))
     if args["tables"]:
         config.model.update(SMALL_TABLES)
+    if args["pool"] and config.model.get("pooler"):
+        raise ValueError(f"pool={args['pool']}: model={args['model']} has a pooler, which reads the first position")
     if pool and not config.model.get("pooler"):
         config.model.pool = pool
     word_dropout = recipe["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]

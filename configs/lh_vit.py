@@ -49,8 +49,8 @@ def get_config(arg=""):
         ),
     )  # fmt: skip
     for key, there in (("model", MODELS), ("data", DATA), ("difficulty", DIFFICULTIES), ("fold", range(FOLDS))):
-        if args[key] not in there:
-            raise ValueError(f"{key}={args[key]!r}: choose from {', '.join(map(str, there))}")
+        if args.get(key) not in there:
+            raise ValueError(f"{key}={args.get(key)!r}: choose from {', '.join(map(str, there))}")
     data = DATA[args["data"]]
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]

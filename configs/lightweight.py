@@ -28,6 +28,7 @@ The commands of lwt/compress/ make pruned, folded and factorised runs to continu
 
 from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation
 
+TAUGHT = ("distill", "qat", "qlora", "finetune")  # methods that go with a teacher
 SIZES = ("layers", "decoder_layers", "width", "heads", "hidden")
 
 
@@ -44,6 +45,8 @@ def get_config(arg=""):
     )  # fmt: skip
     if args["method"] not in METHODS:
         raise ValueError(f"method={args['method']!r}: choose from {', '.join(METHODS)}")
+    if args["teacher"] and args["method"] not in TAUGHT:
+        raise ValueError(f"teacher={args['teacher']}: method={args['method']} learns from none; {', '.join(TAUGHT)} do")
     resized = [key for key in ("student", *SIZES) if args[key]]
     if args["base"] and resized:
         raise ValueError(f"{resized[0]}={args[resized[0]]}: a model of other sizes starts from scratch; omit base")
@@ -96,6 +99,8 @@ def from_scratch(args):
     if args["student"]:
         if args["student"] not in embbert_pretrain.MODELS:
             raise ValueError(f"student={args['student']!r}: choose from {', '.join(embbert_pretrain.MODELS)}")
+        if "max_length" not in config.model:
+            raise ValueError(f"student={args['student']}: a text encoder learns from one; name a teacher that is one")
         body, max_length = embbert_pretrain.MODELS[args["student"]][1], config.model.max_length
         config.model = dict(body, max_length=max_length, head="classify")
     sizes = {key: args[key] for key in SIZES if args[key]}

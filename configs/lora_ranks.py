@@ -88,6 +88,8 @@ def reparam(method, rank, scaling):
 
 def adapters(rank, scaling="one"):
     """``{method: its section reparam}``; if the rank decides how many weights are trained, as many as LoRA or half."""
+    if rank < 1:
+        raise ValueError(f"rank={rank}: it must be at least 1")
     larger = rank + (rank + 1) // 2  # AdaLoRA's rank at its start
     lora = dict(name="lora", rank=rank, alpha=1.0 if scaling == "alpha/r" else 16.0, scaling=scaling, start="lora")
     return dict(

@@ -150,7 +150,7 @@ def finetuned(args):
     config.optimizer.learning_rate = args["rate"] or RATES.get(method, 1e-3)
     config.optimizer.schedule = dict(name="cosine", warmup=100)
     config.optimizer.clip_norm = 1.0
-    config.epochs = args["epochs"]
+    config.epochs = args["epochs"] or TUNED["epochs"]
     config.log_every, config.eval_every, config.save_every = 50, 500, 500
     config.select, config.select_mode = "bleu", "max"
     if args["smoke"]:

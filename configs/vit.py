@@ -66,7 +66,7 @@ def get_config(arg=""):
         config.optimizer.learning_rate, config.optimizer.weight_decay = 1e-3, 0.05
         config.optimizer.arguments = dict(b1=0.9, b2=0.999, eps=1e-8)
     config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
-    config.epochs = args["epochs"]
+    config.epochs = args["epochs"] or 30.0
     config.log_every, config.eval_every, config.save_every = 100, 0, 0
     config.select, config.select_mode = "accuracy", "max"
     if args["smoke"]:

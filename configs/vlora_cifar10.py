@@ -49,12 +49,15 @@ def get_config(arg=""):
     )  # fmt: skip
     size, augment = args["size"], args["augment"]
     for key, there in (("size", SIZES), ("mode", MODES), ("augment", AUGMENT)):
-        if args[key] not in there:
-            raise ValueError(f"{key}={args[key]!r}: choose from {', '.join(there)}")
+        if args.get(key) not in there:
+            raise ValueError(f"{key}={args.get(key)!r}: choose from {', '.join(there)}")
+    if not args["rows"]:
+        raise ValueError("rows=0: a batch needs at least one image")
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
     config.model = dict(name="vit", image_size=32, channels=3, attention="softmax", **SIZES[size])
-    config.reparam = reparam(args["rank"], args["mode"], args["chunks"] or CHUNKS[size])
+    if args["rank"]:
+        config.reparam = reparam(args["rank"], args["mode"], args["chunks"] or CHUNKS[size])
     config.task = dict(name="classify_images", mean=MEAN, std=STD, **AUGMENT[augment])
     config.data.kind = "images"
     config.data.train = args["data"]

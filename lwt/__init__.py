@@ -13,12 +13,15 @@ See ``docs/design/``.
 
 import importlib
 import os
+import re
 import signal
 import sys
 
 __version__ = "0.1.0"
 
-if sys.argv[:1] == ["-m"]:  # `python -m lwt...`: until the program handles Ctrl-C itself, it ends without a traceback
+_OWN = re.compile(r"(lwt|studies|benchmarks)(\.|$)")
+# `python -m lwt...`: until the program handles Ctrl-C itself, it ends without a traceback. Others stay as they are.
+if sys.argv[:1] == ["-m"] and any(map(_OWN.match, sys.orig_argv[1:4])):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from lwt.machine import memory
 

@@ -38,7 +38,7 @@ def replacing(path, *, checked=False):
         temporary = _temporary(path)
         try:
             yield temporary
-            with open(temporary, "rb") as file:
+            with open(temporary, "r+b") as file:  # Windows flushes only what can be written
                 os.fsync(file.fileno())  # or a power cut may leave the new name with an empty file
             checked = checked or bool(_known(path))  # no write leaves the checksum of what was there before
             with _checksum_of(path, temporary) if checked else contextlib.nullcontext():
@@ -55,9 +55,14 @@ def replacing_folder(path):
         new.mkdir()
         try:
             yield new
-            with contextlib.suppress(FileNotFoundError):
-                pathlib.Path(path).rename(old)
-            new.rename(path)
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    pathlib.Path(path).rename(old)
+                new.rename(path)
+            except BaseException:
+                if old.exists() and not os.path.exists(path):
+                    old.rename(path)
+                raise
             shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(new, ignore_errors=True)

@@ -63,6 +63,22 @@ def test_a_failed_write_leaves_the_old_folder(tmp_path):
     assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["old", "old/a"]
 
 
+def test_an_interrupt_between_the_renames_leaves_the_old_folder(tmp_path, monkeypatch):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/a").write_text("a")
+    rename = files.pathlib.Path.rename
+
+    def interrupted(path, target):
+        if files.pathlib.Path(target) == tmp_path / "old" and (path / "new").exists():
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(files.pathlib.Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), files.replacing_folder(tmp_path / "old") as folder:
+        (folder / "new").write_text("new")
+    assert [p.relative_to(tmp_path).as_posix() for p in sorted(tmp_path.rglob("*"))] == ["old", "old/a"]
+
+
 def test_a_checked_file_is_read_and_damage_is_found(tmp_path):
     path = tmp_path / "a.json"
     files.write_json(path, {"rank": 2}, checked=True)

@@ -161,10 +161,11 @@ def of_page(out, measure, *, run="", report_only=False):
         raise errors.DataError(f"{path} has no line {PAGE!r} with {FACTS}; run without --report_only") from error
 
 
-def differs(folder, config):
+def differs(folder, config, *, length=False):
     """How the config that a run was finished with differs from `config`; "" if it does not.
 
-    Paths inside the study's workdir may be those of another one: its runs were finished elsewhere.
+    Paths inside the study's workdir may be those of another one: its runs were finished elsewhere. With `length`, the
+    runs must be equally long, too.
     """
     inside = os.path.dirname(os.path.normpath(folder)) + os.sep
 
@@ -176,7 +177,7 @@ def differs(folder, config):
         return old == new
 
     try:
-        return run_config.difference(folder, config, same=same)
+        return run_config.difference(folder, config, same=same, length=length)
     except errors.CheckpointError:
         return "its config was not kept"
 

@@ -47,7 +47,7 @@ def run(entry, workdir, *, record, config_of, measure, metric, lower=False, firs
     folder, config = os.path.join(workdir, entry.name), config_of(entry.spec)
     kept = study.read_record(folder, record)
     tried = {}
-    if kept and not records.differs(folder, config):
+    if kept and not records.differs(folder, config, length=True):
         if len(kept["tried"]) >= trials:
             return kept
         tried = {trial.pop("rate"): trial for trial in kept["tried"]}
@@ -93,16 +93,14 @@ def _trial(entry, folder, rate, *, config_of, measure):
     name, spec = f"rate{rate:g}", f"{entry.spec},rate={rate:g}"
     own = study.Entry(name, {**entry.arguments, "rate": rate}, spec)
     diverged = {"figures": {}}
-    kept = study.read_record(os.path.join(folder, name), TRIAL)
-    if kept == diverged:
+    place, config = os.path.join(folder, name), config_of(spec)
+    if study.read_record(place, TRIAL) == diverged and not records.differs(place, config, length=True):
         return {}
     try:
-        found = study.run(
-            own, folder, measure=lambda _, at: {"figures": measure(at)}, record=TRIAL, config=config_of(spec)
-        )
+        found = study.run(own, folder, measure=lambda _, at: {"figures": measure(at)}, record=TRIAL, config=config)
     except errors.NotFinite as error:
         LOG.info("%s", error)
-        study.write_record(os.path.join(folder, name), diverged, record=TRIAL)
+        study.write_record(place, diverged, record=TRIAL)
         return {}
     return found["figures"]
 

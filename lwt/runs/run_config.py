@@ -242,19 +242,21 @@ def _parse(path):
     return config
 
 
-def difference(workdir, config, *, same=operator.eq):
+def difference(workdir, config, *, same=operator.eq, length=False):
     """Describes the first key in which the finished run of a workdir differs from a config; "" if none does.
 
-    How long it trained is not compared, nor what does not change its figures: logging, saving and the devices.
+    What does not change its figures is not compared: logging, saving and the devices.
 
     Args:
         same: ``(old value, new value) -> bool``.
+        length: whether steps and epochs are compared.
 
     Raises:
         lwt.errors.CheckpointError: the workdir has no config.
     """
     old, new = (trees.flatten(as_json(one)) for one in (_parse(os.path.join(workdir, NAME)), config))
-    return _difference(old, new, free=[key for key in MAY_CHANGE if not key.startswith("select")], same=same)
+    compared = ("select", "select_mode", *(("steps", "epochs") if length else ()))
+    return _difference(old, new, free=[key for key in MAY_CHANGE if key not in compared], same=same)
 
 
 def _difference(old, new, *, free, same=operator.eq):

@@ -157,6 +157,7 @@ def in_steps(config, batches):
     with config.unlocked():
         config.update({key: max(1, math.ceil(epoch)) for key in durations})
         config.steps = max(1, round(config.epochs * epoch)) if config.epochs else config.steps
+        optim.shorten_warmup(config)
     if config.steps > run_config.STEPS:
         raise errors.ConfigError(f"epochs={config.epochs} should be at most {run_config.STEPS / epoch:.3g}")
     return config

@@ -5,6 +5,7 @@ norm of the clip is theirs alone, and `labels` puts all other leaves into a grou
 """
 
 import inspect
+import logging
 import math
 import re
 
@@ -14,6 +15,7 @@ import optax
 from lwt import errors, trees, values
 from lwt.training import adam8
 
+LOG = logging.getLogger(__name__)
 OWN = {"adamw_8bit": adam8.adamw_8bit}  # beside those of optax
 # These need the loss as a function (lbfgs), or cannot take a schedule as their learning rate.
 UNFIT = ("lbfgs", "optimistic_adam", "rprop", "sm3")
@@ -51,6 +53,15 @@ def _rsqrt(steps, *, warmup):
 SCHEDULES = {"noam": _noam, "cosine": _cosine, "constant": _constant, "rsqrt": _rsqrt}
 STRETCHED = ("cosine",)  # schedules whose shape depends on the length of the run
 OF_SCHEDULES = {"width": values.whole(1), "warmup": values.whole(0), "end": values.real(0, 1)}
+
+
+def shorten_warmup(config):
+    """Shortens a warm-up that outlasts a run of few epochs, in which the rate would only rise, to a tenth of it."""
+    section, steps = config.optimizer.schedule, config.steps
+    if config.epochs and section.name in ("cosine", "constant") and section.get("warmup", 0) >= steps:
+        told = "optimizer.schedule.warmup=%d outlasts the %d steps: %d instead"
+        LOG.warning(told, section.warmup, steps, steps // 10)
+        section.warmup = steps // 10
 
 
 def schedule(section, learning_rate, *, steps):

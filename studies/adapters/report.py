@@ -40,11 +40,15 @@ are those of the test sets, means over the tasks and seeds.
 HOW_TO_READ = """\
 Accuracy on the test split in per cent (arithmetic: exact match): mean ± standard deviation over the seeds. \
 "Trained" and the bytes are without the classifier's head, which all methods train; "int8" rounds the adapter to eight \
-bits, and "Δ" is the resulting change in accuracy, in points. Memory is weights, optimizer and activations of a \
-training step as compiled; "step" is its time, and "merge" the time to write the adapter into the base. Times are \
-those of the machine that measured most settings. "*" marks the memory of settings that another machine measured, \
-where a program may take more or less.
+bits, with a float32 scale for each column of a leaf's first axis (of rank 1 and of C3A for each value, so that \
+nothing changes), and "Δ" is the resulting change in accuracy, in points. Memory is weights, optimizer and activations \
+of a training step on rows of 32 tokens, as compiled; "step" is the time of a step in training, and "merge" the time \
+to write the adapter into the base. Times are those of the machine that measured most settings. "*" marks the memory \
+of settings that another machine measured, where a program may take more or less.
 """
+
+
+EDGES = "A star marks a rate that is the highest or the lowest one tried: a better one may lie beyond."
 
 
 def write(out, records, *, missing, command_line):
@@ -67,7 +71,7 @@ def write(out, records, *, missing, command_line):
             page.add(f"## Which one to use: {part}", CHOICE, pages.bullets(advice(own, tasks, judged=judged)))
             draw(page.picture(f"{part}.png", f"accuracy by bytes, {part}"), own, tasks=tasks, judged=judged)
             page.add(f"## All figures: {part}", HOW_TO_READ, table(own, tasks, costs=costs))
-    page.add("## The rates", rates_table(searches))
+    page.add("## The rates", EDGES, rates_table(searches))
     return page.write()
 
 
@@ -225,7 +229,9 @@ def rates_table(searches):
     found = {}
     for record in searches:
         about = record["arguments"]
-        found.setdefault((about["method"], about["size"]), {})[about["task"]] = f"{record['rate']:.3g}"
+        tried = [trial["rate"] for trial in record["tried"]]
+        edge = "*" if record["rate"] in (min(tried), max(tried)) else ""
+        found.setdefault((about["method"], about["size"]), {})[about["task"]] = f"{record['rate']:.3g}{edge}"
     tasks = ENCODER | TRANSLATOR
     body = [[title_of(setting), *(rates.get(task, "–") for task in tasks)] for setting, rates in found.items()]
     return results.markdown(["method", *tasks.values()], body)

@@ -27,9 +27,9 @@ from absl import flags
 
 from lwt import trees
 from lwt.machine import hardware
-from lwt.reparam import adapters
+from lwt.reparam import adapters, compose
 from lwt.report import search, study
-from lwt.runs import adapter_folder, checkpoint, config_file, experiment, run_config
+from lwt.runs import adapter_folder, assembly, checkpoint, config_file, experiment, run_config
 from studies.adapters import costs
 from studies.adapters import report as adapters_report
 
@@ -155,7 +155,7 @@ def measure(entry, folder):
     """The record of a run: figures on the test set, and the size of what was trained."""
     del entry
     trained = experiment.load(folder)
-    own, _ = trained.stored()
+    own = assembly.learned(compose.build(trained.config.reparam), trained.stored()[0])
     found = {
         "learning_rate": trained.config.optimizer.learning_rate,
         "checkpoint": trained.step,

@@ -1,5 +1,7 @@
 """The arguments of configs: wrong words, repeated keys and arguments without effect are refused, not ignored."""
 
+import json
+
 import pytest
 
 from configs import common
@@ -49,6 +51,41 @@ def test_an_argument_without_effect_is_refused():
     assert args["rank"] == 8 and common.finished(common.base(), args).is_locked
     with pytest.raises(errors.ConfigError, match="has no effect"):
         config_file.load("configs/quickstart.py:stage=base,base=runs/mt")
+
+
+@pytest.mark.parametrize(
+    "spec, words",
+    [
+        ("lh_vit:fold=3", "fold=3: it has no effect"),
+        ("lh_vit:data=radar_parrad,difficulty=easy", "difficulty=easy: it has no effect"),
+        ("vlora_cifar10:mode=lors", "mode=lors: it has no effect"),
+        ("vlora_cifar10:rows=0", "rows=0: a batch needs at least one image"),
+        ("lora_ranks:method=dora,rank=0", "rank=0: it must be at least 1"),
+        ("embbert_finetune:model=bert_tiny,pool=rms", "pool=rms: model=bert_tiny has a pooler"),
+        ("embbert_finetune:data=folder:x,splits=code", "splits=code is of a task"),
+        (
+            "lightweight:base=pretrained/multi30k,teacher=pretrained/multi30k,method=prune",
+            "method=prune learns from none",
+        ),
+        ("lightweight:teacher=pretrained/multi30k,method=distill,student=embbert", "name a teacher that is one"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(spec, words):
+    with pytest.raises(errors.ConfigError, match=words):
+        config_file.load(spec)
+
+
+@pytest.mark.parametrize("spec", ["vit:epochs=0", "vit:", "translation:base=pretrained/multi30k,epochs=0"])
+def test_no_epochs_are_those_of_the_set_up(spec):
+    assert config_file.load(spec).epochs == (30.0 if spec.startswith("vit") else 3.0)
+
+
+def test_a_run_with_several_test_sets_is_continued(tmp_path):
+    config = config_file.load("lightweight:base=pretrained/embbert-tinynlp")
+    with config.unlocked(), config.ignore_type():
+        config.data.test = ("a", "b")
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    assert [*common.of_run(tmp_path).data.test] == ["a", "b"]
 
 
 def test_the_tokenizer_of_a_run(tmp_path):

@@ -31,6 +31,24 @@ for _ in range(2):
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+
+@pytest.mark.parametrize("package, own", [("lwt_like", False), ("studies", True)])
+def test_programs_of_other_packages_are_left_alone(tmp_path, package, own):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("import lwt\n")
+    text = "import signal\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    (tmp_path / package / "job.py").write_text(text)
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])}
+    done = subprocess.run(
+        [sys.executable, "-m", f"{package}.job"],
+        cwd=tmp_path,
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == str(not own), done.stderr
+
+
 AHEAD = """
 import jax, jax.numpy as jnp
 from lwt.machine import memory

@@ -61,7 +61,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(search.study, "run", run)
     monkeypatch.setattr(search.run_config, "keep", lambda config, folder: None)
-    monkeypatch.setattr(search.records, "differs", lambda folder, config: "")
+    monkeypatch.setattr(search.records, "differs", lambda folder, config, **_: "")
     return asked
 
 

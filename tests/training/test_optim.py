@@ -59,6 +59,17 @@ def test_schedules(schedule, values):
             assert float(jax.jit(rate)(jnp.int32(step))) == pytest.approx(factor * value, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "warmup, epochs, steps, wanted", [(100, 3.0, 61, 6), (100, 3.0, 101, 100), (100, 0.0, 61, 100), (9, 1.0, 9, 0)]
+)
+def test_a_warm_up_that_outlasts_the_epochs_is_shortened(tiny, caplog, warmup, epochs, steps, wanted):
+    config = tiny({"optimizer.schedule": {"name": "cosine", "warmup": warmup}, "steps": steps, "epochs": epochs})
+    with config.unlocked():
+        optim.shorten_warmup(config)
+    assert config.optimizer.schedule.warmup == wanted
+    assert (f"warmup={warmup} outlasts the {steps} steps" in caplog.text) == (wanted != warmup)
+
+
 def test_the_papers_peak(tiny):
     rate = optim.schedule(dict(name="noam", width=128, warmup=4000), 0.5, steps=1)
     rates = [float(rate(step)) for step in range(3990, 4010)]
