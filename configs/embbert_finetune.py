@@ -114,8 +114,8 @@ def get_config(arg=""):
     config = embbert_pretrain.encoder(args["model"], vocabulary=args["vocabulary"], head="classify")
     by_task = args["recipe"] == "tuned" and not args["data"]  # the tuned recipe knows its tasks
     compared = "pair" if by_task and task in PAIRS else ""
-    of_base = pool_of(args["base"]) if args["method"] != "full" else ""
-    pool = args["pool"] or of_base or compared or recipe["pool"]
+    of_base = kept_of(args["base"]) if args["method"] != "full" else {}
+    pool = args["pool"] or of_base.get("model", {}).get("pool") or compared or recipe["pool"]
     if args["recipe"] == "tuned" and not args["base"]:
         config.model.update(embbert_pretrain.TUNED.get(args["model"], {}).get("model", {}))
     if args["tables"]:
@@ -153,6 +153,7 @@ def get_config(arg=""):
         config.epochs /= 2 if task in LARGE or (args["added"] and not args["teacher"]) else 1
         config.data.cut = "middle" if task == "imdb_reviews" else "end"
     if args["method"] != "full":
+        config.data.cut = of_base.get("data", {}).get("cut", config.data.cut)
         after_quantization(config, args["method"], args["base"])
     config.optimizer.learning_rate = args["rate"] or config.optimizer.learning_rate
     config.epochs = args["epochs"] or config.epochs
@@ -181,10 +182,10 @@ def train_on(config, folder, *, tests):
         config.data.test = tuple(f"{own}@{name}" for name in tests)
 
 
-def pool_of(workdir):
-    """The `pool` of a run's head, which its quantized form must share; "" if the run does not exist yet."""
+def kept_of(workdir):
+    """The config of a run, whose head and input its quantized form must share; {} if the run does not exist yet."""
     path = pathlib.Path(workdir, "config.json")
-    return json.loads(path.read_text())["model"].get("pool", "") if path.exists() else ""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def after_quantization(config, method, base):

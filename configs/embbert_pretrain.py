@@ -19,6 +19,7 @@ recipe  paper: rate 5e-4, 1/6 of the tokens, of which 70 % masked, 15 % replaced
 tables  small: initial tables are 50 times smaller. The tokens' then have a standard deviation of 0.02, as in BERT; the
         paper's code has 1
 
+Sentences are joined to segments of about 60 tokens, of which two make a pair (data.join); the paper pairs single ones.
 The paper trains one epoch in batches of 32 pairs with AdamW at a fixed rate. Our figures: docs/papers/embbert_q.md.
 """
 

@@ -9,7 +9,7 @@ rank     rank of the increments; 0: the plain ViT. The paper has 8, 4 and 2
 mode     recursive (the paper's equations 13 to 15), base (the authors' code) or lors; chunks: 0 for the size's own
 size     paper: patch 2, width 256, 12 layers, 4 heads, 3 chunks; small: patch 4, width 128, 6 layers, 4 heads, 2 chunks
 augment  none; basic: flips and crops; mix: also mixup and cutmix; full: also RandAugment, which runs on the host, image
-         by image, and needs `pip install 'lwt[augment]'`
+         by image, and needs `pip install '.[augment]'`
 data     folder:cifar10, tfds:cifar10, or other classes of 32 × 32 images
 rows     images per step
 

@@ -48,10 +48,11 @@ if not os.path.exists("lwt/__init__.py"):
         done = subprocess.run(["git", "clone", "--quiet", REPOSITORY, "lwt-checkout"], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"git cannot clone {{REPOSITORY}}: {{done.stderr.strip()}}\\n{{remedy}}")
-    os.chdir("lwt-checkout")
     tpu = glob.glob("/dev/accel*") + glob.glob("/dev/vfio/[0-9]*")  # older and newer TPUs
     extra = "[tpu]" if tpu else "[cuda]" if os.path.exists("/dev/nvidia0") else ""
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", f".{{extra}}"], check=True)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--editable", f"./lwt-checkout{{extra}}"]
+    subprocess.run(install, check=True)
+    os.chdir("lwt-checkout")  # last: if a line above fails, this cell can be run again
 sys.path.insert(0, os.getcwd())
 
 import jax

@@ -7,7 +7,7 @@ The n-grams are the tokens of a text and the pairs of neighbours, hashed into a 
 becomes part of the new run's head: every program and every export treats it like the run's other weights. A support
 vector machine is fitted to them on the training part. Its regularization and the scales of both logits are those with
 the lowest loss on the validation part. It makes other errors than the network and needs fewer texts. It needs
-scikit-learn (``pip install 'lwt[sklearn]'``). The last line of output is one JSON object.
+scikit-learn (``pip install '.[sklearn]'``). The last line of output is one JSON object.
 """
 
 import logging

@@ -4,7 +4,7 @@
     python -m studies.embbert.linear_classifier --tasks=snips,data=folder:my_intents
     python -m studies.embbert.linear_classifier --tasks=snips,emotion,nlu --more=splits=code,leak_free=true
 
-Prints one JSON object per task. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
+Prints one JSON object per task. It needs scikit-learn (``pip install '.[sklearn]'``).
 
 The features are TF-IDF of single words and of pairs of neighbours, of each text of a record, on the splits and cleaned
 texts of lwt's own runs; the classifier is a support vector machine, its regularization chosen on the validation set.

@@ -8,7 +8,7 @@
 A run adds its table to the page, or measures it anew. Needs QEMU and both compilers:
 
     apt install qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi
-    pip install 'lwt[c]'
+    pip install '.[c]'
 """
 
 import pathlib

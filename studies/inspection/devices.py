@@ -6,7 +6,7 @@
 
 A run adds its program to the page, or measures it anew. Needs Node, a compiler for this machine, and:
 
-    pip install 'lwt[c]'
+    pip install '.[c]'
 
 The figures are the same at every repetition; times are not among them.
 """

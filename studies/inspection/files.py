@@ -8,7 +8,7 @@ A run adds the table of its files to the page, or measures them anew. All files 
 compared with it, in every format. Nothing else should run on the machine meanwhile. What the columns mean:
 `lwt/export/phone/classify.py`, `lwt/export/phone/translate.py` and `lwt/export/service/folder.py`. Needs:
 
-    pip install 'lwt[litert,onnx]' && pip install --no-deps litert-converter==0.5.0 jax2onnx==0.17.1
+    pip install '.[litert,onnx]' && pip install --no-deps litert-converter==0.5.0 jax2onnx==0.17.1
 """
 
 import pathlib

@@ -3,7 +3,7 @@
     python -m studies.radar.linear_classifier --images=generated:radar_har,difficulty=hard
     python -m studies.radar.linear_classifier --images=folder:cifar10 --alpha=100
 
-Prints one JSON object. It needs scikit-learn (``pip install 'lwt[sklearn]'``).
+Prints one JSON object. It needs scikit-learn (``pip install '.[sklearn]'``).
 
 The features are the means of 32 × 32 fields of each channel; the classifier is ridge regression. It learns the split
 ``train`` and is tested on ``test``; a recording with folds is cross-validated, so that every record is tested once.
