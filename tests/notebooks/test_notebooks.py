@@ -83,19 +83,21 @@ def test_tidy_keeps_results_and_drops_progress_and_our_folder():
 def test_the_first_cell_installs_what_the_machine_has(tmp_path, monkeypatch):
     """Away from a checkout: it clones, and installs the extra of the accelerator whose device file is there."""
     for files, extra in (
-        ([], "."),
-        (["/dev/nvidia0"], ".[cuda]"),
-        (["/dev/accel0"], ".[tpu]"),
-        (["/dev/vfio/0"], ".[tpu]"),
+        ([], ""),
+        (["/dev/nvidia0"], "[cuda]"),
+        (["/dev/accel0"], "[tpu]"),
+        (["/dev/vfio/0"], "[tpu]"),
     ):
-        folder, asked = tmp_path / extra / str(len(files)), []
+        folder, asked = tmp_path / f"with{extra}" / str(len(files)), []
         folder.mkdir(parents=True, exist_ok=True)
         monkeypatch.chdir(folder)
 
-        def run(command, *, asked=asked, **options):
+        def run(command, *, asked=asked, folder=folder, **options):
             asked.append(command)
             if command[0] == "git":
                 pathlib.Path(command[-1]).mkdir(exist_ok=True)
+            else:
+                assert pathlib.Path.cwd() == folder, "if the installation fails, the cell can be run again"
             return subprocess.CompletedProcess(command, 0)
 
         monkeypatch.setattr(subprocess, "run", run)
@@ -103,7 +105,7 @@ def test_the_first_cell_installs_what_the_machine_has(tmp_path, monkeypatch):
         monkeypatch.setattr(glob, "glob", lambda pattern, files=files: fnmatch.filter(files, pattern))
         exec(build.FIRST.format(repository="https://example.org/lwt"), {})
         assert asked[0][:2] == ["git", "clone"] and asked[0][-2] == "https://example.org/lwt"
-        assert asked[1][-1] == extra and pathlib.Path.cwd().name == "lwt-checkout"
+        assert asked[1][-1] == f"./lwt-checkout{extra}" and pathlib.Path.cwd().name == "lwt-checkout"
 
 
 @pytest.mark.parametrize(
