@@ -17,10 +17,14 @@ NAME = "hardware.txt"
 
 def describe():
     """The processor and accelerators of this machine, such as ``"Intel Xeon 6975P-C, 2 cores"``; no host names."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # this process may use
-    parts = [processor(), f"{cores} core{'s' if cores > 1 else ''}"]
+    parts = [processor(), f"{cores()} core{'s' if cores() > 1 else ''}"]
     accelerators = collections.Counter(device.device_kind for device in jax.devices() if device.platform != "cpu")
     return ", ".join([*parts, *(f"{count} × {kind}" for kind, count in accelerators.items())])
+
+
+def cores():
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def record(workdir):

@@ -1,12 +1,12 @@
 """The runs of the study in PEFT with transformers, on lwt's batches."""
 
 import itertools
-import os
 import time
 
 import numpy as np
 
 from lwt import errors
+from lwt.machine import hardware
 from lwt.runs import assembly, hub
 from lwt.training import build, optim
 
@@ -26,7 +26,7 @@ def train(config, folder, *, speed_of):
     """
     torch = _import()
     torch.manual_seed(config.seed)
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(hardware.cores())
     data, task = assembly.make_data(config, folder), assembly.make_task(config)
     batches = data.training()
     config = build.in_steps(config, batches)

@@ -54,3 +54,10 @@ def test_bfloat16_is_slow_only_on_known_processors(monkeypatch, processor, slow)
     assert hardware.slow_in_bfloat16() == slow
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     assert not hardware.slow_in_bfloat16()
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr(hardware.os, "sched_getaffinity", lambda process: {3}, raising=False)
+    assert hardware.cores() == 1 and hardware.describe().endswith(", 1 core")
+    monkeypatch.setattr(hardware.os, "sched_getaffinity", lambda process: {0, 3}, raising=False)
+    assert hardware.cores() == 2 and ", 2 cores" in hardware.describe()
