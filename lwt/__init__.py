@@ -19,9 +19,8 @@ import sys
 
 __version__ = "0.1.0"
 
-_OWN = re.compile(r"(lwt|studies|benchmarks)(\.|$)")
 # `python -m lwt...`: until the program handles Ctrl-C itself, it ends without a traceback. Others stay as they are.
-if sys.argv[:1] == ["-m"] and any(map(_OWN.match, sys.orig_argv[1:4])):
+if sys.argv[:1] == ["-m"] and re.search(r" -m ?(lwt|studies|benchmarks)\b", " ".join(sys.orig_argv)):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from lwt.machine import memory
 
