@@ -56,8 +56,7 @@ def get_config(arg=""):
     config = common.base()
     config.seed, config.precision = args["seed"], args["precision"]
     config.model = dict(name="vit", image_size=32, channels=3, attention="softmax", **SIZES[size])
-    if args["rank"]:
-        config.reparam = reparam(args["rank"], args["mode"], args["chunks"] or CHUNKS[size])
+    config.reparam = reparam(args["rank"], args["mode"], args["chunks"] or CHUNKS[size])
     config.task = dict(name="classify_images", mean=MEAN, std=STD, **AUGMENT[augment])
     config.data.kind = "images"
     config.data.train = args["data"]

@@ -58,7 +58,6 @@ def test_an_argument_without_effect_is_refused():
     [
         ("lh_vit:fold=3", "fold=3: it has no effect"),
         ("lh_vit:data=radar_parrad,difficulty=easy", "difficulty=easy: it has no effect"),
-        ("vlora_cifar10:mode=lors", "mode=lors: it has no effect"),
         ("vlora_cifar10:rows=0", "rows=0: a batch needs at least one image"),
         ("lora_ranks:method=dora,rank=0", "rank=0: it must be at least 1"),
         ("embbert_finetune:model=bert_tiny,pool=rms", "pool=rms: model=bert_tiny has a pooler"),
