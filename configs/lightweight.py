@@ -100,7 +100,7 @@ def from_scratch(args):
         if args["student"] not in embbert_pretrain.MODELS:
             raise ValueError(f"student={args['student']!r}: choose from {', '.join(embbert_pretrain.MODELS)}")
         if "max_length" not in config.model:
-            raise ValueError(f"student={args['student']}: a text encoder learns from one; name a teacher that is one")
+            raise ValueError(f"student={args['student']}: it learns from a text encoder; name a teacher that is one")
         body, max_length = embbert_pretrain.MODELS[args["student"]][1], config.model.max_length
         config.model = dict(body, max_length=max_length, head="classify")
     sizes = {key: args[key] for key in SIZES if args[key]}

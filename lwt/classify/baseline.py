@@ -84,8 +84,8 @@ def fit(train, validation, *, classes, scripts=()):
 def terms_of(texts, *, unspaced):
     """``(what the terms are, scikit-learn's vectorizer, features [n terms])``.
 
-    The terms are words; or characters, of texts without spaces, or if half of the texts have no word in common with
-    another, such as surnames.
+    The terms are words. They are characters if the texts have no spaces, or if half of them share no word with another
+    text, as surnames do.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 

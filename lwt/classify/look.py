@@ -98,13 +98,14 @@ def check(looked, *, column):
         lwt.errors.DataError: they are numbers with a fraction, or some of them not finite; or fewer than two.
     """
     numbers = [labels.number_of(label) for label in looked.counts]
-    unclear = [label for label, x in zip(looked.counts, numbers) if x is not None and not math.isfinite(x)]
-    if numbers and None not in numbers and unclear:
+    of_numbers = numbers and None not in numbers
+    unclear = of_numbers and [label for label, x in zip(looked.counts, numbers) if not math.isfinite(x)]
+    if unclear:
         raise errors.DataError(
             f"the labels of column {column!r} are numbers, but for {unclear[0]!r} ({looked.counts[unclear[0]]} rows); "
             f"leave those cells empty, or name the class: --rename_labels={unclear[0]}:NAME"
         )
-    if numbers and None not in numbers and any(number != int(number) for number in numbers):
+    if of_numbers and any(number != int(number) for number in numbers):
         command = (
             "python train.py --config=configs/finetune.py:task=regress,data=folder:FOLDER,label=COLUMN --workdir=RUN"
         )

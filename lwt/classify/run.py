@@ -185,7 +185,7 @@ def renames(given):
 def keep(folder, found, *, options):
     """Keeps what was asked for: the same call continues; another one is refused once training has begun.
 
-    A search that is not over may get more or less time.
+    The time of an unfinished search may change.
     """
     asked = {"text": found.text, "label": found.label, "files": table.contents(found.files)}
     asked |= {name: x for name, x in dataclasses.asdict(options).items() if name not in (*asked, "validation", "test")}

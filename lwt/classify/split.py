@@ -32,8 +32,8 @@ def split(rows, *, seed=0, given=()):
     """
     parts = {part: [row for row in rows if row.part == part] for part in table.PARTS}
     parts["train"] = parts["train"] or [row for row in rows if not row.part]
-    for part, rows in parts.items():
-        if not rows and part in {*given, "train"}:
+    for part, mine in parts.items():
+        if not mine and part in {*given, "train"}:
             name = "training" if part == "train" else part
             raise errors.DataError(f"no row of the {name} part can be used; classify/left_out.csv lists the reasons")
     missing = [part for part in SHARES if not parts[part]]

@@ -49,8 +49,9 @@ def facts(folder, figure=""):
     """
     config = run_config.read(str(folder))
     figure = figure or config.select
+    adapters = [f"{folder}/{task}/adapter" for task in config.tasks]  # of one base
+    opened, *others = (experiment.load(one) for one in adapters or [str(folder)])
     if _is_derived(folder):
-        opened = experiment.load(str(folder))
         figures, *_ = opened.evaluate(opened.data.named("validation"))
         if figure not in figures:
             raise errors.DataError(f"{folder} has no figure {figure!r}; {errors.suggest(figure, figures)}")
@@ -62,9 +63,8 @@ def facts(folder, figure=""):
             raise errors.DataError(f"{folder}/metrics.jsonl has no validation/{figure}; {_suggest(folder, figure)}")
         best = _best(values, mode=mode_of(config, figure))
         result = values[best], steps[best], times[-1]
-    adapters = [f"{folder}/{task}/adapter" for task in config.tasks]  # of one base
-    stored = [experiment.load(one).stored() for one in adapters or [str(folder)]]
-    trained, frozen = sum(trees.count(leaves) for leaves, _ in stored), trees.count(stored[0][1])
+    trained, frozen = (trees.count(leaves) for leaves in opened.stored())
+    trained += sum(trees.count(other.stored()[0]) for other in others)
     return Facts(trees.flatten(run_config.as_json(config)), trained + frozen, trained, figure, *result)
 
 

@@ -14,7 +14,7 @@ class IA3(each.Each):
     3.3).
 
     The paper scales keys, values and the hidden features of feed-forward layers, which are the inputs of the second
-    layer. Every `l` starts at one. Of K/V projection that is not folded, the keys and values before it are scaled.
+    layer. Every `l` starts at one. With unfolded K/V projection, the keys and values before it are scaled.
 
     Attributes:
         targets: the weights to scale, see `targets.matching`.

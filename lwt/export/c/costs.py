@@ -39,7 +39,7 @@ def measure(elf, experiment, *, network, texts, prefix=layout.PREFIX, clock=CLOC
     failures, stack = board.self_test(), board.stack_used()
     if stack == board.stack:
         raise errors.ConfigError(
-            f"the program may need more than its stack of {stack} bytes; give make a larger STACK="
+            f"the program may need more than its stack of {stack} bytes; pass make a larger STACK="
         )
     return {
         "sentence": texts[0] if len(texts) == 1 else list(texts),

@@ -139,10 +139,9 @@ def public(program, *, classes, fingerprint):
 
 def _examples(*, many, classes, pairs):
     """The fields of the examples, by what a record and its answer are."""
-    own, answer = (MANY if many else ONE), "answer.logits[0]"
-    if many or classes:
-        answer = own["LABEL"]
-    shown = f"puts({answer});" if many or classes else f'printf("%g\\n", {answer});'
+    own, labelled = (MANY if many else ONE), many or classes
+    answer = own["LABEL"] if labelled else "answer.logits[0]"
+    shown = f"puts({answer});" if labelled else f'printf("%g\\n", {answer});'
     return own | (PAIR if pairs else ALONE) | {"ANSWER": answer, "PRINT": shown}
 
 

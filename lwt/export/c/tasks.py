@@ -57,13 +57,6 @@ class Task:
         other = next((name for name in self.changes if name not in places), None)
         if other:
             raise _refusal(f"task {self.name!r}", f"{other}/kernel")
-        taken = sum(4 + len(own) for _, own in self.changes.values())
-        if taken > LARGEST or any(rank > 255 for rank, _ in self.changes.values()):
-            raise errors.ConfigError(
-                f"the adapter of task {self.name!r} takes {taken:,} bytes; a slot has at most {LARGEST:,}, and a rank "
-                "is at most 255: train an adapter of lower rank or fewer targets"
-            )
-        adapter = b"".join(struct.pack("<BBH", places[n], r, len(own)) + own for n, (r, own) in self.changes.items())
         kernel = self.weights[f"{HEAD}/kernel"]
         bits, labels = weights.BITS[kernel.format], self.experiment.labels
         rows = np.asarray(kernel.values).T
@@ -73,12 +66,14 @@ class Task:
         arrays = (self.weights[f"{HEAD}/bias"], np.asarray(kernel.scales).T)
         head = b"".join(np.asarray(array, np.float16).tobytes() for array in arrays) + rows.astype(np.int8).tobytes()
         names = b"".join(text.encode() + b"\0" for text in map(literals.one_line, (self.name, *labels)))
-        size = 16 + len(adapter) + len(head) + len(names)
-        if size > LARGEST:
+        taken = sum(4 + len(own) for _, own in self.changes.values())
+        size = 16 + taken + len(head) + len(names)
+        if size > LARGEST or any(rank > 255 for rank, _ in self.changes.values()):
             raise errors.ConfigError(
-                f"task {self.name!r} takes {size:,} bytes, {len(adapter):,} of them its adapter; a slot has at most "
-                f"{LARGEST:,}: train an adapter of lower rank or fewer targets"
+                f"the adapter of task {self.name!r} takes {taken:,} of {size:,} bytes; a slot has at most {LARGEST:,}, "
+                "and a rank is at most 255: train an adapter of lower rank or fewer targets"
             )
+        adapter = b"".join(struct.pack("<BBH", places[n], r, len(own)) + own for n, (r, own) in self.changes.items())
         about = struct.pack("<HHIBBH", size, len(labels), fingerprint, len(self.changes), bits, kernel.block)
         body = about + adapter + head + names
         parts = {"adapter": len(adapter), "head": len(head), "names": len(names), "total": size}

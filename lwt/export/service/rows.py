@@ -42,8 +42,10 @@ class Rows:
         for number, text in enumerate(texts, 1):
             if self._pairs and "\t" not in text:
                 raise ValueError(f"text {number} must be two texts with a tab between")
-            if any(0xD800 <= ord(letter) < 0xE000 for letter in text):
-                raise ValueError(f"text {number} holds half a surrogate pair")
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"text {number} holds half a surrogate pair") from error
         sides = [text.split("\t", 1) if self._pairs else [text] for text in texts]
         ids, rows = iter(self._encode([self._clean(text) for side in sides for text in side])), []
         begin, between, end = self._row["begin"], self._row["between"] if self._pairs else [], self._row["end"]
