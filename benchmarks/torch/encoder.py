@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.torch import conv
+from benchmarks.torch import attend, conv
 from configs import embbert_pretrain
 
 DROPOUT = 0.1  # on attention weights, and in BERT on the sublayers' outputs
@@ -40,18 +40,6 @@ class FullEmbed(nn.Module):
         return self.token(ids) + self.position.weight[: ids.shape[1]] + self.segment(segments)
 
 
-def attend(q, k, v, mask, *, training):
-    """``dropout(softmax(q kᵀ / √w + mask)) v`` of q, k, v `[n t w]`; the mask is `[n 1 t]`.
-
-    Written out for a CPU: with dropout, `F.scaled_dot_product_attention` has no kernel there and takes longer.
-    """
-    if q.is_cuda:
-        dropout = DROPOUT if training else 0.0
-        return F.scaled_dot_product_attention(*(x[:, None] for x in (q, k, v, mask)), dropout)[:, 0]
-    scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)
-    return F.dropout(scores.softmax(-1), DROPOUT, training) @ v
-
-
 class EfficientEncoder(nn.Module):
     """``x = RMSNorm(x)``, then ``λ_a · Attention(x) - λ_c · W SiLU(Conv(x))``; keys and values are x itself."""
 
@@ -71,7 +59,8 @@ class EfficientEncoder(nn.Module):
 
     def forward(self, x, mask):
         x = self.norm(x)
-        attended = attend(self.attention["query"](x), x, x, mask, training=self.training)
+        q, kv, dropout = self.attention["query"](x)[:, None], x[:, None], DROPOUT if self.training else 0.0
+        attended = attend.attend(q, kv, kv, mask, dropout)[:, 0]
         convolved = self.contract(F.silu(self.convolve(x, self.conv.weight, self.conv.bias)))
         return self.weight("attention") * self.attention["out"](attended) - self.weight("conv") * convolved
 
@@ -91,9 +80,9 @@ class Block(nn.Module):
         parts = [self.self_attention[name] for name in ("query", "key", "value")]
         qkv = F.linear(x, torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
         b, t, d = x.shape
-        q, k, v = qkv.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4).reshape(3, b * self.heads, t, -1)
-        mixed = attend(q, k, v, mask.repeat_interleave(self.heads, 0), training=self.training)
-        return self.self_attention["out"](mixed.view(b, self.heads, t, -1).transpose(1, 2).reshape(b, t, d))
+        q, k, v = qkv.view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = attend.attend(q, k, v, mask, DROPOUT if self.training else 0.0)
+        return self.self_attention["out"](mixed.transpose(1, 2).reshape(b, t, d))
 
     def forward(self, x, mask):
         def drop(y):
@@ -123,7 +112,7 @@ class Pretraining(nn.Module):
 
         Args:
             ids, segments: `[b t]`.
-            mask: `[b 1 t]`, added to the attention's logits: 0, and a large negative number for padding.
+            mask: `[b 1 1 t]`, added to the attention's logits: 0, and a large negative number for padding.
             next_sentence: `[b]`.
             targets: of all positions `[b·t]`, or of the places `[m]`; -100 where nothing is predicted.
             places: `[m]`, which of the b·t positions go through the vocabulary product; None: all.

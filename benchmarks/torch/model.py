@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from benchmarks.torch import attend as attention
 from benchmarks.work import samples
 
 WIDTH, HEADS, HIDDEN, LAYERS, DROPOUT = 128, 4, 512, 4, 0.1
@@ -115,8 +116,7 @@ def plan(mask, packed):
     def attend(q, k, v, dropout):
         if packed:
             q, k, v = (x.unflatten(0, (mask.shape[0], -1)) for x in (q, k, v))
-        mixed = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), mask, dropout, is_causal=mask is None)
-        mixed = mixed.transpose(1, 2).flatten(-2)
+        mixed = attention.attend(heads(q), heads(k), heads(v), mask, dropout).transpose(1, 2).flatten(-2)
         return mixed.flatten(0, 1) if packed else mixed
 
     return attend

@@ -38,7 +38,7 @@ def prepare(batches, form):
         ids, segments, following, *given = (
             train.tensor(array).long() for array in (batch["ids"], batch["segments"], batch["next_sentence"], *given)
         )
-        mask = torch.zeros(ids.shape).masked_fill(segments == 0, train.BLOCKED)[:, None]
+        mask = torch.zeros(ids.shape).masked_fill(segments == 0, train.BLOCKED)[:, None, None]
         work.append((ids, segments, mask, following, *given))
     return work
 
@@ -53,9 +53,7 @@ def _places(batch):
 def trainer(name, form, options, batches):
     """``(run, parameters)`` of a model; see `VARIANTS`."""
     model = encoder.make(name, **({"channels_last": form == "gathered"} if name == "embbert" else {}))
-    # On a CPU, PyTorch's own random bits are faster than what the compiler would generate.
-    on_cpu = {} if torch.cuda.is_initialized() else {"options": {"fallback_random": True}}
-    loss = train.compiled(model, options, **on_cpu)
+    loss = train.compiled(model, options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.01, fused=True)
     work = [*zip(prepare(batches, form), map(text_samples.counts, batches), strict=True)]
     run = train.runner(lambda item: loss(*item), optimizer, work, bf16="bf16" in options)

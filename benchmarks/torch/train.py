@@ -44,10 +44,13 @@ def autocast(*, bf16):
 def compiled(function, chosen, **settings):
     """`function` through `torch.compile`, if the options `chosen` by a variant say so.
 
-    "graphs" also records what is compiled as CUDA graphs: each is launched as a whole.
+    "graphs" also records what is compiled as CUDA graphs: each is launched as a whole. On a CPU, PyTorch's own random
+    bits are faster than what the compiler would generate.
     """
     if "graphs" in chosen:
         settings["options"] = {"triton.cudagraphs": True}
+    elif not torch.cuda.is_initialized():
+        settings["options"] = {"fallback_random": True}
     return torch.compile(function, **settings) if {"compiled", "graphs"} & {*chosen} else function
 
 
