@@ -21,7 +21,8 @@ tables  small: from scratch, all initial tables have a standard deviation of 0.0
         with which training takes far longer to start
 splits  own: the splits that come with the data
         code: those of the authors' code, where it differs: Snips is tested on 1,400 texts, its validation and test
-              sets; Emotion trains on its validation set; then a tenth of the training data is withheld for validation
+              sets; Emotion trains on its validation set; then a tenth of the training data is withheld for validation.
+              qlora and qat keep those of their base
 teacher a run of the same task to learn from besides the labels, or several, A+B, to learn from the mean of their
         outputs; "{task}" stands for the task
 reads   masked: teachers run in every step, and read the tokens with the masks that the model reads
@@ -135,8 +136,9 @@ def get_config(arg=""):
         config.init_from, config.init_checkpoint, config.init_skip = args["base"], "last", ("head/.*",)
     config.data.kind = "labelled"
     config.data.train = args["data"] or embbert_pretrain.data_of(task)
-    if args["splits"] == "code" and not args["data"]:
-        config.data.update(CODE_SPLITS.get(task, {}))
+    code_splits = {} if args["data"] else CODE_SPLITS.get(task, {})
+    if args["splits"] == "code" or (code_splits and of_base.get("data", {}).get("test") == code_splits["test"]):
+        config.data.update(code_splits)
     if args["added"]:
         train_on(config, args["added"], tests=TESTS.get("" if args["data"] else task, ("test",)))
     config.data.fields, config.data.leak_free = (), args["leak_free"]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from configs import embbert_pretrain
+from configs import embbert_finetune, embbert_pretrain
 from lwt import errors, trees
 from lwt.export import quantize
 from lwt.layers import linear, quantized_weight
@@ -151,14 +151,16 @@ def test_tuning_after_quantization(method, finetuned, labelled, tmp_path):
 
 
 def test_what_is_quantized_reads_what_its_base_reads(tmp_path):
-    (tmp_path / "config.json").write_text('{"model": {"pool": "rms"}}')
+    splits = embbert_finetune.CODE_SPLITS["snips"]
+    (tmp_path / "config.json").write_text(json.dumps({"model": {"pool": "rms"}, "data": splits}))
 
-    def pool(more):
-        return smoke.encoder(f"embbert_finetune.py:base={tmp_path}{more}").model.pool
+    def config(more):
+        return smoke.encoder(f"embbert_finetune.py:base={tmp_path}{more}")
 
-    assert [pool(more) for more in (",method=qat", ",method=qat,pool=first", ",method=full,pool=first")] == [
-        "rms", "first", "first",
-    ]  # fmt: skip
+    assert [config(more).model.pool for more in (",method=qat", ",method=qat,pool=first")] == ["rms", "first"]
+    assert config(",pool=first").model.pool == "first"
+    assert config(",method=qat").data.test == splits["test"]
+    assert {config(more).data.test for more in ("", ",method=qat,task=limit")} == {""}
 
 
 def test_a_pair_of_texts_is_compared_by_the_tuned_recipe():
