@@ -142,7 +142,7 @@ def listed(names, *, limit=LISTED):
 
 def machines(records):
     """``"one CPU; another"``: the machines of the runs."""
-    return "; ".join(sorted({record["hardware"] for record in records}))
+    return "; ".join(sorted({machine for record in records for machine in record["hardware"].split("; then ")}))
 
 
 def effort(records, *, on=""):

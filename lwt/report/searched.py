@@ -16,6 +16,7 @@ from lwt.machine import hardware
 from lwt.report import results, search, study
 
 SEARCH = {"stage": "search"}
+EDGES = "A star marks the best rate if it is the lowest or the highest one tried: a better one may lie beyond."
 
 
 def entries(settings, *, of, seeds, smoke=False):
@@ -147,13 +148,26 @@ def error_of(runs):
 
 
 def about(searches):
-    """The sentence above the `table` of searches."""
+    """The sentences above the `table` of searches."""
     label = results.shown(searches[0]["metric"])[0]
-    return f"{label[0].upper()}{label[1:]} on the validation set after half of the training, by rate."
+    return edges(searches, f"{label[0].upper()}{label[1:]} on the validation set after half of the training, by rate.")
+
+
+def edges(searches, text):
+    """The `text` above a `table` of searches, with a sentence on its stars if it has any."""
+    return f"{text} {EDGES}" if any(map(at_edge, searches)) else text
+
+
+def at_edge(record):
+    """Whether the best rate of a search is the lowest or the highest of several that were tried."""
+    rates = [trial["rate"] for trial in record["tried"]]
+    return len(rates) > 1 and record["rate"] in (min(rates), max(rates))
 
 
 def table(searches, *, labels):
     """The Markdown table of searches: a line for each, with the score at every rate, shares in per cent.
+
+    The best score has a star if its rate is at an edge.
 
     Args:
         searches: records.
@@ -169,6 +183,8 @@ def table(searches, *, labels):
         cells = [
             "diverged" if score is None else score if score == "–" else f"{factor * score:{shown}}" for score in scores
         ]
+        if at_edge(record):
+            cells[rates.index(record["rate"])] += "*"
         body.append([*(cell(record) for cell in labels.values()), *cells])
     return results.markdown([*labels, *(f"{rate:g}" for rate in rates)], body)
 

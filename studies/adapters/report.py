@@ -3,7 +3,7 @@
 import collections
 import statistics
 
-from lwt.report import line_names, pages, plots, results, style
+from lwt.report import line_names, pages, plots, results, searched, style
 
 TITLES = {
     **{"lora": "LoRA", "lora_plus": "LoRA+", "lora_fa": "LoRA-FA", "lora_dropout": "LoRA dropout", "dora": "DoRA"},
@@ -48,9 +48,6 @@ of settings that another machine measured, where a program may take more or less
 """
 
 
-EDGES = "A star marks a rate that is the highest or the lowest one tried: a better one may lie beyond."
-
-
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json, table.csv and the pictures into the folder `out`; see `study.main`.
 
@@ -71,7 +68,7 @@ def write(out, records, *, missing, command_line):
             page.add(f"## Which one to use: {part}", CHOICE, pages.bullets(advice(own, tasks, judged=judged)))
             draw(page.picture(f"{part}.png", f"accuracy by bytes, {part}"), own, tasks=tasks, judged=judged)
             page.add(f"## All figures: {part}", HOW_TO_READ, table(own, tasks, costs=costs))
-    page.add("## The rates", EDGES, rates_table(searches))
+    page.add("## The rates", searched.EDGES, rates_table(searches))
     return page.write()
 
 
@@ -169,10 +166,12 @@ def advice(groups, tasks, *, judged):
         best = max(adapted, key=judged.get)
         near = [setting for setting in adapted if judged[setting] >= judged[best] - CLOSE]
         small = min(near, key=sizes.get)
-        smaller = f" **{title_of(small)}** is at most half a point below it: {100 * scores[small]:.1f} % with "
+        smaller = (
+            f" On the validation sets, **{title_of(small)}** is at most half a point below it; on the test sets it has "
+        )
         lines.append(
             f"Of any size: {title_of(best)}, {100 * scores[best]:.1f} % with {sizes[best]:,} bytes."
-            + (f"{smaller}{sizes[small]:,} bytes." if small != best else "")
+            + (f"{smaller}{100 * scores[small]:.1f} % with {sizes[small]:,} bytes." if small != best else "")
         )
     for method in ("full", "head"):
         if (method, 0) in scores:
@@ -228,9 +227,7 @@ def rates_table(searches):
     """The rate found for each method and size."""
     found = {}
     for record in searches:
-        about = record["arguments"]
-        tried = [trial["rate"] for trial in record["tried"]]
-        edge = "*" if record["rate"] in (min(tried), max(tried)) else ""
+        about, edge = record["arguments"], "*" if searched.at_edge(record) else ""
         found.setdefault((about["method"], about["size"]), {})[about["task"]] = f"{record['rate']:.3g}{edge}"
     tasks = ENCODER | TRANSLATOR
     body = [[title_of(setting), *(rates.get(task, "–") for task in tasks)] for setting, rates in found.items()]

@@ -32,7 +32,7 @@ may differ.
 SEARCHED = """\
 {tasks}: the rate of an attention is the best of three on the validation set, with seed 0 and half of the training.
 """
-SEARCHES = "MCC (%) on the validation set after half of the training, by rate:"
+SEARCHES = "MCC (%) on the validation set after half of the training, by rate."
 
 
 def rows_of(runs, *, command_line):
@@ -69,7 +69,7 @@ def write(out, records, *, missing, command_line):
         report.add(f"## {task.capitalize()}", table(task, values, runs=runs, rates=rates.get(task)))
         if own := {_attention(record): record for record in searches if _task(record) == task}:
             ordered = [own[name] for name in variants.names() if name in own]
-            report.add(SEARCHES, searched.table(ordered, labels={"attention": _attention}))
+            report.add(searched.edges(ordered, SEARCHES), searched.table(ordered, labels={"attention": _attention}))
     report.csv("table.csv", (["task", "attention", "metric", "mean", "deviation", "seeds"], _lines(tables)))
     return report.write()
 
@@ -108,7 +108,7 @@ def findings(task, values):
         text = f"{task.capitalize()}, {name}: {factor * gap:+.{digits}f} {label} against softmax attention"
         if error is not None:
             verdict = "within" if abs(gap) <= 2 * error else "more than"
-            text += f", {verdict} two standard errors ({2 * factor * error:.{digits}f}) of the difference"
+            text += f", {verdict} two standard errors of the difference ({2 * factor * error:.{digits}f})"
         else:
             text += " with one seed"
         share = statistics.fmean(own["flops"].values()) / statistics.fmean(plain["flops"].values())

@@ -115,7 +115,7 @@ def write(out, records, *, missing, command_line):
             page.add(f"## {title}", table(groups))
         own = [record for record in searches if record["arguments"]["task"] == task]
         if own:
-            page.add("MCC (%) on the validation set after half of the training, by rate:", rates(own))
+            page.add(searched.about(own), rates(own))
     return page.write()
 
 

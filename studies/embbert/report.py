@@ -114,13 +114,15 @@ def trained(tuned):
     if not tuned:
         return ""
     records = tuned.values()
+    linear = sum(bool(starts.STARTS[record["arguments"]["start"]].network) for record in records)
+    also = f" and {linear} linear models of n-grams" if linear else ""
     rates = ", ".join(f"{rate:.3g}" for rate in sorted({record["learning_rate"] for record in records}))
     epochs, steps = {r["epochs"] for r in records} - {0}, {r["steps"] for r in records if not r["epochs"]}
     counts = ((sorted(epochs), "epochs"), (sorted(steps), "steps"))
     lengths = " or ".join(f"{', '.join(f'{n:,g}' for n in own)} {unit}" for own, unit in counts if own)
     return (
-        f"{len(tuned)} fine-tunings of {lengths} at the rate {rates}: {pages.hours(records)} in all, "
-        f"on {pages.machines(records)}."
+        f"{len(tuned) - linear} fine-tunings of {lengths} at the rate {rates}{also}: {pages.hours(records)} in all, on "
+        f"{pages.machines(records)}."
     )
 
 

@@ -173,7 +173,7 @@ def absent(missing, records):
     runs = [name for name in missing if _without_seed(name) in settings]
     never = {_without_seed(name) for name in missing} - settings
     found = [f"Not in the figures: {pages.listed(runs)}."] if runs else []
-    return found + ([f"Settings of the command that have no run: {len(never):,}."] if never else [])
+    return found + ([f"Further settings of the command, without a run: {len(never):,}."] if never else [])
 
 
 def _without_seed(name):

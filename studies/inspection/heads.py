@@ -28,7 +28,7 @@ the head's output ({over}). Heads are ranked by it{normalised}.
 They are masked, without training afterwards; `lwt.compress.structured` removes heads from the arrays.
 """
 ONE_HEAD = """\
-Changes of {name} compared with all heads{points}. "Without one": one head of the module is masked, the one whose
+Changes in {name} from the model with all heads{points}. "Without one": one head of the module is masked, the one whose
 removal changes the figure most. "With one": all other heads of the module are masked, and the one that remains gives
 the best figure. Both are picked by these figures themselves; scores.csv has all heads.
 """

@@ -37,13 +37,14 @@ RATES = (1.25e-4, 5e-4, 2e-3)  # of the search; B's are 16 times as large
 TITLES = {UNIFORM: "one rank", "adalora": "allocated by importance (AdaLoRA's)", "energy": "allocated by energy"}
 HOW_TO_READ = """\
 Quality is measured on the test set: mean ± standard deviation over the seeds. A budget is a number of adapter
-parameters, given as the rank at which adapters of one rank on all linear layers have as many. Allocated ranks may leave
-a few of them unused. "Rank of a weight" is the range of the ranks (seed 0), and the number of weights with an adapter.
+parameters: as many as adapters of the given rank on all linear layers have. Allocated ranks may leave a few of them
+unused. "Rank of a weight" is the range of the ranks (seed 0), and the number of weights with an adapter.
 Every rate is the best of three on the validation set, with seed 0 and half of the training. "Difference" is relative
 to one rank with the same budget and seed, in points.
 
 The ranks are found in an adapter of rank {largest} that was trained before, for the same epochs with the same seed: an
-allocated adapter costs this training, too.
+allocated adapter costs this training, too. AdaLoRA itself changes the ranks while it trains. All adapters are LoRA+:
+their b learns at 16 times the rate. Where one rank has a large standard deviation, some seeds did not converge.
 """
 
 

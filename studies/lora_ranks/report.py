@@ -78,7 +78,8 @@ def findings(methods):
         if len(points) > 1:
             lines.append(f"{title} {reached(points)}. {elbow_text(points)}")
     paper = {rank: figures["exact_match"] for rank, figures in tables.PAPER.items()}
-    return [*lines, f"LoRA in the paper {reached(paper)}. {elbow_text(paper)}"]
+    elbow = "The elbow of a curve is its point farthest above the line between its ends; it need not flatten there."
+    return [*lines, f"LoRA in the paper {reached(paper)}. {elbow_text(paper)}", elbow]
 
 
 def reached(points):
@@ -95,7 +96,8 @@ def longer(rows):
             about = row["overrides"]
             found.setdefault((tables.title_of(about), about["rank"], about["steps"]), []).append(row["value"])
     return [
-        f"With {steps:,} steps, {title} of rank {rank} reaches {results.percent(values)} %."
+        f"With {steps:,} steps, {title} of rank {rank} reaches {results.percent(values)} % "
+        f"({'one seed' if len(values) == 1 else f'{len(values)} seeds'})."
         for (title, rank, steps), values in found.items()
     ]
 
@@ -111,8 +113,8 @@ def elbow_text(points):
     if max(points.values()) < 0.5:
         return "No rank solves half of the tasks."
     bend = spectra.elbow(points)
-    found = f"Its curve flattens after rank {bend}." if bend else "Its curve does not flatten."
-    return f"{found} No rank is more than 1 point better than rank {enough(points)}."
+    found = f"The elbow of its curve is rank {bend}." if bend else ""
+    return f"{found} Rank {enough(points)} is the lowest within 1 point of the best.".strip()
 
 
 def describe_base(base):

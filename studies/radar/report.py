@@ -87,7 +87,7 @@ def write(out, records, *, missing, command_line):
     if searches:
         labels = {"model": lambda record: record["arguments"]["model"]}
         about = "Accuracy (%) on generated maps for validation after half of the training, by rate."
-        report.add("## Searches", about, searched.table(searches, labels=labels))
+        report.add("## Searches", searched.edges(searches, about), searched.table(searches, labels=labels))
     return report.write()
 
 

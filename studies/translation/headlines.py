@@ -102,8 +102,8 @@ def write(out, records, *, missing, command_line):
     page.add(f"`{CONFIG}`, {first['steps']:,} steps; {first['texts']:,} test texts; {pages.effort(runs)}.")
     shares = {key: results.percent([record["copied"][key] for record in runs]) for key in first["copied"]}
     page.add(
-        f"Descriptions have {shares['titles']} % of the words of their titles, and {shares['answers']} % of those that "
-        "the model writes."
+        f"Descriptions contain {shares['titles']} % of the words of their titles, and {shares['answers']} % of those "
+        "that the model writes."
     )
     beginning = [f"the first {first['lead']['words']} words", "–", *(f"{first['lead'][name]:.2f}" for name in COLUMNS)]
     cells = [results.Cell.of([record["figures"][name] for record in runs]).text(2) for name in COLUMNS]

@@ -132,7 +132,7 @@ def measure(entry, folder):
 def write(out, records, *, missing, command_line):
     """Writes README.md, results.json and a picture of each task into the folder `out`; see `study.main`."""
     page = pages.Page(out, "Sharing weights between layers", command_line=command_line)
-    runs, _ = searched.parted(records)
+    runs, searches = searched.parted(records)
     page.rows(row for record in runs for row in rows_of(record, command_line=command_line))
     page.add(pages.bullets(pages.notes(records, missing=missing)), HOW_TO_READ)
     page.add(pages.effort(runs) + ".")
@@ -141,6 +141,10 @@ def write(out, records, *, missing, command_line):
         if groups:
             page.add(f"## {title}", table(groups), searched.error_of([*itertools.chain(*groups.values())]))
             draw(page.picture(f"{task}.png", f"accuracy and weights of each model, {title}"), groups, title=title)
+    if searches:
+        labels = {"task": lambda record: TASKS[record["arguments"]["task"]]} if len(TASKS) > 1 else {}
+        labels["model"] = lambda record: MODELS[record["arguments"]["model"]].title
+        page.add("## Searches", searched.about(searches), searched.table(searches, labels=labels))
     return page.write()
 
 

@@ -63,8 +63,11 @@ def test_the_standard_error_of_the_test_set():
 
 def test_the_table_of_searches():
     tried = [{"rate": 0.001, "mcc": 0.5}, {"rate": 0.01}]
-    own = record(stage="search", model="a") | {"metric": "mcc", "tried": tried}
-    other = record(stage="search", model="b") | {"metric": "mcc", "tried": [{"rate": 0.1, "mcc": 0.25}]}
+    own = record(stage="search", model="a") | {"metric": "mcc", "tried": tried, "rate": 0.001}
+    other = record(stage="search", model="b") | {"metric": "mcc", "tried": [{"rate": 0.1, "mcc": 0.25}], "rate": 0.1}
     text = searched.table([own, other], labels={"model": lambda record: record["arguments"]["model"]})
     assert text.splitlines()[0] == "| model | 0.001 | 0.01 | 0.1 |"
-    assert text.splitlines()[2:] == ["| a | 50.0 | diverged | – |", "| b | – | – | 25.0 |"]
+    assert text.splitlines()[2:] == ["| a | 50.0* | diverged | – |", "| b | – | – | 25.0 |"]
+    assert searched.about([own, other]).endswith(searched.EDGES)
+    between = own | {"tried": [*tried, {"rate": 0.0001, "mcc": 0.4}]}
+    assert searched.about([between, other]) == "MCC (%) on the validation set after half of the training, by rate."

@@ -153,7 +153,8 @@ def test_the_page(tmp_path):
     text = (tmp_path / "README.md").read_text()
     # both have a standard deviation of 1: √(1/3 + 1/3) = 0.816
     assert "| kv_projection_half | 19.00 ± 1.00 (n=3) | -2.00 ± 0.82 | 1.0 | 1,000 | – |" in text
-    assert "kv_projection_half: -2.00 BLEU against softmax attention, more than two standard errors (1.63)" in text
+    assert "kv_projection_half: -2.00 BLEU against softmax attention, more than two standard errors of the" in text
+    assert "of the difference (1.63)" in text
     assert (
         "kv_projection_half: -25.00 accuracy (%) against softmax attention with one seed; 50% of the operations."
         in text

@@ -123,7 +123,7 @@ def test_the_page_tells_the_figures(page):
     means = text.split("## The means")[1]
     assert "| EmbBERT | 81.00 ± 1.41 | -0.10 | 87.19; 88.17 in 8 bits | " in means and "| Embedder" not in means[:500]
     assert "- Not in the figures: rte-embbert-pretrained-seed9.\n" in text
-    assert "- Settings of the command that have no run: 1.\n" in text
+    assert "- Further settings of the command, without a run: 1.\n" in text
     assert "| snips | 14.5k | 7 | 100 | 10 | 20 | 1 | i |" in text
     assert "| mnli | 403k | 3 | 100 | 10 | 20 + 20 | 2 | i |" in text
     assert "| EmbBERT | 357,000 | 357,248 | 131,000 | 131,072 | 781,000 | 1,953,280 | 390,0" in text

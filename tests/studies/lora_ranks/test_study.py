@@ -111,10 +111,10 @@ def test_the_page_tells_the_figures(page):
     for line in (
         "python -m study --seeds=3",
         "Base: `runs/none`, trained on `folder:a` for 9 steps, checkpoint 7 (loss 1.5).",
-        "- LoRA first reaches 95 % at rank 32. Its curve flattens after rank 16. "
-        "No rank is more than 1 point better than rank 32.",
+        "- LoRA first reaches 95 % at rank 32. The elbow of its curve is rank 16. "
+        "Rank 32 is the lowest within 1 point of the best.",
         "- SingLoRA reaches 1.0 % with rank 1. No rank solves half of the tasks.",
-        "- With 6,000 steps, LoRA of rank 8 reaches 50.0 %.",
+        "- With 6,000 steps, LoRA of rank 8 reaches 50.0 % (one seed).",
         "Not in the figures: rank64-dora-seed0.",
         "| LoRA | 73,728 | 11.0 ± 1.0 | 21.0 ± 1.0 | 31.0 ± 1.0 | 51.0 ± 1.0 | 91.0 ± 1.0 | 97.0 ± 1.0 | – | 3 |",
         "| full fine-tuning | 8,257,536 | – | – | – | – | – | – | 98.0 ± 1.0 | 3 |",
