@@ -68,7 +68,13 @@ def main():
         command_line.show_log(sys.stderr)  # standard output holds the answers alone
     for excluded in ("split", "data"):
         command_line.at_most_one("predict", excluded)
-    for names in (("split", "data"), ("beams", "temperature"), ("beams", "top_k"), ("beams", "top_p")):
+    for names in (
+        ("split", "data"),
+        ("weights", "calibrate"),
+        ("beams", "temperature"),
+        ("beams", "top_k"),
+        ("beams", "top_p"),
+    ):
         command_line.at_most_one(*names)
     if not values.predict:
         command_line.refuse(("out", "scores", "threshold"), where="without --predict")

@@ -12,6 +12,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}  # of
 UTF_8, WINDOWS = "utf-8", "cp1252"
 SNIFFED = 1 << 22  # bytes that decide on the encoding
 UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}  # by its byte-order mark
+SUSPICIOUS = 3, 100  # lines that make a cell suspicious: the first if they look like records, the second in any case
 FOREIGN = 3  # as many lines that are not UTF-8 make a file Windows-1252; fewer are damaged
 
 
@@ -89,3 +90,17 @@ def _decodes(line, encoding):
     except UnicodeDecodeError:
         return False
     return True
+
+
+def looks_merged(cell, separators, *, separator):
+    """Whether the inner lines of a cell look like records that unbalanced quotes have merged."""
+    inner = cell.split("\n")[1:-1]
+    like_records = separators and sum(line.count(separator) == separators for line in inner) * 2 > len(inner)
+    return len(inner) + 2 >= SUSPICIOUS[1] or (like_records and len(inner) + 2 >= SUSPICIOUS[0])
+
+
+def problem(error):
+    """What is wrong with a line that a `csv.Error` refuses."""
+    if "new-line" in str(error):
+        return "a carriage return inside the line; save the file with the line ends of Windows or Unix"
+    return f"a quote is unbalanced: {error}"

@@ -24,7 +24,6 @@ from lwt.data import dialects
 LOG = logging.getLogger(__name__)
 MAX_MEGABYTES = 256  # of a record, unless data.max_megabytes says otherwise
 JSON_RECORDS = 4  # a .json is read whole, and may hold this many times what a record may
-SUSPICIOUS = 3, 100  # lines that make a cell suspicious: the first if they look like records, the second in any case
 
 
 class Malformed(ValueError):
@@ -197,13 +196,13 @@ def _csv(path, limit):
         except StopIteration:
             break
         except csv.Error as error:
-            cells = Malformed(_too_long(limit) if "field limit" in str(error) else f"a quote is unbalanced: {error}")
+            cells = Malformed(_too_long(limit) if "field limit" in str(error) else dialects.problem(error))
         first, last = last + 1, rows.line_num
         if wrong:
             cells = wrong[0]
             wrong.clear()
         if header is None:
-            if isinstance(cells, Malformed) or len(set(cells)) != len(cells):
+            if isinstance(cells, Malformed) or not cells or len(set(cells)) != len(cells):
                 raise errors.DataError(f"{path}:{first}: the first line must name the fields, each once: {cells}")
             header = cells
         elif isinstance(cells, Malformed):
@@ -213,7 +212,7 @@ def _csv(path, limit):
             yield first, last - first + 1, Malformed(message)
         elif cells:
             if last > first and any(
-                _looks_merged(cell, len(header) - 1, separator=form["delimiter"]) for cell in cells
+                dialects.looks_merged(cell, len(header) - 1, separator=form["delimiter"]) for cell in cells
             ):
                 merged.append((first, last))
             yield first, 1, dict(zip(header, cells, strict=True))
@@ -221,13 +220,6 @@ def _csv(path, limit):
         (first, last), count = merged[0], sum(last - first + 1 for first, last in merged)
         cells = "1 cell spans" if len(merged) == 1 else f"{len(merged)} cells span"
         tell(f"{path}: {cells} {count} lines that look like records; check the quotes in lines {first}-{last}")
-
-
-def _looks_merged(cell, separators, *, separator):
-    """Whether the inner lines of a cell look like records that unbalanced quotes have merged."""
-    inner = cell.split("\n")[1:-1]
-    like_records = separators and sum(line.count(separator) == separators for line in inner) * 2 > len(inner)
-    return len(inner) + 2 >= SUSPICIOUS[1] or (like_records and len(inner) + 2 >= SUSPICIOUS[0])
 
 
 def _texts(path, limit, *, encoding=dialects.UTF_8):
@@ -263,6 +255,8 @@ def _open(path):
 def _damage(path, where):
     try:
         yield
+    except PermissionError as error:
+        raise errors.DataError(f"{path} cannot be read: {error.strerror}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise errors.DataError(
             f"{path} is damaged after {where()} ({errors.first_line(error)}); get the file again"

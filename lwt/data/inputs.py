@@ -103,7 +103,7 @@ def records(path, data):
                 if field not in record:
                     there = ", ".join(map(str, record))
                     raise errors.DataError(f"the run reads the field {field!r}, and the record has only {there}")
-            text = data.input_of(record)
+            (text,) = checked([data.input_of(record)])
         except errors.DataError as error:
             raise errors.DataError(f"{path}:{line}: {error}") from error
         yield record, text

@@ -112,8 +112,12 @@ def grouped(files):
 def _files(folder):
     """`splits` of the files in a folder, without its subfolders."""
     found, texts, unread = [], collections.defaultdict(list), []
-    for path in sorted(path for path in folder.iterdir() if path.is_file() and not is_document(path.name)):
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
         form = formats.of(path)
+        if is_document(path.name):
+            if form not in ("", ".txt", ".json") and path.name[0] not in "._":  # source.csv may hold records
+                unread.append(path)
+            continue
         if formats.language(path):
             texts[_text_stem(path)].append(path)
         elif form:
@@ -126,7 +130,10 @@ def _files(folder):
     parts = grouped(found)
     for stem, paths in texts.items():
         if len(paths) > 1:
-            parts.setdefault(known(stem), []).append(Part(tuple(paths)))
+            spoken = [formats.language(path).lower() for path in paths]
+            twice = next((language for language in spoken if spoken.count(language) > 1), "")
+            problem = f"the texts {twice!r} are there twice: {', '.join(path.name for path in paths)}" if twice else ""
+            parts.setdefault(known(stem), []).append(Part(tuple(paths), problem))
     return parts, unread
 
 

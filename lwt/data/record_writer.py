@@ -36,7 +36,7 @@ class Writer:
 
             self._parquet.write_table(pyarrow.Table.from_pylist(records, schema=self._fields))
         elif self._form in JSON:
-            self._file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            self._file.writelines(_json(record) + "\n" for record in records)
         else:
             if records and self._fields is None:
                 self._fields = list(records[0])
@@ -65,6 +65,16 @@ class Writer:
         for name, kind in added.items():
             self._fields = self._fields.append(pyarrow.field(name, types[kind]))
         self._parquet = pyarrow.parquet.ParquetWriter(self._file, self._fields)
+
+
+def _json(record):
+    """A record as a line of JSON; one that UTF-8 cannot write, with half a surrogate pair, in ASCII."""
+    line = json.dumps(record, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return json.dumps(record)
+    return line
 
 
 def check_out(source, out):

@@ -113,7 +113,8 @@ def make(
         **{f"{part}.name": source.name for part, source in loaded.items()},
         **{f"{part}.fingerprint": source.fingerprint for part, source in loaded.items()},
     }
-    if path.exists():
+    there = path.exists()  # asked once: another process may write it meanwhile, with the same content
+    if there:
         saved = _read(path, asked)
         indices = saved["indices"]
     else:
@@ -121,7 +122,7 @@ def make(
         if leak_free:
             indices = _without_leaks(loaded, indices, fields=fields, key=key)
     parts = {part: _part(loaded, indices, part) for part in indices}
-    if not path.exists():
+    if not there:
         counts = {part: len(source) for part, source in parts.items()} | overlaps(parts, fields, key=key)
         saved = {"asked": asked, "counts": counts, "indices": indices}
         files.write_json(path, saved, indent=None, checked=True)

@@ -22,8 +22,8 @@ FRAME = frame.Frame((CLS,), (SEP,), (SEP,), pad=PAD, mask=MASK, specials=tuple(r
 ENCODER_OPTIONS = {
     **{"pad_piece": "[PAD]", "unk_piece": "[UNK]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "eos_id": SEP},
     "control_symbols": ["[MASK]"],  # takes the number that is free, 3
-    "max_sentence_length": 1 << 16,  # bytes of a text; SentencePiece would leave out those beyond 4192
 }
+MOST_BYTES = 1 << 16  # of a text for SentencePiece, which leaves out longer ones (by default, those beyond 4192)
 # Characters of every vocabulary, however rare in the corpus: adapters train on prompts such as "add 2: 8 13 2 5".
 ALWAYS = "0123456789abcdefghijklmnopqrstuvwxyz.,:;!?'\"-"
 COVERAGE = 0.9999  # share of the corpus' characters; the rarest (stray scripts in web text) become unknown
@@ -52,7 +52,8 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
     sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
+            sentence_iterator=_short(texts),
+            max_sentence_length=MOST_BYTES,
             model_writer=model,
             model_type="bpe",
             vocab_size=vocabulary,
@@ -81,6 +82,13 @@ def train(texts, path, *, vocabulary, specials=SEQ2SEQ, exact=False, split_digit
         raise errors.DataError(f"no tokenizer can be trained: the text is empty or unusable ({error})") from error
     files.write_bytes(path, model.getvalue(), checked=True)
     return Tokenizer(path, specials=specials)
+
+
+def _short(texts):
+    """The `texts`, in pieces of at most `MOST_BYTES` in UTF-8."""
+    size = MOST_BYTES // 4  # bytes of a character
+    for text in texts:
+        yield from (text[i : i + size] for i in range(0, len(text), size))
 
 
 def unknown_share(ids, own):
@@ -144,7 +152,7 @@ class Tokenizer:
         return self._processor.encode(list(texts))
 
     def decode(self, rows):
-        """[ids] -> [str], of lists or arrays; special ids and ids beyond `pieces` are dropped."""
+        """[ids] -> [str], of lists or arrays; special ids, but the unknown one, and ids beyond `pieces` are dropped."""
         rows = [np.asarray(row, dtype=np.int64).tolist() for row in rows]
         rows = [[i for i in row if self.first <= i < self.pieces or i == UNK] for row in rows]
         return self._processor.decode(rows) if rows else []

@@ -55,9 +55,27 @@ def over(mesh, function):
 
 
 def check_rows(mesh, rows, *, what):
-    """Raises `lwt.errors.ConfigError` unless `rows` divides evenly among the devices of the data axis."""
+    """Raises `lwt.errors.ConfigError` unless `rows` divides evenly among the devices of the data axis, and each
+    process's devices need the rows that it makes: its contiguous share."""
     if rows % mesh.shape["data"]:
         raise errors.ConfigError(f"{what}={rows} must be a multiple of the {mesh.shape['data']} devices of mesh.data")
+    placed = by_rows(mesh).devices_indices_map((rows,)).items()
+    check_shares([(device.process_index, *index.indices(rows)[:2]) for device, (index,) in placed], rows)
+
+
+def check_shares(needed, rows):
+    """Raises `lwt.errors.ConfigError` unless processes make what their devices need of `rows`: contiguous shares.
+
+    Args:
+        needed: ``(process, start, stop)`` of every device.
+    """
+    size = rows // len({process for process, _, _ in needed})
+    for process, start, stop in needed:
+        if not size * process <= start <= stop <= size * (process + 1):
+            raise errors.ConfigError(
+                f"mesh: the devices of process {process} need rows that other processes make; put data first, as a "
+                "multiple of the number of processes"
+            )
 
 
 def wait_for_all(what):

@@ -39,7 +39,7 @@ def error_figures(predictions, references):
 
 
 def score(predictions, references, *, groups=None):
-    """``pearson`` and ``spearman`` of a list of predictions, and ``examples``.
+    """``pearson`` and ``spearman`` of a list of predictions, and ``examples``; of one record, only these.
 
     Args:
         groups: the group of each record, or None; adds ``spearman/GROUP`` for groups of two records or more, and logs
@@ -47,7 +47,11 @@ def score(predictions, references, *, groups=None):
     """
     exact.check_lengths(predictions, references, groups=groups)
     x, y = np.asarray(predictions), np.asarray(references)
-    figures = {"pearson": pearson(x, y), "spearman": spearman(x, y), "examples": len(y)}
+    figures = {"examples": len(y)}
+    if len(y) == 1:
+        LOG.warning("pearson and spearman are left out: there is one record, and a correlation needs two")
+    else:
+        figures = {"pearson": pearson(x, y), "spearman": spearman(x, y)} | figures
     for group, mine in exact.places_of(groups).items():
         if len(mine) > 1:
             figures[f"spearman/{group}"] = spearman(x[mine], y[mine])

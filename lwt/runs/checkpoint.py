@@ -239,6 +239,8 @@ def check_identity(saved, *, identity, where):
     """Raises CheckpointError unless the fingerprints `identity` are those in a checkpoint's data state `saved`."""
     for name, value in identity.items():
         before = saved.get("identity", {}).get(name)
+        if before is None and name == "set of labels":  # older checkpoints do not record it
+            continue
         if before != value:
             raise errors.CheckpointError(
                 f"{where} was written with another {name} (fingerprint {before or 'none':.12}) than the one found "

@@ -216,6 +216,8 @@ class Experiment(predictor.Predictor):
             raise errors.CheckpointError(f"{name} holds another model than {self.workdir}: {difference}")
         other = copy.copy(self)
         other.weights, other.step, other._settings = weights, step, {**self._settings, "weights": name}
+        if step != self.step:
+            other.calibration = None  # it holds for one checkpoint
         return other
 
     @functools.cached_property

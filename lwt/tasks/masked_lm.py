@@ -71,18 +71,21 @@ class MaskedLm:
     def finish(self, sums):
         """Sums -> ``mlm_loss`` (nats per masked token), ``nsp_loss``, their sum ``loss``, accuracies and counts.
 
+        Without a masked token, as in a few short rows, its figures are not numbers.
+
         Raises:
-            lwt.errors.DataError: there is no record or no masked token.
+            lwt.errors.DataError: there is no record.
         """
         examples, masked = float(sums["examples"]), float(sums["masked"])
-        if not (examples > 0 and masked > 0):
-            raise errors.DataError(f"{int(masked)} masked tokens in {int(examples)} records: the split is empty")
-        mlm, nsp = float(sums["mlm_nll"]) / masked, float(sums["nsp_nll"]) / examples
+        if not examples > 0:
+            raise errors.DataError("no records: the split is empty")
+        mlm, correct = (float(sums[name]) / masked if masked else math.nan for name in ("mlm_nll", "mlm_correct"))
+        nsp = float(sums["nsp_nll"]) / examples
         return {
             "loss": mlm + nsp,
             "mlm_loss": mlm,
-            "mlm_perplexity": math.exp(mlm) if mlm < 700 else math.inf,
-            "mlm_accuracy": float(sums["mlm_correct"]) / masked,
+            "mlm_perplexity": math.inf if mlm >= 700 else math.exp(mlm),
+            "mlm_accuracy": correct,
             "nsp_loss": nsp,
             "nsp_accuracy": float(sums["nsp_correct"]) / examples,
             "masked": int(masked),

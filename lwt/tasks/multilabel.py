@@ -21,7 +21,7 @@ class Multilabel(classify.Classify):
     Attributes:
         label_smoothing: ε: targets are ``ε/2`` and ``1 - ε/2``.
         class_weights: factor on the loss of the records that have a label, by its name; or "balanced" for
-            ``(n - n_k) / n_k`` of a class with n_k of the n training records.
+            ``(n - n_k) / n_k`` of a class with n_k of the n training records; 1 if these are all or none.
     """
 
     METRICS = multilabel
@@ -31,7 +31,7 @@ class Multilabel(classify.Classify):
         if self.class_weights != "balanced":
             return super().for_labels(names, counts, records=records)
         counts = np.asarray(counts, np.float64)
-        weights = np.where(counts > 0, (records - counts) / np.maximum(counts, 1), 1.0)
+        weights = np.where((counts > 0) & (counts < records), (records - counts) / np.maximum(counts, 1), 1.0)
         return dataclasses.replace(self, class_weights=tuple(weights.tolist()))
 
     def loss(self, apply, batch, *, train=True, rngs=None):

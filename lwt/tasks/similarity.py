@@ -32,7 +32,7 @@ class Similarity(regress.Regress):
 
     def score(self, predictions, references, *, groups=None):
         """``loss``, and what `correlation.score` gives for cosines and labels."""
-        difference = np.asarray(predictions, np.float64) - self._target(np.asarray(references, np.float64))
+        difference = np.asarray(predictions, np.float64) - self.target(np.asarray(references, np.float64))
         return {"loss": float(np.mean(difference**2))} | correlation.score(predictions, references, groups=groups)
 
     def _values(self, apply, batch, **options):
@@ -41,7 +41,8 @@ class Similarity(regress.Regress):
         x, y = (apply(side, method="text_vectors", normalize=True, **options) for side in (first, second))
         return (x * y).sum(-1).astype(jnp.float32)
 
-    def _target(self, labels):
+    def target(self, labels):
+        """The cosines that labels stand for."""
         return (labels - self.low) / (self.high - self.low)
 
 

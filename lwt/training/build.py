@@ -100,7 +100,7 @@ def build(config, workdir, *, base=None, teachers=(), stretch=False):
     frozen = devices.put(frozen, devices.shardings(mesh, frozen, rules=config.sharding))
 
     # ---- How it is measured, and what it leaves behind.
-    validation = data.evaluation(config.data.validation, limit=config.data.max_eval_records)
+    validation = data.evaluation(data.named("validation"), limit=config.data.max_eval_records)
     checks.check_select(config, task, sums=compiled.sums, validation=validation)
     about = {"data": data, "identity": identity, "mesh": mesh}
     return loop.Run(

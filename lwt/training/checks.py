@@ -5,7 +5,7 @@ import logging
 from lwt import errors
 from lwt.data import labels as labels_module
 from lwt.data import sources
-from lwt.runs import assembly, checkpoint, run_config
+from lwt.runs import assembly, checkpoint, evaluation, run_config
 from lwt.training import optim
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ def check(config):
         raise errors.ConfigError(
             f"data.rows={config.data.rows} is not divisible by optimizer.accumulate={config.optimizer.accumulate}"
         )
+    evaluation.share_of_process().rows(config.data.eval_batch, what="data.eval_batch: a batch")
     if not isinstance(config.data.test, str) and config.data.kind in ("pairs", "masked"):
         raise errors.ConfigError(f"data.test={config.data.test!r} should be one name: data.kind={config.data.kind!r}")
     for key, kinds in OF_KINDS.items():
@@ -65,8 +66,10 @@ def check_length(config, workdir, *, stretch=False):
             f"steps={config.steps}: {workdir} holds a run of {done} steps; give as many or more, or another --workdir"
         )
     before, after = (f"epochs={c.epochs}" if c.epochs else f"steps={c.steps}" for c in (old, config))
-    if before != after and config.optimizer.schedule.name in optim.STRETCHED:
-        what = f"{after}: the {config.optimizer.schedule.name} schedule of {workdir} is one for {before}"
+    section = config.optimizer.schedule
+    shortened = section.name == "constant" and section.get("warmup", 0) and (config.epochs or old.epochs)
+    if before != after and (section.name in optim.STRETCHED or shortened):
+        what = f"{after}: the {section.name} schedule of {workdir} is one for {before}"
         if not stretch:
             raise errors.ConfigError(
                 f"{what}; with another length its learning rate jumps at step {done}; resume with {before}, or add "
@@ -79,7 +82,8 @@ def check_data(config, data, *, model):
     """Raises `lwt.errors.ConfigError` for a task or a model that does not fit the data."""
     for key in ("validation", "test"):
         for name in [config.data[key]] if isinstance(config.data[key], str) else config.data[key]:
-            check_source(name, split=key, key=f"data.{key}")
+            limits = {"max_malformed": config.data.max_malformed, "max_megabytes": config.data.max_megabytes}
+            check_source(name, split=key, key=f"data.{key}", **limits)
     check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
         name = assembly.task_section(config.task).name
@@ -90,6 +94,8 @@ def check_data(config, data, *, model):
             )
         if name == "ordinal":
             check_order(data)
+        if name == "similarity":
+            check_scale(assembly.make_task(config), data.training_references)
     check_pool(model, getattr(data, "fields", ()))
     longest = data.longest if config.data.kind == "pairs" else 0
     if longest > (getattr(model, "max_length", 0) or longest):
@@ -124,14 +130,18 @@ def check_kind(config, *, given, read, head):
         raise errors.ConfigError(f"task.name={task!r} needs model.head={HEADS[task]!r}, not {head!r}")
 
 
-def check_source(name, *, split, key):
-    """Refuses the name of a source ("" for none) that does not exist or has no such split, unless it names its own."""
+def check_source(name, *, split, key, **limits):
+    """Refuses the name of a source ("" for none) that does not exist or has no such split, unless it names its own.
+
+    Args:
+        limits: ``max_malformed`` and ``max_megabytes`` of `lwt.data.sources.load`.
+    """
     for part in filter(None, sources.parts_of(name)):
         own = sources.split_of(part)
         try:
             sources.describe(part, split=split)
             if own and own not in sources.splits(sources.without_split(part)):
-                sources.load(part)  # running text, or a slice of a split, is not listed
+                sources.load(part, **limits)  # running text, or a slice of a split, is not listed
         except errors.DataError as error:
             raise errors.ConfigError(f"{key}={name}: {error}") from error
 
@@ -159,10 +169,20 @@ def _some(labels):
 
 def check_order(data):
     """Refuses an ordinal task whose classes have no order: they are neither numbers nor declared by the source."""
-    if not (data.splits.train.classes or None not in map(labels_module.number_of, data.labels.names)):
+    if not (data.declared_classes or None not in map(labels_module.number_of, data.labels.names)):
         raise errors.ConfigError(
             f"task.name='ordinal': the classes {_some(data.labels)} have no order; they should be numbers, or lines of "
             "a file labels.txt beside the data, the lowest first"
+        )
+
+
+def check_scale(task, references):
+    """Refuses labels `[n]` of a similarity that no cosine can reach on its scale: those below -1 or above 1."""
+    lowest, highest = references.min(), references.max()
+    if task.target(lowest) < -1 or task.target(highest) > 1:
+        raise errors.ConfigError(
+            f"task.low={task.low:g}, task.high={task.high:g}: the labels go from {lowest:g} to {highest:g}; give both "
+            "ends of their scale"
         )
 
 

@@ -74,3 +74,15 @@ def test_zero_bytes_are_malformed(tmp_path, name):
     (tmp_path / name).write_bytes(content[:60] + bytes(50) + content[110:])
     wrong = [record for _, _, record in read(tmp_path / name) if isinstance(record, formats.Malformed)]
     assert "zero bytes" in str(wrong[0])
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [("\na,b\n1,2\n", "a.csv:1: the first line must name the fields"), ("a,b\n1,2\r3,4\n", "a carriage return inside")],
+)
+def test_what_is_wrong_with_a_table_is_said(tmp_path, content, words):
+    (tmp_path / "a.csv").write_text(content, newline="")
+    with pytest.raises((errors.DataError, formats.Malformed), match=words):
+        for _, _, _, record in formats.read([tmp_path / "a.csv"]):
+            if isinstance(record, formats.Malformed):
+                raise record

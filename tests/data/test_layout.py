@@ -157,3 +157,9 @@ def test_suffixes_of_other_files_are_no_languages(tmp_path):
     for name in ("train.py", "train.sh", "train.md", "model.pth", "model.bin"):
         (tmp_path / name).touch()
     assert layout.splits(tmp_path)[0] == {}
+
+
+def test_records_named_like_documents_are_not_silently_left_out(tmp_path):
+    for name in ("train.jsonl", "source.jsonl", "labels.csv", "README.md", "labels.txt", "_x.csv"):
+        (tmp_path / name).write_text("")
+    assert {path.name for path in layout.splits(tmp_path)[1]} == {"source.jsonl", "labels.csv"}

@@ -80,3 +80,11 @@ def test_another_format_is_refused():
 def test_a_name_that_is_taken_gets_a_number():
     assert record_writer.free_name("score", {"text"}) == "score"
     assert record_writer.free_name("score", {"score", "score_2"}) == "score_3"
+
+
+def test_half_a_surrogate_pair_is_written_as_it_was(tmp_path):
+    with open(tmp_path / "b.jsonl", "w", encoding="utf-8") as file:
+        writer = record_writer.Writer(tmp_path / "a.jsonl", file, added={})
+        writer.write([{"a": "\ud800"}, {"a": "ä"}])
+        writer.close()
+    assert (tmp_path / "b.jsonl").read_text(encoding="utf-8") == '{"a": "\\ud800"}\n{"a": "ä"}\n'

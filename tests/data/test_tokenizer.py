@@ -137,3 +137,9 @@ def test_a_flipped_bit_in_a_model_without_a_checksum(tokens, tmp_path):
             path.write_bytes(model[:place] + bytes([model[place] ^ 1 << bit]) + model[place + 1 :])
             with contextlib.suppress(errors.DataError):
                 tokenizer.Tokenizer(path)
+
+
+def test_long_texts_are_learned_from(tmp_path):
+    long = [" ".join(["wortspiel"] * 20_000)] * 2
+    made = tokenizer.train([*long, "ab"], tmp_path / "t.model", vocabulary=60)
+    assert len(made.encode(["wortspiel"])[0]) == 1

@@ -62,3 +62,11 @@ def test_rules_and_rows_must_fit_the_mesh():
     devices.check_rows(mesh, 3 * jax.device_count(), what="data.rows")
     with pytest.raises(errors.ConfigError, match="data.rows=7 must be a multiple of the 2 devices of mesh.data"):
         devices.check_rows(type("Mesh", (), {"shape": {"data": 2}}), 7, what="data.rows")
+
+
+def test_a_process_makes_the_rows_of_its_devices():
+    devices.check_shares([(0, 0, 2), (0, 2, 4)], 4)
+    devices.check_shares([(0, 0, 2), (1, 2, 4)], 4)
+    for needed in ([(0, 0, 4), (1, 0, 4)], [(1, 0, 2), (0, 2, 4)]):  # data is not split, or in another order
+        with pytest.raises(errors.ConfigError, match="need rows that other processes make; put data first"):
+            devices.check_shares(needed, 4)

@@ -69,10 +69,15 @@ def test_a_group_of_one_record_is_left_out_and_named(caplog):
     assert "spearman/b is left out" in caplog.text and "spearman/None is left out" in caplog.text
 
 
+def test_one_record_has_no_correlation(caplog):
+    assert correlation.score([1.0], [2.0]) == {"examples": 1}
+    assert "there is one record" in caplog.text
+
+
 def test_wrong_input():
     with pytest.raises(errors.NotFinite, match="prediction 1 .* is nan"):
         correlation.score([1.0, np.nan, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(errors.DataError, match="at least two records, not 1"):
-        correlation.score([1.0], [1.0])
+        correlation.pearson([1.0], [1.0])
     with pytest.raises(errors.DataError, match="3 answers, 2 references"):
         correlation.score([1.0, 2.0, 3.0], [1.0, 2.0])

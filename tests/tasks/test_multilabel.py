@@ -57,3 +57,8 @@ def test_figures_of_sums_and_of_predictions_are_the_same():
     assert shares.dtype == np.float32
     value, count, _ = task.loss(apply, batch_of(labels, ids))
     assert float(count) == 36 and np.isfinite(jnp.asarray(value))
+
+
+def test_a_label_of_all_records_has_no_balance():
+    task = multilabel.Multilabel(class_weights="balanced").for_labels(("a", "b"), (100, 50), records=100)
+    assert task.class_weights == (1.0, 1.0)

@@ -4,11 +4,13 @@ import functools
 import types
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from lwt import errors
 from lwt.data import labels
 from lwt.runs import checkpoint, run_config
+from lwt.tasks import similarity
 from lwt.training import checks
 
 
@@ -129,8 +131,7 @@ def test_the_task_has_to_fit_the_labels():
 
 def test_ordinal_classes_need_an_order():
     def data(*names, declared=()):
-        train = types.SimpleNamespace(classes=declared)
-        return types.SimpleNamespace(labels=labels.Labels(names), splits=types.SimpleNamespace(train=train))
+        return types.SimpleNamespace(labels=labels.Labels(names), declared_classes=declared)
 
     checks.check_order(data("1", "2.5"))
     checks.check_order(data("low", "high", declared=("low", "high")))
@@ -143,3 +144,20 @@ def test_a_head_for_pairs_needs_two_texts():
     checks.check_pool(model, ("premise", "hypothesis"))
     with pytest.raises(errors.ConfigError, match="model.pool='pair' compares two texts, and a record has 1"):
         checks.check_pool(model, ("text",))
+
+
+def test_labels_of_a_similarity_lie_on_its_scale():
+    checks.check_scale(similarity.Similarity(high=5.0), np.array([0.0, 2.5, 5.0]))
+    checks.check_scale(similarity.Similarity(), np.array([-1.0, 1.0]))  # a cosine can be negative
+    with pytest.raises(errors.ConfigError, match="task.low=0, task.high=1: the labels go from 0 to 5; give both ends"):
+        checks.check_scale(similarity.Similarity(), np.array([0.0, 5.0]))
+
+
+def test_a_warm_up_that_was_shortened_belongs_to_its_length(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(checks.checkpoint, "of_run", lambda workdir: types.SimpleNamespace(last_step=lambda: 5))
+    schedule = {"optimizer.schedule.name": "constant", "optimizer.schedule.warmup": 100}
+    before = tiny({"epochs": 1.0, **schedule})
+    monkeypatch.setattr(checks.run_config, "kept", lambda workdir: before)
+    checks.check_length(before, tmp_path)
+    with pytest.raises(errors.ConfigError, match="the constant schedule .* is one for epochs=1.0"):
+        checks.check_length(tiny({"epochs": 3.0, **schedule}), tmp_path)

@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from lwt import errors
 from lwt.data import frame, sources
 from lwt.data.batches import examples, text_rows
 
@@ -25,6 +26,12 @@ class LabelledExamples(examples.Examples):
     max_length: int  # tokens of a row
     frame: frame.Frame  # of the tokenizer
     cut: str = "end"  # one of `CUTS`
+
+    def __post_init__(self):
+        if self.labels is not None and len(self.labels) != len(self.sides[0]):
+            raise errors.DataError(
+                f"{len(self.sides[0])} tokenized texts and {len(self.labels)} labels; remove tokens/ from the workdir"
+            )
 
     def __len__(self):
         return len(self.sides[0])

@@ -16,16 +16,14 @@ class Share:
     process: int = 0  # its number, from 0
     processes: int = 1  # how many make the batches together
 
-    def rows(self, count):
-        """The rows of a batch of `count` rows that the process makes: a contiguous range.
+    def rows(self, count, *, what="a batch"):
+        """The rows of a batch of `count` rows, called `what` in an error, that the process makes: a contiguous range.
 
         Raises:
             lwt.errors.ConfigError: the processes cannot share the rows evenly.
         """
         if count % self.processes:
-            raise errors.ConfigError(
-                f"a batch of {count} rows cannot be shared evenly among {self.processes} processes"
-            )
+            raise errors.ConfigError(f"{what} of {count} rows cannot be shared evenly among {self.processes} processes")
         size = count // self.processes
         return range(size * self.process, size * (self.process + 1))
 

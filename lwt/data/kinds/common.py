@@ -63,8 +63,8 @@ class Data(abc.ABC):
 
     @property
     def test(self):
-        """The name of the test set."""
-        return self._section.test
+        """The name of the test set, with its split."""
+        return sources.with_split(self._section.test, "test")
 
     @property
     def max_megabytes(self):
@@ -73,8 +73,9 @@ class Data(abc.ABC):
 
     def named(self, split):
         """The name of a split of the test set; "validation" and "test" (or "") are those of the config."""
-        configured = {"": self.test, "test": self.test, "validation": self._section.validation}
-        return configured.get(split) or sources.at(self.test, split)
+        validation = sources.with_split(self._section.validation, "validation")
+        configured = {"": self.test, "test": self.test, "validation": validation}
+        return configured[split] if split in configured else sources.at(self.test, split)
 
     @property
     @abc.abstractmethod

@@ -23,6 +23,11 @@ class Labelled(supervised.Supervised, text_data.TextData):
     EXTRA_KEYS, UNIT = ("fields",), "records"
 
     @property
+    def identity(self):
+        """See `common.Data`: the tokenizer and the labels."""
+        return {**super().identity, "set of labels": sources.digest(*self.labels.names)}
+
+    @property
     def fields(self):
         """The text fields of a record, one or two."""
         return tuple(self._labels_file["fields"])
@@ -147,5 +152,10 @@ class _Sides(collections.abc.Sequence):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices):
-        records = self.source.pick(np.asarray(indices, np.int64)).read(0, len(indices))
-        return [dict(zip("01", text_fields.texts_of(record, self.fields), strict=False)) for record in records]
+        records, made = self.source.pick(np.asarray(indices, np.int64)).read(0, len(indices)), []
+        for index, record in zip(indices, records, strict=True):
+            try:
+                made.append(dict(zip("01", text_fields.texts_of(record, self.fields), strict=False)))
+            except errors.DataError as error:
+                raise errors.DataError(f"{self.source.where(index)}: {error}") from error
+        return made

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from lwt import errors
-from lwt.data import corpus
+from lwt.data import corpus, sources
 from lwt.data.batches import masked_examples
 from lwt.data.kinds import common, text_data
 
@@ -21,7 +21,7 @@ class Masked(text_data.TextData):
     @property
     def test(self):
         """The name of the text to evaluate on."""
-        return self._section.test or self._section.validation
+        return super().test or sources.with_split(self._section.validation, "validation")
 
     def evaluation(self, name, *, limit=0):
         """The text ``KIND:NAME@SPLIT``, or `limit` pairs of it; there are no references but the text itself."""

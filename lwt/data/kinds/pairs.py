@@ -70,8 +70,7 @@ class Pairs(text_data.TextData):
 
     def evaluation(self, name, *, limit=0):
         """The pairs of ``KIND:NAME@SPLIT``; see `common.Data.evaluation`."""
-        split = "validation" if name == self._section.validation else "test"
-        source = self._load(name, split=split, fields=self._section.fields).subset(limit)
+        source = self._load(name, split="test", fields=self._section.fields).subset(limit)
         records = source.read(0, len(source))
         texts, references = ([record[field] for record in records] for field in self._section.fields)
         examples = pair_examples.PairExamples.of_all(*self._tokenize_pairs(source))

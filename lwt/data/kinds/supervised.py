@@ -33,12 +33,11 @@ class Supervised(common.Data):
             raise errors.DataError(
                 f"{self._workdir} has no data of its own; name a set, such as --data=folder:PATH@test"
             )
-        tests = (section.test,) if isinstance(section.test, str) else tuple(section.test)
         parts = splits.make(
             section.train,
             self._workdir / splits.FILE,
             validation=section.validation,
-            tests=tuple(filter(None, tests)),
+            tests=tuple(filter(None, self._own_names)),
             label=section.label,
             unlabelled=bool(section.label_separator),
             leak_free=section.leak_free,
@@ -79,7 +78,7 @@ class Supervised(common.Data):
         """
         name = "validation" if name in ("", self._section.validation) else name
         parts = {}
-        if self._section.train or ":" not in name:
+        if ":" not in name or name in self._own_names:
             parts = {"train": self.splits.train, "validation": self.splits.validation, **self.splits.tests}
         if name in parts:
             source = parts[name]
@@ -103,13 +102,24 @@ class Supervised(common.Data):
         texts = [self._source_text(number, record) for number, record in enumerate(records)]
         return common.Evaluation(source.name, examples, texts, references, groups)
 
+    @property
+    def _own_names(self):
+        """The names of sources that the config gives to its test parts."""
+        tests = self._section.test
+        return (tests,) if isinstance(tests, str) else tuple(tests)
+
     def answers(self, outputs):
         """The labels, as texts, of a model's outputs or of an evaluation's references."""
         return self.labels.decode(outputs)
 
     def class_counts(self):
         """``(counts, records)``: the number of training records of each class, `[c]`, and of all."""
-        return self.labels.counts(self._train_set[1]), len(self._train_set[1])
+        return self.labels.counts(self.training_references), len(self.training_references)
+
+    @property
+    def training_references(self):
+        """The classes or numbers of the training records, `[n]`."""
+        return self._train_set[1]
 
     @functools.cached_property
     def _train_values(self):
@@ -132,8 +142,13 @@ class Supervised(common.Data):
     @functools.cached_property
     def _train_labels(self):
         train = self.splits.train
-        more = {"names": train.classes, "separator": self._section.label_separator}
+        more = {"names": self.declared_classes, "separator": self._section.label_separator}
         return labels.Labels.of(self._train_values, where=train.name, **more)
+
+    @property
+    def declared_classes(self):
+        """The names of the classes that the source declares, in order; () if it declares none for ``data.label``."""
+        return self.splits.train.classes if self._section.label == "label" else ()
 
     @functools.cached_property
     def _train_examples(self):
@@ -144,7 +159,10 @@ class Supervised(common.Data):
         """``(source, references)``: the training records with a known label, and their classes or numbers."""
         source = self.splits.train
         if not self.labels.regression and not self.labels.is_of(self._train_labels):
-            raise errors.DataError(f"{self._workdir / labels.FILE} has other labels than {source.name}; remove it")
+            raise errors.DataError(
+                f"{self._workdir / labels.FILE} has other labels than {source.name}; put back the labels of the run, "
+                "or use another --workdir"
+            )
         references, unknown = self.labels.encode(self._train_values, where=source.where)
         if unknown:
             known = self.labels.known(references)

@@ -95,7 +95,7 @@ def _maps(path):
 
 def _events(path):
     """[(start frame, activity, group)]"""
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         try:
             rows = [(int(row["start_frame"]), row["activity"], row["group"]) for row in csv.DictReader(file)]
         except (KeyError, TypeError, ValueError, csv.Error) as error:

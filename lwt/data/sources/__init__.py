@@ -12,7 +12,7 @@ The file ``lwt/data/sources/KIND.py`` registers a kind. It defines
 
     read(name, split, *, fields, max_malformed, max_megabytes) -> Source
 
-and may define ``splits(name) -> [str]`` and ``describe(name, split) -> str``.
+and may define ``splits(name) -> [str]``, ``describe(name, split) -> str`` and ``is_one_file(name) -> bool``.
 """
 
 import bisect
@@ -173,8 +173,7 @@ def load(name, *, split="train", fields=None, max_malformed=0.01, max_megabytes=
         module, rest, own = _resolve(part)
         options = {"fields": fields, "max_malformed": max_malformed, "max_megabytes": max_megabytes}
         parts.append(module.read(rest, own or split, **options))
-    joined = join(parts, labels=not fields or "label" in fields)
-    if not joined.fields:
+    if not (joined := join(parts, labels=not fields or "label" in fields)).fields:
         raise errors.DataError(f"{name}: the parts share no field: {[list(part.fields) for part in parts]}")
     return joined
 
@@ -233,14 +232,19 @@ def describe(name, *, split="train"):
     for part in parts_of(name):
         module, rest, own = _resolve(part)
         origin = module.describe(rest, own or split) if hasattr(module, "describe") else ""
-        texts.append(f"{at(part, own or split)} ({origin})" if origin else at(part, own or split))
+        texts.append(at(part, own or split) + f" ({origin})" * bool(origin))
     return " + ".join(texts)
 
 
 def parts_of(name):
     """``"a:x+b:y"`` -> ``["a:x", "b:y"]``."""
-    # Only a '+' ahead of another KIND: joins; paths and slices of splits ("train+test") keep theirs.
-    return re.split(r"\+(?=[a-z_]+:)", name)
+    return re.split(r"\+(?=[a-z_]+:)", name)  # paths and slices of splits ("train+test") keep their '+'
+
+
+def with_split(name, split):
+    """``"a:x+b:y@old"`` -> ``"a:x@SPLIT+b:y@old"``; a file has no split, and "" stays as it is."""
+    parts = filter(None, parts_of(name))
+    return "+".join(p if split_of(p) or _is_one_file(*_resolve(p)[:2]) else f"{p}@{split}" for p in parts)
 
 
 def at(name, split):
@@ -250,7 +254,7 @@ def at(name, split):
 
 def without_split(part):
     """``"a:x@old"`` -> ``"a:x"``."""
-    return part.removesuffix(f"@{split_of(part)}") if split_of(part) else part
+    return part.rpartition("@")[0] if split_of(part) else part
 
 
 def _resolve(name):
@@ -261,8 +265,15 @@ def _resolve(name):
         raise errors.DataError(f"data {name!r}: expected KIND:NAME or KIND:NAME@SPLIT; {errors.suggest(kind, kinds)}")
     if kind not in kinds:
         raise errors.DataError(f"data {name!r}: no kind {kind!r}; {errors.suggest(kind, kinds)}")
-    own = split_of(rest)
-    return registry.SOURCES.find(kind, key="data"), rest.removesuffix(f"@{own}") if own else rest, own
+    own, module = split_of(rest), registry.SOURCES.find(kind, key="data")
+    rest = without_split(rest)
+    if own not in ("", "train") and _is_one_file(module, rest):
+        raise errors.DataError(f"{name}: {rest} is one file, without a split {own!r}; leave out @{own}")
+    return module, rest, own
+
+
+def _is_one_file(module, rest):
+    return hasattr(module, "is_one_file") and module.is_one_file(rest)
 
 
 def split_of(name):

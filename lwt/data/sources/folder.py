@@ -51,7 +51,7 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
     if _of_images(part.paths[0]):
         return _images(name, split, part, folder=folder, fields=fields, notes=notes, max_megabytes=max_megabytes)
     where = part.paths[0] if len(part.paths) == 1 else f"{part.paths[0].parent}: {part}"
-    columns, lines, starts, messages, bad, total = {}, array.array("q"), {}, [], 0, 0
+    columns, lines, starts, messages, bad, total = None, array.array("q"), {}, [], 0, 0
     there = ()  # the fields of the first record
     for path, line, span, record in formats.read(part.paths, max_megabytes=max_megabytes):
         total += span  # all lines of a record count
@@ -59,16 +59,18 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
             if isinstance(record, formats.Malformed):
                 raise record
             there = there or tuple(record)
-            _check(record, columns, fields)
+            _check(record, columns or {}, fields)
         except formats.Malformed as error:
             bad += span
             if len(messages) < KEPT:
                 messages.append(f"{path}:{line}: {error}")
             continue
-        if not columns:
+        if columns is None:
             columns = {field: [] for field in dict.fromkeys((*(fields or ()), *record))}
         for field in [f for f in columns if f not in record]:  # not asked for, and not in every record
             del columns[field]
+        if not columns:
+            raise errors.DataError(f"{path}:{line}: the record has no field that all earlier ones have")
         for field, column in columns.items():
             column.append(record[field])
         starts.setdefault(path, len(lines))
@@ -77,6 +79,7 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
         raise errors.DataError(f"{where} is empty: split {split!r} of folder:{name} has no records")
     if there and not columns:
         sources.need_fields(f"folder:{name}@{split}", fields, there=there)
+    limit = () if max_megabytes == formats.MAX_MEGABYTES else (max_megabytes,)  # it decides what is left out
     quoted = "; ".join(messages[:SHOWN])
     message = f"{where}: {bad} of {total} records are malformed"
     if not columns or bad > max_malformed * total:
@@ -87,7 +90,7 @@ def read(name, split, *, fields, max_malformed, max_megabytes=formats.MAX_MEGABY
         name=f"folder:{name}@{split}",
         records=Table(columns, lines, starts),
         fields=tuple(columns),
-        fingerprint=sources.digest(*map(files.sha256, part.paths), fields or (), *columns),
+        fingerprint=sources.digest(*map(files.sha256, part.paths), fields or (), *columns, *limit),
         malformed=tuple(messages),
         classes=_classes(part, folder) if "label" in columns else (),
         notes=notes,
@@ -104,6 +107,12 @@ def splits(name):
         return parrad.splits()
     parts, _ = _parts(folder)
     return sorted(split for split, found in parts.items() if not all(formats.is_running_text(p.paths) for p in found))
+
+
+def is_one_file(name):
+    """Whether the name is that of a file, and not of a folder; a file of images may hold splits."""
+    folder = _folder(name)
+    return folder.is_file() and not image_folders.archive(folder)
 
 
 def describe(name, split):

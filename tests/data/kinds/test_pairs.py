@@ -106,9 +106,9 @@ def test_an_evaluation_is_in_the_order_of_the_records(make):
 
 def test_a_set_without_a_split_is_not_the_training_set(make):
     data = make(validation="folder:a", test="folder:a")
-    assert len(data.evaluation("folder:a").sources) == 21
+    assert len(data.evaluation(data.named("validation")).sources) == 21
     with pytest.raises(errors.DataError, match="has no split 'test'; choose from train, validation"):
-        make(test="folder:a").evaluation("folder:a")
+        data.evaluation(data.named("test"))
 
 
 def test_what_is_taken_is_said_before_it_is_read(make):

@@ -57,7 +57,9 @@ def test_other_labels_than_those_of_the_file_are_refused(make, tmp_path):
     make()
     assert make().labels.names == ("x", "y")
     files.write_json(tmp_path / "run" / labels.FILE, {"names": ["x", "z"], "fields": ["text"]}, checked=True)
-    with pytest.raises(errors.DataError, match="labels.json has other labels than folder:a@train.*; remove it"):
+    with pytest.raises(
+        errors.DataError, match="labels.json has other labels than folder:a@train.*; put back the labels"
+    ):
         make().training()
 
 
@@ -109,3 +111,26 @@ def test_texts_that_are_cut_are_counted_when_training_starts(make, tmp_path, cap
 
 def test_fewer_training_records(make):
     assert len(make(max_train_records=12)._train_examples) == 12
+
+
+def test_the_classes_that_a_source_declares_are_of_its_label_alone(make, tmp_path):
+    (tmp_path / "a" / "labels.txt").write_text("p\nq\nr\n")
+    assert make(label="task").labels.names == ("t0", "t1", "t2")
+
+
+def test_other_data_are_evaluated_without_the_training_data(make, tmp_path):
+    made = make()
+    assert made.labels.names == ("x", "y")
+    made.training()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "test.jsonl").rename(tmp_path / "b" / "test.jsonl")
+    for path in (tmp_path / "a").iterdir():
+        path.unlink()
+    assert len(make().evaluation("folder:b@test").sources) == 6
+
+
+def test_labels_are_part_of_what_a_checkpoint_must_agree_on(make, tmp_path):
+    before = make().identity
+    (tmp_path / "a" / "labels.txt").write_text("y\nx\n")
+    (tmp_path / "run" / labels.FILE).unlink()
+    assert {name for name, value in make().identity.items() if before[name] != value} == {"set of labels"}

@@ -140,3 +140,33 @@ def test_fingerprint_follows_the_content(folder):
 def test_real_pairs_load_whole():
     source = sources.load("folder:multi30k_de_en", fields=("de", "en"))
     assert len(source) == 29000 and not source.malformed
+
+
+def test_a_file_has_no_splits(folder):
+    (folder / "a.jsonl").write_bytes(jsonl(ROWS))
+    assert (
+        len(sources.load("folder:pairs/a.jsonl", split="test")) == len(sources.load("folder:pairs/a.jsonl@train")) == 3
+    )
+    with pytest.raises(errors.DataError, match="pairs/a.jsonl is one file, without a split 'validatoin'"):
+        sources.load("folder:pairs/a.jsonl@validatoin")
+    assert sources.with_split("folder:pairs/a.jsonl", "test") == "folder:pairs/a.jsonl"
+    assert sources.with_split("folder:pairs+folder:pairs@a", "test") == "folder:pairs@test+folder:pairs@a"
+
+
+def test_the_limit_of_a_record_is_part_of_the_fingerprint(folder):
+    (folder / "train.jsonl").write_bytes(jsonl([*ROWS, {"de": "d" * 2000, "en": "e"}]))
+    short, whole = (sources.load("folder:pairs", max_malformed=0.5, max_megabytes=size) for size in (0.001, 256))
+    assert (len(short), len(whole)) == (3, 4) and short.fingerprint != whole.fingerprint
+
+
+def test_records_without_a_common_field_are_refused(folder):
+    (folder / "train.jsonl").write_bytes(jsonl([{"version": 1}, *ROWS]))
+    with pytest.raises(errors.DataError, match="train.jsonl:2: the record has no field that all earlier ones have"):
+        sources.load("folder:pairs", fields=())
+
+
+def test_two_texts_of_one_language_are_refused(folder):
+    for name in ("train.de", "train.de.txt", "train.en"):
+        (folder / name).write_text("a\n")
+    with pytest.raises(errors.DataError, match="the texts 'de' are there twice: train.de, train.de.txt, train.en"):
+        sources.load("folder:pairs")
