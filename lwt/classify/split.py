@@ -1,8 +1,8 @@
 """Divides the rows of a table into training, validation and test parts, each class by the same shares.
 
 No text may be in two parts: `look.look` has left one row for each text, and the run's own ``data.leak_free`` holds.
-Parts that come as files stay as they are. A class of fewer than three rows is all in the training part, so that nothing
-measures it.
+Parts that come as files stay as they are. A class of fewer than three rows is all in the training part, so that no part
+that is drawn measures it.
 """
 
 import collections
@@ -47,7 +47,7 @@ def split(rows, *, seed=0, given=()):
     drawn = {part: set() for part in missing}
     for label, numbers in classes.items():
         order = np.random.default_rng([seed, zlib.crc32(label.encode())]).permutation(numbers).tolist()
-        for part in missing if len(order) > len(missing) else ():
+        for part in missing if len(order) > 2 else ():
             count = max(1, round(SHARES[part] * len(numbers)))
             drawn[part].update(order[:count])
             order = order[count:]

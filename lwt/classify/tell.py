@@ -60,7 +60,9 @@ def of_labels(looked):
     if looked.typos:
         pairs = ", ".join(f"{rare!r} ({looked.counts[rare]:,}) for {label!r}" for rare, label in looked.typos.items())
         flag = ",".join(f"{rare}:{label}" for rare, label in looked.typos.items())
-        yield f"Rare labels that may be misspelled: {pairs}; {shlex.quote(f'--rename_labels={flag}')} renames them."
+        can = flag.count(":") == len(looked.typos) and flag.count(",") == len(looked.typos) - 1
+        how = f"{shlex.quote(f'--rename_labels={flag}')} renames them" if can else "rename them in the table"
+        yield f"Rare labels that may be misspelled: {pairs}; {how}."
 
 
 def of_parts(parts):

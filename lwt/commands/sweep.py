@@ -68,7 +68,7 @@ def parse(texts, *, arguments, keys):
         if key in [setting.key for setting in found]:
             raise errors.ConfigError(f"{text!r}: {key} is given twice")
         found.append(Setting(key, values, name in arguments))
-    if (count := len(grid(found))) > LIMIT:
+    if (count := math.prod(len(setting.values) for setting in found)) > LIMIT:
         raise errors.ConfigError(f"{count} runs; a sweep has at most {LIMIT}")
     return found
 

@@ -136,7 +136,7 @@ class Session:
         task = run.task
         if self.kind == "translation":
             task = dataclasses.replace(task, beams=beams, temperature=0.0)
-        key = (_model_of(run), task)
+        key = (_model_of(run), repr(task))  # its class weights may be a dict
         if key not in self._evaluators:
             self._evaluators[key] = evaluation.Evaluator(task, run.model, self._mesh)
         return self._evaluators[key]

@@ -1,5 +1,6 @@
 """What the estimators share: arguments, the run behind them, and files."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import inspect
@@ -9,6 +10,7 @@ import os
 import pathlib
 import tarfile
 import tempfile
+import types
 
 import numpy as np
 
@@ -52,9 +54,11 @@ class Estimator:
             lwt.errors.ConfigError: it is not fitted, or the folder holds something.
         """
         self._check_fitted()
-        bundle.write(self.experiment_, folder)
-        params = {name: list(value.items()) if isinstance(value, dict) else value for name, value in self._params()}
+        params = {
+            name: list(value.items()) if isinstance(value, dict) else value for name, value in self._plain().items()
+        }
         about = {"class": type(self).__name__, "params": params, **self._target()}
+        bundle.write(self.experiment_, folder)
         files.write_json(pathlib.Path(folder, FILE), about, checked=True)
 
     def restore(self, folder, **options):
@@ -117,6 +121,10 @@ class Estimator:
     def _params(self):
         return self.get_params().items()
 
+    def _plain(self):
+        """The arguments as JSON holds them: no NumPy scalars, no paths."""
+        return {name: _plain(value) for name, value in self._params()}
+
     def _check_fitted(self):
         if not self.__sklearn_is_fitted__():
             raise errors.ConfigError(f"this {type(self).__name__} is not fitted; call fit(texts, labels) first")
@@ -124,6 +132,9 @@ class Estimator:
     def _checked(self, texts, targets):
         """Texts and targets as lists of the same length; raises `lwt.errors.DataError` for what cannot be learned."""
         texts = inputs.checked(texts)
+        single = isinstance(targets, str | bytes) or not isinstance(targets, collections.abc.Iterable)
+        if single or getattr(targets, "ndim", 1) != 1:
+            raise errors.DataError(f"y must be a list with one label for each text, not {type(targets).__name__}")
         targets = targets.tolist() if hasattr(targets, "tolist") else targets
         targets = [target.item() if isinstance(target, np.generic) else target for target in targets]
         if len(texts) != len(targets):
@@ -145,17 +156,26 @@ class Estimator:
             with_ngrams: whether the run is the trained network with a linear model of n-grams; ignored for a run that
                 was begun without one.
         """
-        self._temporary = None if self.folder else tempfile.TemporaryDirectory()  # removed with this object
-        folder = pathlib.Path(self.folder or self._temporary.name)
+        temporary = None if self.folder else tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self.folder or temporary.name)
         data, chosen = folder / "data", set(held_out)
         everything = range(len(texts))
         parts = {"validation": sorted(chosen) or everything, "train": [i for i in everything if i not in chosen]}
-        for part, indices in parts.items():
-            lines = (json.dumps({"text": texts[i], "label": targets[i]}) + "\n" for i in indices)
-            files.write_text(data / f"{part}.jsonl", "".join(lines))
-        if declared:
-            files.write_text(data / layout.LABELS, "".join(f"{name}\n" for name in declared))
         run, network = str(folder / "run"), str(folder / "network")
+        contents = {
+            data / f"{part}.jsonl": "".join(json.dumps({"text": texts[i], "label": targets[i]}) + "\n" for i in indices)
+            for part, indices in parts.items()
+        }
+        if declared:
+            contents[data / layout.LABELS] = "".join(f"{name}\n" for name in declared)
+        begun = os.path.exists(run) or os.path.exists(network)
+        for path, content in contents.items():
+            if begun and path.exists() and path.read_text(encoding="utf-8") != content:
+                raise errors.ConfigError(
+                    f"folder={self.folder!r} has a model of other texts or labels; give another one"
+                )
+        for path, content in contents.items():
+            files.write_text(path, content)
         with_ngrams = with_ngrams and (os.path.exists(network) or not os.path.exists(run))
         config = self._config(data, rows=len(parts["train"]), apart=with_ngrams)
         with config.unlocked():
@@ -164,29 +184,30 @@ class Estimator:
             train.run(config, network if with_ngrams else run)
             if with_ngrams:
                 ngrams.add_once(network, run)
-        self.experiment_ = experiment.load(run)
+        self.experiment_, self._temporary = experiment.load(run), temporary  # the folder is removed with this object
 
     def _config(self, data, *, rows, apart):
         """The config of the run, but for the task; see `fit.make_config`."""
-        base = self.base
-        started = fitting.scratch("embbert") if base == "" else fitting.start("", base=os.fspath(base))
+        plain = types.SimpleNamespace(**self._plain())
+        base = plain.base
+        started = fitting.scratch("embbert") if base == "" else fitting.start("", base=base)
         arguments = started.arguments
         if started.config == "finetune":
-            arguments = {**arguments, "method": self.method, "rate": self.rate, "rank": self.rank}
-            arguments |= {"length": self.length, "rows": ROWS}
+            arguments = {**arguments, "method": self.method, "rate": plain.rate, "rank": plain.rank}
+            arguments |= {"length": plain.length, "rows": ROWS}
             if self.method in ("full", "bitfit", "head"):
                 del arguments["rank"]
         elif self.method != "full":
             raise errors.ConfigError(f"method={self.method!r} adapts trained weights, and base={base!r} has none")
-        elif self.rate:
-            arguments = {**arguments, "rate": self.rate}
-        given = {"data": "data", "text": "text", "label": "label", "rows": rows, "epochs": self.epochs, "apart": apart}
-        config = fitting.make_config(dataclasses.replace(started, arguments=arguments), seed=self.seed, **given)
+        elif plain.rate:
+            arguments = {**arguments, "rate": plain.rate}
+        given = {"data": "data", "text": "text", "label": "label", "rows": rows, "epochs": plain.epochs, "apart": apart}
+        config = fitting.make_config(dataclasses.replace(started, arguments=arguments), seed=plain.seed, **given)
         with config.unlocked():
             config.data.validation = config.data.test = f"folder:{data}@validation"
             config.data.train, config.data.leak_free = f"folder:{data}@train", False
-            config.data.row_length = self.length or config.data.row_length
-            config.patience, config.optimizer.ema = self.patience, self.ema
+            config.data.row_length = plain.length or config.data.row_length
+            config.patience, config.optimizer.ema = plain.patience, plain.ema
         return config
 
 
@@ -196,15 +217,25 @@ def drawn(numbers, *, share, seed, least=1):
     At least `least` records of a class are drawn, and as many stay; none if the class has too few for both.
 
     Raises:
-        lwt.errors.ConfigError: the share is not above 0 and below 1.
+        lwt.errors.ConfigError: the share is not above 0 and below 1, or the seed is not a whole number from 0.
     """
     values.real(0, 1, above=True, below=True).require("validation", share)
+    values.whole(0).require("seed", seed)
     found = []
     for number in np.unique(numbers):
         mine = np.flatnonzero(numbers == number)
         count = min(max(least, round(share * len(mine))), len(mine) - least) if len(mine) >= 2 * least else 0
         found += np.random.default_rng([seed, int(number)]).permutation(mine)[:count].tolist()
     return found
+
+
+def _plain(value):
+    """A value without NumPy's scalars and paths, also as keys and values of a dict."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    return (
+        os.fspath(value) if isinstance(value, os.PathLike) else value.item() if isinstance(value, np.generic) else value
+    )
 
 
 def _names(cls):

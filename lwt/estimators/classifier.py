@@ -78,28 +78,28 @@ class Classifier(estimator.Estimator):
         if wrong is not None or len({isinstance(label, str) for label in given}) > 1:
             what = "texts and numbers" if wrong is None else repr(given[wrong])[:60]
             raise errors.DataError(f"labels must be all texts, all integers or all booleans, not {what}")
-        self.classes_, numbers = np.unique(np.asarray(given), return_inverse=True)
-        names = [labels.text_of(label) for label in self.classes_.tolist()]
+        classes, numbers = np.unique(np.asarray(given), return_inverse=True)
+        names = [labels.text_of(label) for label in classes.tolist()]
         if len(names) < 2:
             raise errors.DataError(f"all labels are {given[0]!r}; there is nothing to learn")
         twice = [name for i, name in enumerate(names) if not name or name in names[:i]]
         if twice:
             raise errors.DataError(f"two labels are the same but for white space, or one is empty: {twice[0]!r}")
-        held_out = estimator.drawn(numbers, share=self.validation, seed=self.seed)
-        weights = self.class_weight or ""
+        plain = self._plain()
+        held_out = estimator.drawn(numbers, share=plain["validation"], seed=plain["seed"])
+        weights = plain["class_weight"] or ""
         if isinstance(weights, dict):
             weights = {labels.text_of(label): float(weight) for label, weight in weights.items()}
 
         def change(config):
-            config.task = dict(name="classify", label_smoothing=self.label_smoothing, class_weights=weights)
-            config.select, config.select_mode = (
-                "loss",
-                "min",
-            )  # of a few records, the accuracy of many steps is the same
+            config.task = dict(name="classify", label_smoothing=plain["label_smoothing"], class_weights=weights)
+            # Not the accuracy: on a few records, that of many steps is the same.
+            config.select, config.select_mode = "loss", "min"
 
         targets = [names[number] for number in numbers]
         with_ngrams = self._with_ngrams() if self.ngrams is None else self.ngrams
         self._train(texts, targets, held_out=held_out, change=change, declared=names, with_ngrams=with_ngrams)
+        self.classes_ = classes
         if self.calibrate:
             self.experiment_.calibrate()
         return self

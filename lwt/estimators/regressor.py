@@ -50,16 +50,16 @@ class Regressor(estimator.Estimator):
         if numbers.ndim != 1 or not np.isfinite(numbers).all() or numbers.std() == 0:
             raise errors.DataError("the targets must be finite numbers, one for each text, and not all the same")
         # No scaled target may be a whole number: data whose labels are all whole are of classes.
-        self.mean_, self.scale_ = float(numbers.mean()), float(numbers.std()) * (1 + 1e-6)
-        same = np.zeros(len(texts), int)
-        held_out = estimator.drawn(same, share=self.validation, seed=self.seed, least=2)  # for a correlation
+        mean, scale = float(numbers.mean()), float(numbers.std()) * (1 + 1e-6)
+        same, plain = np.zeros(len(texts), int), self._plain()
+        held_out = estimator.drawn(same, share=plain["validation"], seed=plain["seed"], least=2)  # for a correlation
 
         def change(config):
             config.task = dict(name="regress")
             config.select, config.select_mode = "loss", "min"
 
-        targets = ((numbers - self.mean_) / self.scale_).tolist()
-        self._train(texts, targets, held_out=held_out, change=change)
+        self._train(texts, ((numbers - mean) / scale).tolist(), held_out=held_out, change=change)
+        self.mean_, self.scale_ = mean, scale
         return self
 
     def predict(self, X):

@@ -218,11 +218,20 @@ def _limits(source):
     else:
         longest = data.max_tokens if data.kind == "pairs" else data.row_length
         yield f"It reads texts of up to {longest} tokens; longer ones are cut."
-        yield "Texts are lowercased." if data.clean.lowercase else "Case matters."
+        yield "Texts are lowercased." if _lowercases(source) else "Case matters."
     if source.labels and source.config.model.get("head") != "none":
         which = "some or none" if data.get("label_separator") else "one"
         yield f"Whatever it is asked, it answers with {which} of: {', '.join(source.labels)}."
     yield "It has the biases of its training data. Nothing but the figures above was measured."
+
+
+def _lowercases(source):
+    """Whether the case of letters is lost: the cleaner removes it, or a tokenizer that cleans texts itself."""
+    tokenizer = source.data.tokenizer
+    if not tokenizer.cleans:
+        return source.config.data.clean.lowercase
+    upper, lower = tokenizer.encode(["A Case", "a case"])
+    return [*upper] == [*lower]
 
 
 def main():

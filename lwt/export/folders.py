@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import safetensors.numpy
@@ -11,6 +12,8 @@ import safetensors.numpy
 from lwt import errors, files
 from lwt.runs import bundle
 
+LISTED = ".export.json"  # the files that an export wrote
+BUILT = re.compile(r"classify|translate|.+\.(elf|ld|o|a|bin|map|pyc)|(build|__pycache__|\.pio)/.*")  # from these files
 MAGIC = {"safetensors": (8, b"{"), "tflite": (4, b"TFL3"), "onnx": (0, b"\x08")}  # kind -> place, and bytes there
 FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 
@@ -19,20 +22,45 @@ FORMAT = {"format": "pt"}  # transformers refuses a file without this metadata
 def new(path, *, marker="", key=""):
     """Yields an empty folder that appears at `path`, with all its files, when the block ends, or not at all.
 
-    A folder with a file `marker` is an older export and is replaced; with a `key`, the file must be JSON that has it.
+    A folder with a file `marker` is an older export and is replaced, unless it also has files that no export wrote;
+    with a `key`, the file must be JSON that has it.
 
     Raises:
         lwt.errors.ConfigError: `path` holds something else already, or cannot be written.
     """
     path = pathlib.Path(path)
+    if not path.name:
+        raise errors.ConfigError(f"--out={path} should name a new folder, such as --out=exported")
     is_free = not os.path.exists(path) or os.path.isdir(path) and not os.listdir(path)  # they take names of any length
     if not is_free and not (marker and _is_marked(path / marker, key)):
         raise errors.ConfigError(f"--out={path} already holds something; give another folder")
+    if foreign := () if is_free else _foreign(path):
+        raise errors.ConfigError(
+            f"--out={path} also holds {', '.join(foreign[:5])}, which no export wrote; move it, or give another folder"
+        )
     try:
         with files.replacing_folder(path) as folder:
             yield folder
+            if marker:
+                files.write_json(folder / LISTED, _files(folder))
     except OSError as error:
+        place = str(path.absolute().parent)  # the folder is written beside `path`
+        if error.filename is not None and not os.path.abspath(error.filename).startswith(place):
+            raise errors.ConfigError(f"{error.filename}: {error.strerror}") from error
         raise errors.ConfigError(f"--out={path} cannot be written ({error.strerror or error})") from error
+
+
+def _foreign(path):
+    """The files of an older export that it did not write, and that are not built of those; none if it has no list."""
+    try:
+        written = files.read_json(path / LISTED, kind=list)
+    except (OSError, ValueError, TypeError):
+        return []
+    return [name for name in _files(path) if name not in written and name != LISTED and not BUILT.fullmatch(name)]
+
+
+def _files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def _is_marked(path, key):

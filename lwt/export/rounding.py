@@ -24,8 +24,10 @@ def calibrated(experiment, weights, *, records=calibrate.RECORDS, data=""):
         data: ``KIND:NAME@SPLIT``; "": the run's validation set.
 
     Raises:
-        lwt.errors.ConfigError: a kernel is quantized to floats, or has outliers.
+        lwt.errors.ConfigError: a kernel is quantized to floats, has outliers, or is the product of two factors.
     """
+    if factors := next((name for name, w in weights.items() if isinstance(w, linear.Factors)), ""):
+        raise errors.ConfigError(f"{factors!r}: calibrated rounding is for whole kernels, not for two factors")
     quantized = [name for name, w in weights.items() if isinstance(w, quantized_weight.Quantized)]
     names = [name for name in quantized if name.endswith("/kernel")]
     for name in names:

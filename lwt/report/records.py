@@ -44,7 +44,8 @@ def load(path):
     except ValueError as error:
         raise errors.DataError(f"{path} is not UTF-8: {error}") from error
     found = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.removesuffix("\n").split("\n") if text else []  # a record may hold U+2028, where splitlines() cuts
+    for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -49,3 +49,9 @@ def test_texts_that_are_cut_and_languages_that_the_model_does_not_know():
         and said[1].startswith("50 % of the tokens are unknown to the model")
         and "--model=embedder" in said[1]
     )
+
+
+def test_a_flag_is_not_advised_that_would_rename_something_else():
+    _, seen = looked(*[(f"text {i}", "re: refund") for i in range(30)], ("x", "re: refnd"), ("y", "other"))
+    said = " ".join(tell.of_labels(seen))
+    assert "'re: refnd' (1) for 're: refund'; rename them in the table." in said

@@ -83,6 +83,7 @@ def test_settings_are_arguments_or_keys():
         ("name=a,b", "'name' names several keys; choose from model.name, task.name"),
         ("rank=1 seed=1 seed=2", "seed is given twice"),
         (f"seed={','.join(map(str, range(1001)))}", "1001 runs; a sweep has at most 1000"),
+        (f"seed={','.join(map(str, range(10**5)))} rank={','.join(map(str, range(10**5)))}", "10000000000 runs"),
     ],
 )
 def test_wrong_settings_are_refused(text, words):

@@ -1,6 +1,8 @@
 """The classifier learns, keeps the labels' types, is saved and pickled, and is an estimator to scikit-learn."""
 
+import copy
 import json
+import pathlib
 import pickle
 import sys
 
@@ -139,6 +141,9 @@ def test_ngrams_are_added_where_nothing_speaks_against_them(settings, texts, tmp
         ((["a", "b", "c"], np.array([0.0, 1.0, np.nan])), "labels must be all texts, .*, not nan"),
         ((["a", "b"], ["x", None]), "labels must be all texts, all integers or all booleans, not None"),
         ((["a", "b"], ["x", "x "]), "two labels are the same but for white space"),
+        ((["a", "b"], "xy"), "y must be a list with one label for each text, not str"),
+        ((["a", "b"], None), "y must be a list .*, not NoneType"),
+        ((["a", "b"], pandas.DataFrame({"y": [0, 1]})), "y must be a list .*, not DataFrame"),
     ],
 )
 def test_what_cannot_be_learned_is_named(given, message):
@@ -151,8 +156,34 @@ def test_wrong_arguments_are_named(texts):
         lwt.Classifier().predict(["a"])
     with pytest.raises(errors.ConfigError, match="validation=1.5 should be"):
         lwt.Classifier(validation=1.5).fit(*texts)
+    with pytest.raises(errors.ConfigError, match="seed=-1 should be"):
+        lwt.Classifier(seed=-1).fit(*texts)
     with pytest.raises(ValueError, match="Classifier has no parameter 'epoch'; did you mean 'epochs'?"):
         lwt.Classifier().set_params(epoch=3)
     with pytest.raises(errors.ConfigError, match="base=nowhere: there is no such model"):
         lwt.Classifier("nowhere").fit(*texts)
     assert repr(lwt.Classifier(epochs=3, class_weight="balanced")) == "Classifier(epochs=3, class_weight='balanced')"
+
+
+def test_a_fit_that_fails_keeps_what_was_fitted(fitted, texts):
+    model, before = copy.copy(fitted), fitted.predict(texts[0]).tolist()
+    with pytest.raises(errors.ConfigError, match="validation=0"):
+        model.set_params(validation=0).fit(["a b", "c d"] * 3, list("uvwxyz"))
+    assert model.predict(texts[0]).tolist() == before
+
+
+def test_arguments_may_be_of_numpy_and_paths(settings, texts, tmp_path):
+    given = {"epochs": np.int64(1), "length": np.int64(16), "patience": np.int64(2), "ema": np.float32(0.5)}
+    given |= {"base": pathlib.Path(settings["base"]), "class_weight": {np.str_("billing"): np.float32(2)}}
+    model = lwt.Classifier(**given, label_smoothing=np.float32(0.1), ngrams=False).fit(*texts)
+    model.save(tmp_path / "saved")
+    assert lwt.load(tmp_path / "saved").get_params()["patience"] == 2
+
+
+def test_a_folder_keeps_the_texts_of_its_model(settings, texts, tmp_path):
+    given, labels = texts
+    lwt.Classifier(**settings | {"epochs": 1}, folder=str(tmp_path / "kept"), ngrams=False).fit(given, labels)
+    content = (tmp_path / "kept/data/train.jsonl").read_bytes()
+    with pytest.raises(errors.ConfigError, match="kept' has a model of other texts or labels; give another one"):
+        lwt.Classifier(**settings | {"epochs": 1}, folder=str(tmp_path / "kept"), ngrams=False).fit(given[::-1], labels)
+    assert (tmp_path / "kept/data/train.jsonl").read_bytes() == content

@@ -37,3 +37,11 @@ def test_a_validation_set_has_two_records_or_none(base):
 def test_what_is_no_number_is_named(targets):
     with pytest.raises(errors.DataError, match="the targets must be"):
         lwt.Regressor().fit(["a", "b"], targets)
+
+
+def test_a_fit_that_fails_keeps_the_scale():
+    model = lwt.Regressor(validation=0)
+    model.mean_, model.scale_ = 5.0, 2.0
+    with pytest.raises(errors.ConfigError, match="validation=0"):
+        model.fit(["a", "b"], [1.0, 2.0])
+    assert (model.mean_, model.scale_) == (5.0, 2.0)

@@ -51,7 +51,40 @@ def test_a_folder_with_a_file_of_the_same_name_is_not_replaced(tmp_path, content
     (tmp_path / "out/report.json").write_bytes(b'{"prefix": "lwt"}')
     with folders.new(tmp_path / "out", marker="report.json", key="prefix") as folder:
         (folder / "new").write_text("")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["new"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"new", folders.LISTED}
+
+
+def test_files_that_no_export_wrote_are_not_removed(tmp_path):
+    def write():
+        with folders.new(tmp_path / "out", marker="report.json", key="prefix") as folder:
+            (folder / "src").mkdir()
+            (folder / "src/a.c").write_text("")
+            (folder / "report.json").write_text('{"prefix": "lwt"}')
+
+    write()
+    for name in ("classify", "firmware.elf", "build/CMakeCache.txt"):  # what its Makefile builds
+        path = tmp_path / "out" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    write()
+    (tmp_path / "out/src/main.c").write_text("mine")
+    with pytest.raises(
+        errors.ConfigError, match="also holds src/main.c, which no export wrote; move it, or give another"
+    ):
+        write()
+    assert (tmp_path / "out/src/main.c").read_text() == "mine"
+
+
+def test_the_present_folder_is_no_place_for_an_export():
+    with pytest.raises(errors.ConfigError, match="--out=. should name a new folder"):
+        with folders.new("."):
+            pass
+
+
+def test_an_error_of_another_file_is_not_blamed_on_out(tmp_path):
+    with pytest.raises(errors.ConfigError, match="^/nowhere/tokenizer.model: No such file"):
+        with folders.new(tmp_path / "out"):
+            open("/nowhere/tokenizer.model")
 
 
 def test_a_file_that_cannot_be_written(tmp_path):

@@ -41,3 +41,9 @@ def test_outputs_change_less(run, tmp_path):
 def test_floats_are_refused(run):
     with pytest.raises(errors.ConfigError, match="calibrated rounding is for integers without outliers"):
         rounding.calibrated(run, quantize.weights(run, reparam.Quantize(format="fp8")))
+
+
+def test_factors_are_refused(run):
+    factors = {NAME: linear.Factors(np.ones((2, 1)), np.ones((1, 2)))}
+    with pytest.raises(errors.ConfigError, match="calibrated rounding is for whole kernels, not for two factors"):
+        rounding.calibrated(run, factors)

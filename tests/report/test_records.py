@@ -94,3 +94,9 @@ def test_damaged_files_are_refused(tmp_path, line, message):
     with pytest.raises(errors.DataError) as raised:
         records.unpack(path, tmp_path / "runs")
     assert message in str(raised.value) and not (tmp_path / "a").exists()
+
+
+def test_separators_of_unicode_are_no_ends_of_lines(tmp_path):
+    page = {"page": {"name": "page", "records": {"facts.json": {"example": "a\u2028b\u2029c\x85d"}}}}
+    records.write(tmp_path / "records.jsonl.gz", page)
+    assert records.load(tmp_path / "records.jsonl.gz") == page

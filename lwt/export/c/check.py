@@ -34,8 +34,8 @@ def check(source, folder, *, data="", records=0, emulated=0, many=None):
         many: the `tasks.Tasks` on `source` that were exported; the figures are then ``{task: figures}``.
 
     Raises:
-        lwt.errors.ConfigError: the run has no classes; the folder is of another run; or a compiler or the emulator is
-            missing.
+        lwt.errors.ConfigError: the run has no classes, or reads two texts; the folder is of another run; or a compiler
+            or the emulator is missing.
     """
     folder = pathlib.Path(folder)
     report = files.load_json(folder / export.REPORT)
@@ -44,6 +44,8 @@ def check(source, folder, *, data="", records=0, emulated=0, many=None):
         raise errors.ConfigError(f"{folder / export.REPORT} does not name the type of the states; export the run again")
     if isinstance(source.model, seq2seq.Seq2Seq):
         return compare.compare(source, folder, report=report, data=data, records=records, emulated=emulated)
+    if reference.sides(many.largest if many else source) == 2:
+        raise errors.ConfigError("the run reads two texts in a record; the comparison is of single texts")
     names, there = [task.name for task in many.tasks] if many else [], [*report.get("tasks", ())]
     if names != there:
         raise errors.ConfigError(f"{folder} has the tasks {there}, and --adapter gives {names}")

@@ -93,7 +93,10 @@ def _finding(program, lines):
         return done.stderr.decode(errors="replace").strip()[-2000:]
     if len(answers) != len(lines):
         return f"{len(answers)} answers"
-    numbers = [float(number) for answer in answers for number in answer.split("\t")[1:]]
+    if program.name != "classify":
+        return ""
+    cells = [answer.split("\t") for answer in answers]
+    numbers = [float(number) for row in cells for number in row[1:] or row]  # a regression prints no label
     return "" if all(map(math.isfinite, numbers)) else "a logit is not finite"
 
 

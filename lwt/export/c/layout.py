@@ -27,6 +27,11 @@ ONE = {  # fields of the classifier's files: the program has one task
     **dict.fromkeys(("FOR_TASKS", "PARAMETER", "ARGUMENT", "TASK", "CHOICE", "USAGE", "OPTIONS", "TASKS"), ""),
     "LABEL": "lwt_labels[answer.best]",
 }
+ANSWERS = {"classifier": "classes", "regression": "a number"}
+TAKEN = (  # no prefix: system headers that the engine includes, and targets of CMake and Make
+    *("stdint", "stdio", "stdlib", "string", "stddef", "stdbool", "math", "limits", "float", "assert", "errno", "time"),
+    *("test", "all", "clean", "install", "help", "package"),
+)
 ALONE = {"SECOND": "NULL", "SECOND_TEXT": "NULL", "CUT": ""}  # a record is one text
 PAIR = {  # or two
     "SECOND": "second",
@@ -64,7 +69,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 
 
 def check_prefix(prefix):
-    """Refuses a prefix that cannot begin names in C.
+    """Refuses a prefix that cannot begin names in C, or with which a build fails.
 
     Raises:
         lwt.errors.ConfigError: says what would be right.
@@ -73,6 +78,8 @@ def check_prefix(prefix):
         raise errors.ConfigError(
             f"prefix={prefix!r} must be a lower-case letter, and at most 29 letters, digits and underscores"
         )
+    if prefix in TAKEN:
+        raise errors.ConfigError(f"prefix={prefix!r} is a system header or a target of CMake: choose another one")
 
 
 def arrange(folder, *, values, prefix=PREFIX):
@@ -116,7 +123,8 @@ def public(program, *, classes, fingerprint):
         fingerprint: 32 bits that identify the weights and the vocabulary.
     """
     shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
-    translates = program.name == "translate"
+    translates, pairs = program.name == "translate", shape.get("texts") == 2
+    kind = "classifier" if classes or shape.get("tasks") else "regression"
     many = shape.get("tasks", 0)
     keys = ("length", "answer_bytes") if translates else ("outputs", "texts", "length", "tasks")
     keys += ("places", "slot_bytes") if many else ()
@@ -131,9 +139,14 @@ def public(program, *, classes, fingerprint):
     return {
         "SHAPE": literals.defines(constants),
         "DESCRIPTION": ", ".join([*fields, "LWT_LENGTH", "LWT_ARENA_BYTES"]),
-        "ABOUT": "A translator, from UTF-8 to UTF-8." if translates else "A text classifier, from UTF-8 to classes.",
+        "ABOUT": "A translator, from UTF-8 to UTF-8."
+        if translates
+        else f"A text {kind}, from UTF-8 to {ANSWERS[kind]}.",
+        "KIND": kind,
+        "ECHO": r'printf "what a day\thow are you\n"' if pairs else 'echo "what a day"',
+        "PRINTED": "label and logits, with tabs between" if kind == "classifier" else "the number",
         "STACK": str(-(-stack // 64) * 64),
-        **_examples(many=many, classes=classes, pairs=shape.get("texts") == 2),
+        **_examples(many=many, classes=classes, pairs=pairs),
     }
 
 

@@ -61,6 +61,8 @@ class Model:
 
     def predict_proba(self, texts):
         """The probabilities of the `labels`, one row for each text; they sum to 1 unless it may have several labels."""
+        if not self.labels:
+            raise TypeError(f"this model gives {self.settings['answers']}, not classes: use predict or embed")
         logits = self.outputs(texts).astype(np.float64) / self.settings["temperature"]
         if self.settings["separator"]:
             return np.exp(-np.logaddexp(0, -logits)).astype(np.float32)
@@ -68,7 +70,9 @@ class Model:
         return (shares / shares.sum(-1, keepdims=True)).astype(np.float32)
 
     def embed(self, texts):
-        """The vector of each text, for a model without classes; the cosine of two says how alike the texts are."""
+        """The vector of each text, for a model that gives vectors; the cosine of two says how alike the texts are."""
+        if self.settings["answers"] != "vectors":
+            raise TypeError(f"this model gives {self.settings['answers']}, not vectors: use predict or outputs")
         return self.outputs(texts)
 
     def outputs(self, texts):

@@ -45,7 +45,7 @@ def export(experiment, out, *, activations="fp16", sentences=(), many=None):
         raise errors.ConfigError(f"lwt.export.wasm needs ziglang, which is not installed: {extras.install('c')}")
     experiment = many.largest if many else experiment
     texts = engine.texts_of(experiment, sentences)
-    with folders.new(out, marker=WASM) as folder, tempfile.TemporaryDirectory() as place:
+    with folders.new(out, marker="package.json", key="exports") as folder, tempfile.TemporaryDirectory() as place:
         program = engine.write(experiment, pathlib.Path(place), activations=activations, many=many)
         build(pathlib.Path(place), folder / WASM)
         translates = program.name == "translate"
@@ -65,6 +65,8 @@ def export(experiment, out, *, activations="fp16", sentences=(), many=None):
             shutil.copyfile(pathlib.Path(place, tasks.FILE), folder / tasks.FILE)
         package = {"name": "lwt-model", "version": lwt.__version__, "type": "module", "types": "./model.d.ts"}
         package |= {"exports": {".": "./model.js", "./element.js": "./element.js", f"./{WASM}": f"./{WASM}"}}
+        if many:
+            package["exports"][f"./{tasks.FILE}"] = f"./{tasks.FILE}"
         (folder / "package.json").write_text(json.dumps(package, indent=2) + "\n")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         packed = len(zlib.compress((folder / WASM).read_bytes(), 9, wbits=31))

@@ -35,3 +35,11 @@ def test_an_error_is_found(variant, tmp_path):
     path.write_text(text.replace("ids->ids[at] = id;", "ids->ids[at + LWT_ARENA_BYTES] = id;"))
     found = fuzz.fuzz(tmp_path, inputs=20)
     assert found["findings"] == 1 and "inputs 0 to 19" in found["first"][0]
+
+
+def test_a_number_that_is_not_finite_is_found(tmp_path):
+    program = tmp_path / "classify"
+    for answer, found in (("nan", "a logit is not finite"), ("x\\tinf", "a logit is not finite"), ("1.5", "")):
+        program.write_text(f"#!/bin/sh\nprintf '{answer}\\n'\n")
+        program.chmod(0o755)
+        assert fuzz._finding(program, [b"a"]) == found

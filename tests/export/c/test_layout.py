@@ -285,7 +285,8 @@ def test_constants_in_a_section_of_the_program(models):
 
 
 @pytest.mark.parametrize(
-    ("prefix", "message"), [("", "must be a lower-case"), ("1a", "must be"), ("engine", "name of a file")]
+    ("prefix", "message"),
+    [("", "must be a lower-case"), ("1a", "must be"), ("engine", "name of a file"), ("stdint", "a system header")],
 )
 def test_wrong_prefixes_are_refused(prefix, message, variant, tmp_path):
     with pytest.raises(errors.ConfigError, match=message):

@@ -94,12 +94,15 @@ int main(int argc, char **argv)
     }
     char *line = NULL;
     size_t size = 0;
+    long number = 0;
     for (ssize_t length; (length = getline(&line, &size, stdin)) >= 0;) {
+        number++;
         while (length && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
         char *second = LWT_TEXTS == 2 ? strchr(line, '\t') : NULL;
         if (LWT_TEXTS == 2 && !second) {
-            fprintf(stderr, "a line must be two texts with a tab between: %.60s\n", line);
+            fprintf(stderr, "line %ld must be two texts with a tab between: %.60s\n", number, line);
+            free(line);
             return 2;
         }
         if (second)
