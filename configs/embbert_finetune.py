@@ -80,6 +80,7 @@ CODE_SPLITS = {
     "emotion": dict(train="folder:emotion@train+folder:emotion@validation", test="folder:emotion@test"),
 }
 TESTS = {"mnli": ("test_matched", "test_mismatched")}  # the test sets of a task that has several
+ALONE_AT_FIRST = ("mamba_2mb", "embedder", "embedder_conv")  # without attention, position 0 sees no other
 FROM_SCRATCH = ("embedder", "embedder_conv")  # not pre-trained in the paper, which gives them twice the epochs
 
 
@@ -123,13 +124,15 @@ def get_config(arg=""):
         config.model.update(SMALL_TABLES)
     if args["pool"] and config.model.get("pooler"):
         raise ValueError(f"pool={args['pool']}: model={args['model']} has a pooler, which reads the first position")
+    if pool == "first" and args["model"] in ALONE_AT_FIRST:
+        raise ValueError(f"pool=first: in model={args['model']}, position 0 sees nothing of the text")
     if pool and not config.model.get("pooler"):
         config.model.pool = pool
     word_dropout = recipe["word_dropout"] if args["word_dropout"] == -1 else args["word_dropout"]
     if word_dropout:
         config.model.word_dropout = word_dropout
-    if args["ngram_weights"]:
-        config.model.ngram_weights = args["ngram_weights"]
+    if ngram_weights := args["ngram_weights"] or of_base.get("model", {}).get("ngram_weights", 0):
+        config.model.ngram_weights = ngram_weights
     config.seed = args["seed"]
     config.precision = args["precision"]
     if args["base"]:

@@ -6,7 +6,7 @@
     python train.py --config=configs/finetune.py:base=hf:models/minilm,data=folder:snips,method=lora --workdir=runs/m
     python train.py --config=configs/finetune.py:data=folder:glue_mrpc,text=sentence1,pair=sentence2 --workdir=runs/mrpc
 
-base    a run, a bundle, or a model of Hugging Face (docs/pretrained_models.md): hf:FOLDER, or hf:NAME of the Hub. It
+base    a run, a bundle, or a Hugging Face model (docs/pretrained_models.md): hf:FOLDER, or hf:NAME of the Hub. It
         gives model, tokenizer and cleaning of text; the head is initialized for the labels of the data
 data    KIND:NAME, such as folder:PATH for a folder of csv, tsv, jsonl or parquet files
 tasks   several data sets, TASK=KIND:NAME|TASK=KIND:NAME, instead of `data`: one run trains an adapter and a head for
@@ -148,6 +148,8 @@ def start_from(config, args):
     config.model = dict(kept["model"], head="classify")
     pooler = kept["model"].get("pooler", False)
     config.model.pool = args["pool"] or kept["model"].get("pool", "first" if pooler else TUNED["pool"])
+    if config.model.pool == "first" and config.model.name in ("mamba", "embedder"):
+        raise ValueError(f"pool=first: in model.name={config.model.name!r}, position 0 sees nothing of the text")
     if args["task"] == "similarity":
         config.model.head, config.init_skip = "none", ("head/.*",) if kept["model"].get("head") != "none" else ()
     elif "pooler" in config.model and pooler != (config.model.pool == "first"):  # it reads position 0

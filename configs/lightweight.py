@@ -26,6 +26,8 @@ The commands of lwt/compress/ make pruned, folded and factorised runs to continu
 `python -m studies.lighter.recipe`.
 """
 
+import re
+
 from configs import common, embbert_finetune, embbert_pretrain, lora_ranks, translation
 
 TAUGHT = ("distill", "qat", "qlora", "finetune")  # methods that go with a teacher
@@ -140,13 +142,16 @@ def svd(config, args):
 def prune(config, args):
     """Prunes while training, or keeps the zeros of a pruned base. Evaluations begin at the final sparsity."""
     config.reparam = dict(name="prune", mask="zeros")
-    if args["sparsity"] or args["pattern"]:
-        pattern = tuple(map(int, filter(None, args["pattern"].split(":"))))
-        config.reparam = dict(
-            name="prune", sparsity=args["sparsity"], scope=args["scope"], pattern=pattern, end=args["ramp"],
-            every=max(1, args["ramp"] // 20), gradient="straight_through" if pattern else "masked",
-        )  # fmt: skip
-    config.eval_every = args["ramp"] or config.eval_every
+    if args["pattern"]:
+        if not re.fullmatch(r"\d+:\d+", args["pattern"]):
+            raise ValueError(f"pattern={args['pattern']!r} should be N:M, such as 2:4")
+        pattern = tuple(map(int, args["pattern"].split(":")))
+        config.reparam = dict(name="prune", pattern=pattern, gradient="straight_through")
+    elif args["sparsity"]:
+        ramp = args["ramp"]
+        shape = dict(sparsity=args["sparsity"], scope=args["scope"], end=ramp, every=max(1, ramp // 20))
+        config.reparam = dict(name="prune", gradient="masked", **shape)
+        config.eval_every = ramp or config.eval_every
 
 
 def quantized(config, args):

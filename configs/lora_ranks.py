@@ -90,6 +90,8 @@ def adapters(rank, scaling="one"):
     """``{method: its section reparam}``; if the rank decides how many weights are trained, as many as LoRA or half."""
     if rank < 1:
         raise ValueError(f"rank={rank}: it must be at least 1")
+    if scaling not in ("one", "alpha/r"):
+        raise ValueError(f"scaling={scaling!r}: choose from one, alpha/r")
     larger = rank + (rank + 1) // 2  # AdaLoRA's rank at its start
     lora = dict(name="lora", rank=rank, alpha=1.0 if scaling == "alpha/r" else 16.0, scaling=scaling, start="lora")
     return dict(

@@ -141,8 +141,8 @@ def finetuned(args):
     config.data.min_tokens, config.data.max_tokens = 1, args["length"] - 1
     task = kept["task"].get("task", kept["task"])
     config.task = {**task, "label_smoothing": 0.1}
-    if method in ("full", "bitfit"):
-        config.optimizer.trainable = {"full": (".*",), "bitfit": (".*/bias",)}[method]
+    if method in lora_ranks.TRAINABLE:
+        config.optimizer.trainable = lora_ranks.TRAINABLE[method]
     else:
         config.reparam = lora_ranks.reparam(method, args["rank"], "one") | {"targets": LINEAR}
         config.optimizer.trainable = ("adapter/.*",)

@@ -72,7 +72,8 @@ class PerHead(nn.Module):
     def __call__(self, x):
         n = x.shape[-1] // self.heads
         shape = (n if self.shared else self.heads * n, self.width)
-        kernel = linear.weight(self, "kernel", init=self.init, shape=shape)
+        init = self.init if self.shared else functools.partial(_each, self.init, self.heads)
+        kernel = linear.weight(self, "kernel", init=init, shape=shape)
         heads = x.reshape(*x.shape[:-1], self.heads, n)
         if self.shared:
             y = linear.linear(heads, kernel, dtype=self.dtype)
@@ -80,6 +81,12 @@ class PerHead(nn.Module):
             each = linear.dense(kernel).reshape(self.heads, n, self.width)
             y = jax.vmap(functools.partial(linear.linear, dtype=self.dtype), in_axes=(-2, 0), out_axes=-2)(heads, each)
         return y.reshape(*x.shape[:-1], -1)
+
+
+def _each(init, heads, key, shape, dtype=jnp.float32):
+    """A matrix `[h·n m]` of `heads` matrices `[n m]`, each started by itself."""
+    keys = jax.random.split(key, heads)
+    return jnp.concatenate([init(one, (shape[0] // heads, shape[1]), dtype) for one in keys])
 
 
 def _identity(key, shape, dtype=jnp.float32):
@@ -97,8 +104,8 @@ class Attention(softmax.Attention):
     Attributes:
         rank: k; 0: half of d_k = d/h.
         folded: whether the weights are those of the folded form.
-        shared: whether the heads share W_q, W_k, W_v and W_o, as in the source.
-        mixing: whether a learned matrix `[k k]` stands between W_q and the scores: ``Q' M K'ᵀ``.
+        shared: whether the heads share W_q, W_k, W_v and W_o, as in the source; not of the folded form.
+        mixing: whether a learned matrix `[k k]` stands between W_q and the scores, ``Q' M K'ᵀ``; not of the folded form.
         head_width: d_k; 0: d/h.
     """
 

@@ -34,7 +34,8 @@ class Attention(base.Base):
     def setup(self):
         super().setup()
         if self.kernel_size:
-            self.conv_kernel = self.param("conv_kernel", conv.uniform, (self.kernel_size, self.heads))
+            shape = (self.kernel_size, self.heads)
+            self.conv_kernel = linear.weight(self, "conv_kernel", init=conv.uniform, shape=shape)
 
     def check(self):
         super().check()

@@ -45,6 +45,8 @@ def of_model(name, model, *, labels=(), task="", pad=0):
     if name == "seq2seq":
         return config | marian.more(model)
     if name == "bert":
+        if "segments" in found.keys and model.segments < 1:
+            raise errors.ConfigError(f"model.segments={model.segments} must be at least 1 for {found.kind!r}")
         config = {"pad_token_id": pad} | config | {found.head_dropout: model.head_dropout}
         config["max_position_embeddings"] += found.layout.offset
         config |= {"type_vocab_size": 1} if model.segments == 1 else {}

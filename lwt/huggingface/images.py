@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from lwt import errors, files
+from lwt import errors, files, registry
 from lwt.data import labels
 from lwt.huggingface import configs, reading
 
@@ -63,7 +63,11 @@ def _normalisation(path, *, size, channels):
     found = []
     for key in ("image_mean", "image_std"):
         numbers = settings.get(key)
-        if not isinstance(numbers, list) or len(numbers) != channels or not all(isinstance(x, float) for x in numbers):
+        if (
+            not isinstance(numbers, list)
+            or len(numbers) != channels
+            or not all(registry.fits(x, float) for x in numbers)
+        ):
             raise errors.CheckpointError(f"{path}: {key}={numbers!r:.60} must be {channels} numbers, one per channel")
-        found.append(tuple(numbers))
+        found.append(tuple(map(float, numbers)))
     return tuple(found)

@@ -51,15 +51,16 @@ def parameters(config, *, vocabulary=0, outputs=0, made=None):
         made: what `shapes` gave for the config; None: it is called.
     """
     trainable, frozen = made or shapes(config, vocabulary=vocabulary, outputs=outputs)
-    groups = collections.Counter()
+    groups, copies = collections.Counter(), _copies(config)
     heads = 0
     for name, leaf in {**trainable, **frozen}.items():
         kind, first, *_ = name.split("/")
-        groups[kind if kind == "adapter" else TITLES.get(first, first)] += trees.count(leaf)
-        heads += trees.count(leaf) if re.fullmatch(HEADS, name) else 0
+        count = trees.count(leaf) * (copies if name in trainable else 1)
+        groups[kind if kind == "adapter" else TITLES.get(first, first)] += count
+        heads += count if re.fullmatch(HEADS, name) else 0
     return {
         "total": groups.total(),
-        "trainable": trees.count(assembly.learned(compose.build(config.reparam), trainable)),
+        "trainable": copies * trees.count(assembly.learned(compose.build(config.reparam), trainable)),
         "model": groups.total() - groups["adapter"] - heads,
         "groups": {name: count for name, count in sorted(groups.items()) if count},
     }
@@ -103,7 +104,12 @@ def optimizer_bytes(config, *, vocabulary=0, outputs=0, made=None):
     trainable, frozen = made or shapes(config, vocabulary=vocabulary, outputs=outputs)
     reparam = compose.build(config.reparam)
     optimizer, _ = optim.build(config.optimizer, trainable, steps=config.steps, frozen=frozen, reparam=reparam)
-    return trees.nbytes(jax.eval_shape(optimizer.init, trainable))
+    return _copies(config) * trees.nbytes(jax.eval_shape(optimizer.init, trainable))
+
+
+def _copies(config):
+    """How often the trained weights are there: once for each task of a run of several."""
+    return len(config.tasks) or 1
 
 
 def shapes(config, *, vocabulary=0, outputs=0):

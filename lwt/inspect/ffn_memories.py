@@ -78,8 +78,10 @@ def output_table(experiment):
     if experiment.model.head == "pretrain":
         return apply("output_layer")[0], "output embedding"
     table = linear.dense(experiment.weights["embed/token"])
-    expander = experiment.weights.get("embed/token_expander/kernel")
-    return table if expander is None else linear.linear(table, expander), "input embedding (there is no output one)"
+    for name in ("embed/token_expander/kernel", "embed_project/kernel"):  # of narrow tables
+        if name in experiment.weights:
+            table = linear.linear(table, experiment.weights[name])
+    return table, "input embedding (there is no output one)"
 
 
 def value_rows(weights, name):

@@ -44,6 +44,7 @@ def strongest(model, weights, *, batches, names, top=50):
             ids = batch[listen.side(name, batch)[0]]
             before = np.concatenate([np.full((len(ids), 1), -1), ids[:, :-1]], axis=1)
             row, position = np.divmod(places, ids.shape[1])
+            row %= len(ids)  # a layer that others share reads the rows several times
             looked_up = (array[row, position] for array in (ids, before, answers(name, batch)))
             own = {"coefficient": values, **dict(zip(FIELDS, (np.full_like(row, number), row, position, *looked_up)))}
             best[name] = _merged(best[name], own, top) if name in best else own

@@ -101,7 +101,7 @@ class DepthwiseConv(nn.Module):
                 f"model.kernel_size={self.kernel_size} and the channel expansion {self.expansion} must be at least 1"
             )
         width = x.shape[-1] * self.expansion
-        kernel = linear.dense(self.param("kernel", STARTS[self.start], (self.kernel_size, width)))
+        kernel = linear.dense(linear.weight(self, "kernel", init=STARTS[self.start], shape=(self.kernel_size, width)))
         if self.expansion > 1:
             x = jnp.repeat(x, self.expansion, axis=-1)
         y = causal(x.astype(jnp.float32), kernel)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from lwt import trees
 from lwt.layers import linear
 
-OF_SOURCE = r"(encoder/.*|.*cross_attention/(key|value)/\w+)"  # weights that read the source side of pairs
+OF_SOURCE = r"(encoder/.*|.*cross_attention/(key|value)/.*)"  # weights that read the source side of pairs
 
 
 def intercept(answer, *, classes=nn.Module, method="__call__"):
@@ -59,30 +59,38 @@ def record(wanted, keep, *, classes=nn.Module, method="__call__"):
 def inputs(model, weights, *, batch, names, method=None):
     """The inputs ``{name: x [... in]}`` of the linear layers whose kernels have these `names`, in evaluation.
 
+    Of a layer that others share, they are those of its last call.
+
     Args:
         model: a linen module that takes ``(batch, train=False)``.
         names: such as "encoder/layer_0/mlp/fc2/kernel". The result omits kernels outside `linear.Linear`.
         method: of the model, instead of its call: "hidden_states" computes positions that an answer does not need.
     """
+    return {name: values[-1] for name, values in _calls(model, weights, batch, names=names, method=method).items()}
+
+
+def _calls(model, weights, batch, *, names, method):
+    """``{name: [input of each call]}``; a layer that others share is called several times."""
     names = set(names)
     with record(lambda name: f"{name}/kernel" in names, lambda args, _: args[0], classes=linear.Linear) as calls:
         model.apply({"params": trees.unflatten(weights)}, batch, train=False, method=method)
-    return {f"{name}/kernel": values[-1] for name, values in calls.items()}
+    return {f"{name}/kernel": values for name, values in calls.items()}
 
 
 def summaries(model, weights, *, batches, names, summary, method=None):
     """Yields ``(batch, {name: summary})`` of the inputs of linear layers, per batch, from one compiled function.
 
     Args:
-        summary: ``summary(x, real)``, computed on the device: of an input `[... in]`, and of `real`.
+        summary: ``summary(x, real)``, computed on the device: of an input `[... in]`, and of `real`. The inputs of a
+            layer that others share are one after the other along the first axis.
         method: see `inputs`.
     """
 
     @jax.jit
     def of_batch(weights, batch):
         return {
-            name: summary(x, real(name, batch, x=x))
-            for name, x in inputs(model, weights, batch=batch, names=names, method=method).items()
+            name: summary(*map(jnp.concatenate, zip(*((x, real(name, batch, x=x)) for x in calls), strict=True)))
+            for name, calls in _calls(model, weights, batch, names=names, method=method).items()
         }
 
     for batch in batches:

@@ -116,7 +116,7 @@ class PatchEmbed(nn.Module):
             x = jnp.concatenate([jnp.broadcast_to(token, (x.shape[0], 1, self.width)), x], axis=1)
         if self.positions == "learned":
             shape = (x.shape[1], self.width)
-            table = linear.dense(self.param("position", nn.initializers.normal(0.02), shape))
+            table = linear.dense(linear.weight(self, "position", init=nn.initializers.normal(0.02), shape=shape))
         else:
             table = jnp.pad(position.sinusoidal_2d(*grid, width=self.width), ((len(tokens), 0), (0, 0)))
         return x + table[None]

@@ -82,8 +82,10 @@ class TextEmbed(nn.Module):
         table = nn.initializers.normal(self.std)
         places = nn.initializers.normal(self.position_std)
         token = linear.weight(self, "token", init=table, shape=(self.vocabulary, narrow))
-        position = self.param("position", places, (self.max_length, narrow))
-        segment = self.param("segment", places, (self.segments, self.width)) if self.segments else None
+        position = linear.weight(self, "position", init=places, shape=(self.max_length, narrow))
+        segment = None
+        if self.segments:
+            segment = linear.weight(self, "segment", init=places, shape=(self.segments, self.width))
 
         def expand(name, rows):
             if not self.reduced:

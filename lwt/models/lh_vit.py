@@ -88,7 +88,7 @@ class RadarViT(nn.Module):
         b, h, w, channels = x.shape
         y = linear.Linear(self.width, dtype=self.dtype, name="enter")(x)
         row, column = (
-            self.param(f"position_{name}", nn.initializers.normal(0.02), (length, self.width))
+            linear.weight(self, f"position_{name}", init=nn.initializers.normal(0.02), shape=(length, self.width))
             for name, length in (("row", h), ("column", w))
         )
         y = unfold(y + linear.dense(row)[None, :, None] + linear.dense(column)[None, None], self.patch)

@@ -6,7 +6,7 @@ a step-size rank of ⌈d/16⌉ = 4, with a bias in the convolution and none in t
 authors' code; the paper's printed activations, 265,216, assume 128 channels.
 
 Known deviation: the model is causal, so the state at position 0, [CLS], sees none of the text. The authors' code reads
-it after pre-training, and otherwise the root mean square over the positions; ours always reads the latter.
+it after pre-training, and otherwise the root mean square over the positions, as ours does by default.
 """
 
 import flax.linen as nn

@@ -181,7 +181,9 @@ class Seq2Seq(nn.Module):
         if self.positions == "learned":
             validate.require_positive(self, "max_length")
             start, shape = nn.initializers.normal(self.width**-0.5), (self.max_length, self.width)
-            self.places = {side: self.param(f"position_{side}", start, shape) for side in ("source", "target")}
+            self.places = {
+                side: linear.weight(self, f"position_{side}", init=start, shape=shape) for side in ("source", "target")
+            }
         self.drop = dropout.Dropout(self.dropout)
         made = self.sublayers()
         self.encoder, self.decoder = (self._stack(layers, made) for layers in self._layers())

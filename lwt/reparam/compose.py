@@ -33,7 +33,8 @@ class Compose:
         for i, (prefix, part) in enumerate(self._named()):
             own = part.init(jax.random.fold_in(key, i), base)
             adapter.update(trees.with_prefix(own, prefix))
-            base = {name: linear.dense(w) for name, w in part.expand(stored(part, base), own, 0).items()}
+            if i + 1 < len(self.parts):
+                base = {name: linear.dense(w) for name, w in part.expand(stored(part, base), own, 0).items()}
         return adapter
 
     def stored(self, base):
@@ -60,19 +61,21 @@ class Compose:
     def watches(self, base, adapter):
         """What the parts look at; see `watches`. Each part has the weights that the previous ones return."""
         found = {}
-        for prefix, part in self._named():
+        for i, (prefix, part) in enumerate(self._named()):
             own = trees.subtree(adapter, prefix)
             found |= watches(part, base, adapter=own)
-            base = part.expand(base, own, 0)
+            if i + 1 < len(self.parts):
+                base = part.expand(base, own, 0)
         return found
 
     def look(self, adapter, base, *, seen):
         """The leaves of all parts at step 0; each part starts from the dense weights that the previous ones return."""
         leaves = {}
-        for prefix, part in self._named():
+        for i, (prefix, part) in enumerate(self._named()):
             own = look(part, trees.subtree(adapter, prefix), base=base, seen=seen)
             leaves |= trees.with_prefix(own, prefix)
-            base = {name: linear.dense(w) for name, w in part.expand(base, own, 0).items()}
+            if i + 1 < len(self.parts):
+                base = {name: linear.dense(w) for name, w in part.expand(base, own, 0).items()}
         return leaves
 
     def penalty(self, adapter):

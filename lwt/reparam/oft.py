@@ -19,8 +19,8 @@ class OFT(each.Each):
 
     Attributes:
         block_size: inputs that a block rotates, at least 2; if it does not divide them, the nearest number that does.
-        neumann: 0 for the exact inverse; else terms of its series, as in PEFT (5 by default there): cheaper, and
-            nearly a rotation while Q is small.
+        neumann: 0 for the exact inverse; else 2 or more terms of the series ``I + 2Q + 2Q² + ...`` of
+            ``(I + Q)(I - Q)^-1``, as in PEFT (5 by default there): cheaper, and nearly a rotation while Q is small.
         targets: which matrices to adapt, see `targets.matching`.
     """
 
@@ -32,6 +32,8 @@ class OFT(each.Each):
         super().__post_init__()
         if self.block_size < 2:
             raise errors.ConfigError(f"reparam.block_size is {self.block_size}; a rotation needs at least 2 inputs")
+        if self.neumann == 1:
+            raise errors.ConfigError("reparam.neumann is 1; it has to be 0, or at least 2 terms")
 
     def start(self, key, name, *, shape):
         """The leaf ``rotation`` `[in/n, n(n-1)/2]`, the part of every Q above its diagonal, row by row."""
@@ -55,9 +57,10 @@ class OFT(each.Each):
         if not self.neumann:
             return jnp.linalg.solve((eye + q).swapaxes(1, 2), (eye - q).swapaxes(1, 2)).swapaxes(1, 2)
         total, power = eye, eye
-        for term in range(1, self.neumann):  # 1 + 2q + 2q² + ... + q^n
+        count = max(self.neumann, 4) if self.neumann > 2 else 2  # PEFT's third term brings the fourth along
+        for term in range(1, count):  # 1 + 2q + 2q² + ... + q^n
             power = jnp.einsum("bij,bjk->bik", power, q, precision="highest")
-            last = term == self.neumann - 1 and term > 2
+            last = term == count - 1 and term > 2
             total = total + (power if last else 2 * power)
         return total
 

@@ -7,7 +7,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from lwt import trees
+from lwt import errors, trees
 from lwt.layers import linear
 from lwt.reparam.parts import seeded, targets
 
@@ -36,6 +36,8 @@ class VeRA:
 
     def __post_init__(self):
         targets.check(self)
+        if not self.start_of_d:
+            raise errors.ConfigError("reparam.start_of_d is 0; with it, neither d nor s has a gradient")
 
     def init(self, key, base):
         """The leaves ``NAME/lambda_d`` `[r]` and ``NAME/lambda_b`` `[out]`, which the paper calls d and b."""

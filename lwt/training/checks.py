@@ -84,6 +84,8 @@ def check_data(config, data, *, model):
         for name in [config.data[key]] if isinstance(config.data[key], str) else config.data[key]:
             limits = {"max_malformed": config.data.max_malformed, "max_megabytes": config.data.max_megabytes}
             check_source(name, split=key, key=f"data.{key}", **limits)
+    if config.task.name == "distill":
+        check_distillation(config.task, config.model)
     check_kind(config, given=data.example(), read=model.example(), head=getattr(model, "head", None))
     if hasattr(data, "labels"):
         name = assembly.task_section(config.task).name
@@ -97,6 +99,11 @@ def check_data(config, data, *, model):
         if name == "similarity":
             check_scale(assembly.make_task(config), data.training_references)
     check_pool(model, getattr(data, "fields", ()))
+    length = getattr(model, "max_length", 0)
+    if config.data.kind not in ("pairs", "images") and length and config.data.row_length > length:
+        raise errors.ConfigError(
+            f"data.row_length={config.data.row_length} must be at most model.max_length={length}, the rows of its table"
+        )
     longest = data.longest if config.data.kind == "pairs" else 0
     if longest > (getattr(model, "max_length", 0) or longest):
         raise errors.ConfigError(
@@ -183,6 +190,15 @@ def check_scale(task, references):
         raise errors.ConfigError(
             f"task.low={task.low:g}, task.high={task.high:g}: the labels go from {lowest:g} to {highest:g}; give both "
             "ends of their scale"
+        )
+
+
+def check_distillation(task, model):
+    """Refuses to compare the layers of a model (its section) that runs them in a loop or again, where none is seen."""
+    compares = task.get("hidden") or task.get("attention")
+    if compares and (model.get("scan") or model.get("remat", "none") != "none"):
+        raise errors.ConfigError(
+            "task.hidden and task.attention compare layers as they run; set model.scan=False and model.remat='none'"
         )
 
 

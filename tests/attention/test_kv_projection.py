@@ -111,3 +111,13 @@ def test_operations_are_equal_at_the_break_even_length():
 def test_a_rank_above_the_heads_width_is_refused():
     with pytest.raises(errors.ConfigError, match="rank=5"):
         kv_projection.Attention(width=16, heads=4, rank=5).init(jax.random.key(0), rows(0, 3))
+
+
+def test_matrices_of_their_own_start_as_large_as_a_shared_one():
+    x = jax.random.normal(jax.random.key(1), (2, 5, 64))
+    sizes = []
+    for shared in (True, False):
+        attention = kv_projection.Attention(64, 8, rank=4, shared=shared)
+        kernel = attention.init(jax.random.key(0), x)["params"]["query"]["rank"]["kernel"]
+        sizes.append(float(kernel.std()))
+    assert 0.8 < sizes[1] / sizes[0] < 1.25

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from configs import lightweight
+from configs import lightweight, lora_ranks
 from lwt import errors, trees
 from lwt.data import text
 from lwt.reparam import compose
@@ -238,3 +238,20 @@ def test_training_in_integers_takes_their_format(tmp_path):
 def test_quickstart(tmp_path):
     smoke.cycle(smoke.small("quickstart.py:stage=base"), tmp_path / "base")
     smoke.cycle(smoke.small(f"quickstart.py:stage=adapt,base={tmp_path}/base"), tmp_path / "adapted")
+
+
+def test_arguments_of_pruning_that_have_no_effect_are_refused(translator):
+    spec = f"{smoke.ROOT}/configs/lightweight.py:base={translator},method=prune"
+    assert config_file.load(f"{spec},pattern=2:4").reparam.pattern == (2, 4)
+    for more, words in (
+        ("pattern=2-4", "pattern='2-4' should be N:M, such as 2:4"),
+        ("pattern=2:4,sparsity=0.8", "sparsity"),
+        ("ramp=500", "ramp"),
+    ):
+        with pytest.raises(errors.ConfigError, match=words):
+            config_file.load(f"{spec},{more}")
+
+
+def test_a_translator_whose_norms_alone_are_trained(translator):
+    config = config_file.load(f"{smoke.ROOT}/configs/translation.py:base={translator},data=folder:a,method=layer_norm")
+    assert config.reparam.name == "none" and config.optimizer.trainable == lora_ranks.TRAINABLE["layer_norm"]

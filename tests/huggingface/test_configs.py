@@ -72,6 +72,7 @@ def test_labels_and_tasks():
         (bert.Bert(9, **small.SIZES, pool="mean", head="classify"), "model.pool='mean' must be 'first'"),
         (bert.Bert(9, **small.SIZES | dict(pooler=False), head="classify"), "model.pooler=False must be True"),
         (bert.Bert(9, **small.SIZES, head="classify", ngram_weights=8), "model.ngram_weights=8 must be 0"),
+        (bert.Bert(9, **small.SIZES | dict(segments=0)), "model.segments=0 must be at least 1 for 'bert'"),
     ],
 )
 def test_models_that_transformers_does_not_have(model, words):

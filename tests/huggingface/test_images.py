@@ -100,6 +100,8 @@ def test_other_preparations_of_images_are_named(tmp_path, monkeypatch):
         path.write_text(json.dumps(SETTINGS | change))
         with pytest.raises(errors.CheckpointError, match=message):
             experiment.load(f"hf:{tmp_path}/vit")
+    path.write_text(json.dumps(SETTINGS | dict(image_std=[1, 1, 1])))
+    assert tuple(experiment.load(f"hf:{tmp_path}/vit").config.task.std) == (1.0, 1.0, 1.0)
     path.write_text(json.dumps(SETTINGS | dict(do_center_crop=True, size=11, crop_size=8, do_normalize=False)))
     assert tuple(experiment.load(f"hf:{tmp_path}/vit").config.task.std) == (1.0,)
     path.unlink()

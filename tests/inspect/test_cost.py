@@ -130,3 +130,13 @@ def test_text_encoders(spec, head):
     assert found["parameters"]["model"] == 357_248
     assert found["parameters"]["groups"]["head"] == head
     assert 0 < found["flops_per_example"]["forward"] < found["flops_per_example"]["forward_backward"]
+
+
+def test_every_task_of_a_run_has_its_own_adapter():
+    one, four = (
+        cost.measure(tiny(f"configs/lora_ranks.py:rank=4{more}"), rows=2, row_length=32)
+        for more in ("", ",together=true")
+    )
+    assert four["parameters"]["trainable"] == 4 * one["parameters"]["trainable"]
+    assert four["parameters"]["total"] - one["parameters"]["total"] == 3 * one["parameters"]["trainable"]
+    assert four["optimizer_bytes"] == 4 * one["optimizer_bytes"]

@@ -159,6 +159,9 @@ def test_layers_and_tables():
     expected = weights["embed/token"] @ weights["embed/token_expander/kernel"]
     np.testing.assert_allclose(table, expected, atol=1e-6)
     assert table.shape == (16, 8) and "input" in through
+    opened.model = bert.Bert(vocabulary=16, max_length=8, width=8, heads=2, embedding_width=4, head="classify")
+    opened.weights = assembly.init_weights(opened.model, jax.random.key(0))
+    assert ffn_memories.output_table(opened)[0].shape == (16, 8)  # as ELECTRA's and ALBERT's narrow tables
 
 
 def test_a_translation_model(tmp_path):

@@ -7,6 +7,8 @@ import numpy as np
 
 from lwt import trees
 from lwt.layers import linear, listen
+from lwt.models import bert
+from lwt.runs import assembly
 
 
 class Model(nn.Module):
@@ -81,6 +83,7 @@ def test_summaries_see_inputs_and_padding():
 def test_real_positions():
     pairs = {"source_segments": jnp.array([[1, 0]]), "target_segments": jnp.array([[1, 1, 0]])}
     reads_source = ("encoder/layer_0/mlp/fc1/kernel", "decoder/layer_0/cross_attention/key/kernel")
+    reads_source += ("decoder/layer_0/cross_attention/value/rank/kernel",)  # of K/V projection
     for name in reads_source:
         assert listen.real(name, pairs, x=jnp.ones((1, 2, 4))).tolist() == [[True, False]]
     for name in ("decoder/layer_0/cross_attention/query/kernel", "decoder/layer_0/mlp/fc1/kernel"):
@@ -88,3 +91,21 @@ def test_real_positions():
     images = {"image": jnp.ones((2, 4, 4, 1)), "example": jnp.array([7, -1])}
     assert listen.real("x/kernel", images, x=jnp.ones((2, 3, 4))).tolist() == [[True] * 3, [False] * 3]
     assert listen.real("x/kernel", images, x=jnp.ones((8, 4))).tolist() == [True] * 8
+
+
+def test_all_calls_of_a_shared_layer_are_summed_up():
+    model = bert.Bert(vocabulary=9, max_length=4, width=8, heads=2, hidden=8, layers=3, shared=True)
+    weights = assembly.init_weights(model, jax.random.key(0))
+    batch = {"ids": jnp.array([[2, 5, 6, 0]]), "segments": jnp.array([[1, 1, 1, 0]])}
+    (name,) = [name for name in weights if name.endswith("fc2/kernel")]
+    seen = []
+    with listen.record(lambda one: f"{one}/kernel" == name, lambda args, _: args[0], classes=linear.Linear) as calls:
+        model.apply({"params": trees.unflatten(weights)}, batch, train=False)
+        seen = [*calls.values()][0]
+    assert len(seen) == 3
+
+    def largest(x, real):
+        return jnp.where(real[..., None], abs(x), 0).max()
+
+    ((_, found),) = listen.summaries(model, weights, batches=[batch], names=[name], summary=largest)
+    np.testing.assert_allclose(found[name], max(float(abs(x[0, :3]).max()) for x in seen), rtol=1e-5)

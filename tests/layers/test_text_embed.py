@@ -75,3 +75,15 @@ def test_logits_are_products_with_the_transposed_table(dtype):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_tables_of_positions_and_segments_may_be_factors():
+    model = text_embed.TextEmbed(vocabulary=9, max_length=6, width=4)
+    ids, segments = jnp.array([[2, 5, 6]]), jnp.array([[1, 1, 2]])
+    params = model.init(jax.random.key(0), ids, segments)["params"]
+    factors = {}
+    for name in ("position", "segment"):
+        a, b = jnp.linalg.qr(params[name])
+        factors[name] = linear.Factors(a, b)
+    found = model.apply({"params": {**params, **factors}}, ids, segments)
+    np.testing.assert_allclose(found, model.apply({"params": params}, ids, segments), atol=1e-5)

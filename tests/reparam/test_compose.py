@@ -106,3 +106,12 @@ def test_part_two_starts_from_what_part_one_gives(base):
     changed = chain.parts[0].expand(base, trees.subtree(adapter, "0_singlora"), 0)[name]
     norm = np.linalg.norm(linear.dense(changed), axis=0)
     np.testing.assert_allclose(adapter[f"1_dora/{name}/magnitude"], norm, rtol=1e-6)
+
+
+def test_a_nonlinear_adapter_may_be_the_last_part(base):
+    names = {"name": "compose", "parts": ({"name": "lora", "rank": 2}, {"name": "houlsby", "rank": 2})}
+    reparam = compose.build(names)
+    adapter = reparam.init(jax.random.key(0), base)
+    assert {name.partition("/")[0] for name in adapter} == {"0_lora", "1_houlsby"}
+    assert reparam.watches(base, adapter) == {}
+    reparam.expand(base, adapter, 0)

@@ -28,6 +28,11 @@ def test_a_block_of_one_input_is_refused():
         oft.OFT(block_size=1)
 
 
+def test_a_series_without_a_rotation_is_refused():
+    with pytest.raises(errors.ConfigError, match="reparam.neumann is 1; it has to be 0, or at least 2 terms"):
+        oft.OFT(neumann=1)
+
+
 @pytest.mark.parametrize("neumann, tolerance", [(0, 1e-5), (12, 1e-3)])
 def test_products_of_columns_do_not_change(base, moved, neumann, tolerance):
     reparam = oft.OFT(block_size=4, neumann=neumann, targets=".*kernel")

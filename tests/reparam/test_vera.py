@@ -31,3 +31,8 @@ def test_the_matrices_follow_from_the_seed():
     np.testing.assert_allclose(a[0], [0.0315722, -0.2986452, -0.3441077, -0.1224849], atol=1e-6)  # the same for ever
     with pytest.raises(errors.ConfigError, match="reparam.seed is -1; it has to be an integer of 0 or more"):
         vera.VeRA(seed=-1)
+
+
+def test_a_start_without_a_gradient_is_refused():
+    with pytest.raises(errors.ConfigError, match="reparam.start_of_d is 0; with it, neither d nor s has a gradient"):
+        vera.VeRA(start_of_d=0.0)

@@ -161,3 +161,11 @@ def test_a_warm_up_that_was_shortened_belongs_to_its_length(tiny, tmp_path, monk
     checks.check_length(before, tmp_path)
     with pytest.raises(errors.ConfigError, match="the constant schedule .* is one for epochs=1.0"):
         checks.check_length(tiny({"epochs": 3.0, **schedule}), tmp_path)
+
+
+def test_layers_that_run_in_a_loop_cannot_be_compared():
+    checks.check_distillation({"hidden": 1.0}, {"scan": False, "remat": "none"})
+    checks.check_distillation({}, {"scan": True})
+    for model in ({"scan": True}, {"remat": "blocks"}):
+        with pytest.raises(errors.ConfigError, match="task.hidden and task.attention compare layers as they run"):
+            checks.check_distillation({"hidden": 1.0}, model)

@@ -15,6 +15,7 @@ import numpy as np
 
 from lwt import trees
 from lwt.attention import approximate
+from lwt.attention import linear as linear_attention
 from lwt.attention.parts import base, masks, polynomial
 from lwt.layers import listen
 
@@ -140,6 +141,8 @@ def check_call(function, *, degree=2, tolerance=TOLERANCE, sample=64, warn=True)
         return output
 
     def mix(layer, module, call, args, kwargs):
+        if isinstance(module, linear_attention.Attention):  # it has features in place of logits
+            return call(*args, **kwargs)
         logits = _logit_factors(module, *args, mask=kwargs["mask"], degree=degree, crossing=crossing[-1])
         one = check(**logits, tolerance=tolerance, sample=sample, layer=layer)
         found[layer] = max(found.get(layer, one), one, key=lambda one: one.error)

@@ -64,6 +64,8 @@ class Prune:
                 f"reparam.begin={self.begin}, end={self.end}, every={self.every}: the schedule must end after it "
                 "begins (or end=0: all at once), and rise every 1 or more steps"
             )
+        if self.initial and not self.end:
+            raise errors.ConfigError(f"reparam.initial={self.initial} has no effect without an end of the schedule")
         pattern = tuple(self.pattern)
         object.__setattr__(self, "pattern", pattern)  # a list from JSON becomes a tuple
         whole = all(isinstance(value, numbers.Integral) for value in pattern)

@@ -3,9 +3,9 @@
 import dataclasses
 
 from lwt.layers import linear
-from lwt.reparam.parts import targets
+from lwt.reparam.parts import stacks, targets
 
-LAYERS = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and decoders, without tables and heads
+LAYERS = stacks.MATRICES
 
 
 @dataclasses.dataclass(frozen=True)

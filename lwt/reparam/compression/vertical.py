@@ -12,6 +12,7 @@ from lwt.layers import linear
 from lwt.reparam.parts import stacks, targets
 
 MODES = ("recursive", "base", "lors")
+EMPTY = 1e-6  # entries of a factor that hold nothing but rounding
 STARTS = ("kaiming", "zero", "svd", "average")
 FUSED = ("query", "key", "value")
 
@@ -88,7 +89,7 @@ class Vertical:
         plan = self._checked_plan(base)
         targets.check_used(self.rank_pattern, [i.name for i in plan], key="reparam.rank_pattern")
         if self.start in ("svd", "average"):
-            return self._fitted(plan, base)
+            return self._fitted(key, plan, base)
         adapter = {}
         for i, increment in enumerate(plan):
             (n_in, n_out), rank = _shape(base, increment.onto), self._rank(increment.name)
@@ -203,10 +204,14 @@ class Vertical:
                 layers[shared].append(base[name])
         return {**base, **{name: sum(weights) / len(weights) for name, weights in layers.items()}}
 
-    def _fitted(self, plan, base):
-        """Fits the increments by truncated SVD, each to the residual that the layers below leave."""
+    def _fitted(self, key, plan, base):
+        """Fits the increments by truncated SVD, each to the residual that the layers below leave.
+
+        Where nothing is left, as of the layer whose weights the others share, one factor is random: two zero factors
+        would have no gradient.
+        """
         adapter, shared, made = {}, self._shared(plan, base), dict(base)
-        for i in plan:
+        for number, i in enumerate(plan):
             below = shared if self.mode != "recursive" else made
             left = jnp.concatenate([base[n] - below[o] for n, o in zip(i.weights, i.onto, strict=True)], axis=1)
             rank = self._rank(i.name)
@@ -216,6 +221,9 @@ class Vertical:
                     f"at most {min(left.shape)}"
                 )
             a, b = targets.best_factors(left / self.scale, rank)
+            empty = jnp.abs(b).max(axis=1) <= EMPTY
+            fresh = targets.kaiming_uniform(jax.random.fold_in(key, number), a.shape, fan_in=len(a))
+            a, b = jnp.where(empty[None], fresh, a), jnp.where(empty[:, None], 0.0, b)
             adapter |= {f"{i.name}/a": a, f"{i.name}/b": b}
             parts = jnp.split(self.scale * (a @ b), self._cuts(base, i.onto), axis=1)
             made |= {n: below[o] + part for n, o, part in zip(i.weights, i.onto, parts, strict=True)}

@@ -6,7 +6,7 @@ import re
 from lwt import errors
 
 LAYER = re.compile(r"(?P<stack>.*?)_(?P<index>\d+)/(?P<rest>.+)")
-MATRICES = r"(?!.*conv/).*_\d+/.*kernel"  # of all layers, without convolutions
+MATRICES = r"(?!.*conv/).*_\d+/.*/kernel"  # the linear layers of encoders and decoders, without tables and heads
 
 
 def matched(name, patterns):

@@ -108,6 +108,7 @@ def test_zeros_stay_zero_whatever_is_trained(base, moved):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"initial": 0.3}, "reparam.initial=0.3 has no effect without an end of the schedule"),
         ({"sparsity": 1.0}, r"reparam.sparsity is 1.0; it has to be a share in \[0, 1\)"),
         ({"scope": "model"}, "reparam.scope is 'model'"),
         ({"mask": "zero"}, "did you mean 'zeros'"),

@@ -155,6 +155,19 @@ def test_an_average_lies_closer_to_all_layers_than_the_first_does(base):
     assert max(misfits(exact, base, exact.init(jax.random.key(0), base)).values()) < 1e-5
 
 
+@pytest.mark.parametrize(("start", "chunks"), [("svd", 2), ("average", LAYERS)])
+def test_every_fitted_increment_has_a_gradient(base, start, chunks):
+    """The first layer of a chunk leaves nothing to fit: one of its factors is random, the other zero."""
+    reparam = vertical.Vertical(chunks=chunks, rank=2, mode="lors", start=start)
+    adapter = reparam.init(jax.random.key(0), base)
+
+    def total(adapter):
+        return sum((w**2).sum() for w in linear.merge(expanded(reparam, base, adapter)).values())
+
+    found = jax.grad(total)(adapter)
+    assert all(any(abs(found[f"{i.name}/{x}"]).max() > 0 for x in "ab") for i in reparam.plan(base))
+
+
 @pytest.mark.parametrize("mode", vertical.MODES)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_computes_and_learns(name, mode):
