@@ -105,7 +105,7 @@ class Attention(softmax.Attention):
         rank: k; 0: half of d_k = d/h.
         folded: whether the weights are those of the folded form.
         shared: whether the heads share W_q, W_k, W_v and W_o, as in the source; not of the folded form.
-        mixing: whether a learned matrix `[k k]` stands between W_q and the scores, ``Q' M K'ᵀ``; not of the folded form.
+        mixing: whether a learned matrix `[k k]` stands between W_q and the scores, ``Q' M K'ᵀ``; not of the folded one.
         head_width: d_k; 0: d/h.
     """
 

@@ -25,7 +25,8 @@ the methods in their order. Quality is measured on the test set and averaged ove
 seed.
 
 The models come from several studies and were trained for different lengths. So the tables compare models as they are,
-not methods at equal budgets; most models have one run, and small differences may be chance.
+not methods at equal budgets; most models have one run, and small differences may be chance. Of a study that was run
+again later, its own page has the newer figures.
 
 Times are medians on {machine}, of one record alone and of batches of {rows}, all padded to the longest of these
 records. All models of a task take turns. Translations are greedy, or as the run's config says, and decoded to their
