@@ -2,10 +2,10 @@
 
 TUNED = """\
 All models of the paper are fine-tuned by one recipe. It was chosen on validation sets with EmbBERT: no rate was
-searched for the other models ([on Emotion, each model has its own](../initial_weights/README.md)), and EmbBERT alone is
-pre-trained with initial weights and a rate of its own. Embedder and Embedder + conv are not pre-trained and train for
-twice the epochs, as in the paper. A taught EmbBERT learns from three others, which are trained before; all of its seeds
-have the same three teachers, so their spread is that of the students alone.
+searched for the other models ([on Emotion and Snips, each model has its own](../initial_weights/README.md)), and
+EmbBERT alone is pre-trained with initial weights and a rate of its own. Embedder and Embedder + conv are not
+pre-trained and train for twice the epochs, as in the paper. A taught EmbBERT learns from three others, which are
+trained before; all of its seeds have the same three teachers, so their spread is that of the students alone.
 """
 HOW_TO_READ = """\
 Figures are per cent on the test set: mean ± standard deviation over the seeds, with the paper's figures in the row
