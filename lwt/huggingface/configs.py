@@ -1,11 +1,13 @@
 """Converts between lwt's ``config.model`` and the config.json of transformers, for models that both libraries have."""
 
+import logging
 import math
 
 from lwt import errors, registry
 from lwt.attention import softmax
 from lwt.huggingface import encoders, marian, vit
 
+LOG = logging.getLogger(__name__)
 ACTIVATIONS = {"relu": "relu", "silu": "silu", "gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh"}  # ours -> theirs
 SYNONYMS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 SIZE, SHARE, SWITCH = (int, 1, math.inf), (float, 0, 1), (bool, 0, 1)  # type, least and most
@@ -133,6 +135,11 @@ def _of_encoder(config, found, *, section, where):
         )
     if not section.get("shared") and section.get("embedding_width") == section["width"]:
         more["embedding_width"] = 0  # ELECTRA has no projection then
+    if section.get("segments") == 3:
+        rows = (
+            "lwt reads row 1 of them for the first text and row 2 for the second; transformers reads row 0 by default"
+        )
+        LOG.warning("%s: type_vocab_size=3: %s", where, rows)
     rate = config.get(found.head_dropout)
     rate = section["dropout"] if rate is None else rate
     return more | {"head_dropout": checked(rate, found.head_dropout, limits=SHARE, where=where)}

@@ -80,3 +80,10 @@ def test_models_that_transformers_does_not_have(model, words):
         configs.of_model("bert", model)
     with pytest.raises(errors.ConfigError, match="model.name='embbert' is not a model of Hugging Face"):
         configs.of_model("embbert", embbert.Embbert(9))
+
+
+def test_rows_of_segments_that_transformers_reads_otherwise_are_told(caplog):
+    for segments in (2, 3):
+        written = configs.of_model("bert", bert.Bert(9, **small.SIZES | dict(segments=segments)))
+        assert configs.to_section(written, where="config.json")["segments"] == segments
+    assert caplog.text.count("type_vocab_size=3: lwt reads row 1") == 1 and "=2" not in caplog.text
