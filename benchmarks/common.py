@@ -27,8 +27,8 @@ DEVICES = ("cpu", "gpu")
 def arguments(description, variants, *, data="folder:mt_de_en_train", more=None):
     """Parses the flags of a worker; this is a worker's first call.
 
-    It also sets the allocator as lwt's training does, which speeds up PyTorch too where a step takes gigabytes
-    (docs/design/speed.md).
+    It also limits the cores, and sets the allocator as lwt's training does, which speeds up PyTorch too where a step
+    takes gigabytes (docs/design/speed.md).
 
     Args:
         description: help text of the program.
@@ -51,7 +51,16 @@ def arguments(description, variants, *, data="folder:mt_de_en_train", more=None)
     parser.add_argument("--batches", type=parsing.whole(1), default=16, help=text)
     if more:
         more(parser)
-    return parser.parse_args()
+    flags = parser.parse_args()
+    if flags.device == "cpu":
+        limit_cores()
+    return flags
+
+
+def limit_cores():
+    """Keeps this process on `THREADS` cores where the system can: XLA starts a thread for every core it may use."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
 
 def peak_bytes():
