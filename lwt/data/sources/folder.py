@@ -110,8 +110,11 @@ def splits(name):
 
 
 def is_one_file(name):
-    """Whether the name is that of a file, and not of a folder; a file of images may hold splits."""
-    folder = _folder(name)
+    """Whether the name is that of a file, and not of a folder or nothing; a file of images may hold splits."""
+    try:
+        folder = _folder(name)
+    except errors.DataError:  # what reads it says so
+        return False
     return folder.is_file() and not image_folders.archive(folder)
 
 

@@ -150,6 +150,7 @@ def test_a_file_has_no_splits(folder):
     with pytest.raises(errors.DataError, match="pairs/a.jsonl is one file, without a split 'validatoin'"):
         sources.load("folder:pairs/a.jsonl@validatoin")
     assert sources.with_split("folder:pairs/a.jsonl", "test") == "folder:pairs/a.jsonl"
+    assert sources.with_split("folder:nowhere", "test") == "folder:nowhere@test"
     assert sources.with_split("folder:pairs+folder:pairs@a", "test") == "folder:pairs@test+folder:pairs@a"
 
 
