@@ -84,7 +84,7 @@ def test_the_command(finished, data, monkeypatch):
         assert f" {100 * first:.2f} |" in page
     assert record["records"]["train"] == 48 and record["records"]["test_mismatched"] == 13
     assert "| BERT(2MB) | english_novels_lm | – | 2 |" in page
-    assert "- Settings of the command that have no run: 1.\n" in page
+    assert "- Further settings of the command, without a run: 1.\n" in page
     written = {path.name for path in (finished / "runs" / "report").iterdir()}
     files = "README.md results.json scores.csv".split()
     assert written == {*files, report.CURVES[""][0]}

@@ -75,7 +75,7 @@ def test_the_page(tmp_path, monkeypatch):
     assert "| lh_vit | 1,234 | 0.004 | 62.50 ± 17.68 (n=2) | 25.00 (n=1) | 1,500 | 4 |" in text
     assert "| lh_vit | 1,234 | 0.004 | 66.67 (n=1) | – | – | 3 |" in text
     assert "| cnn_light, 180 epochs | 1,234 | 0.004 (not searched) | 100.00 (n=1) |" in text
-    assert "| lh_vit | 50.0 | 75.0 |" in text
+    assert "| lh_vit | 50.0 | 75.0* |" in text
     assert "| vit |" not in text and "Not in the figures: f." in text
     assert text.count("| linear classifier | – | – | 62.50 | – | – | 8 |") == 1
     rows = results.load(tmp_path / "out" / "results.json")

@@ -40,7 +40,7 @@ def test_a_run_and_the_page(tmp_path, monkeypatch):
     headlines.write(tmp_path / "out", {entry.name: record}, missing=["seed1"], command_line="c")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "Not in the figures: seed1." in page and "6 test texts" in page
-    assert "Descriptions have 75.0 % of the words of their titles" in page
+    assert "Descriptions contain 75.0 % of the words of their titles" in page
     assert "| the first 9 words | – | 30.00 | 10.00 | 25.00 |" in page
     assert f"| the model | {record['parameters']:,} | 20.00 (n=1) | 5.00 (n=1) | 18.13 (n=1) |" in page
     rows = {row["metric"]: row["value"] for row in results.load(tmp_path / "out" / "results.json")}
