@@ -27,7 +27,7 @@ ONE = {  # fields of the classifier's files: the program has one task
     **dict.fromkeys(("FOR_TASKS", "PARAMETER", "ARGUMENT", "TASK", "CHOICE", "USAGE", "OPTIONS", "TASKS"), ""),
     "LABEL": "lwt_labels[answer.best]",
 }
-ANSWERS = {"classifier": "classes", "regression": "a number"}
+ANSWERS = {"translator": "UTF-8", "text classifier": "classes", "text regression": "a number"}
 TAKEN = (  # no prefix: system headers that the engine includes, and targets of CMake and Make
     *("stdint", "stdio", "stdlib", "string", "stddef", "stdbool", "math", "limits", "float", "assert", "errno", "time"),
     *("test", "all", "clean", "install", "help", "package"),
@@ -124,7 +124,7 @@ def public(program, *, classes, fingerprint):
     """
     shape, network, tokenizer = program.shape, program.network.name, program.tokens.name
     translates, pairs = program.name == "translate", shape.get("texts") == 2
-    kind = "classifier" if classes or shape.get("tasks") else "regression"
+    kind = "translator" if translates else "text classifier" if classes or shape.get("tasks") else "text regression"
     many = shape.get("tasks", 0)
     keys = ("length", "answer_bytes") if translates else ("outputs", "texts", "length", "tasks")
     keys += ("places", "slot_bytes") if many else ()
@@ -139,12 +139,10 @@ def public(program, *, classes, fingerprint):
     return {
         "SHAPE": literals.defines(constants),
         "DESCRIPTION": ", ".join([*fields, "LWT_LENGTH", "LWT_ARENA_BYTES"]),
-        "ABOUT": "A translator, from UTF-8 to UTF-8."
-        if translates
-        else f"A text {kind}, from UTF-8 to {ANSWERS[kind]}.",
+        "ABOUT": f"A {kind}, from UTF-8 to {ANSWERS[kind]}.",
         "KIND": kind,
         "ECHO": r'printf "what a day\thow are you\n"' if pairs else 'echo "what a day"',
-        "PRINTED": "label and logits, with tabs between" if kind == "classifier" else "the number",
+        "PRINTED": "label and logits, with tabs between" if kind == "text classifier" else "the number",
         "STACK": str(-(-stack // 64) * 64),
         **_examples(many=many, classes=classes, pairs=pairs),
     }

@@ -1,4 +1,4 @@
-/* A text @KIND@@FOR_TASKS@. The caller provides the memory, an arena: it need not be zero and holds nothing between calls, so that
+/* A @KIND@@FOR_TASKS@. The caller provides the memory, an arena: it need not be zero and holds nothing between calls, so that
    anything else may use it then. No call allocates memory, keeps a pointer, or changes a global variable: calls with
    different arenas may run at the same time. */
 #ifndef LWT_H
