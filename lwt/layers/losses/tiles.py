@@ -16,38 +16,38 @@ import jax.numpy as jnp
 from lwt.layers import products
 
 SIZE, LARGE = 2**21, 2**25  # most logits of a tile, on a CPU and on an accelerator
-NEVER = -1e30  # the bias of entries that fill up the last tile
+MOST = 32  # tiles, since each is compiled on its own
 
 
 class Table(typing.NamedTuple):
-    """A table `[v d]` in j tiles of u entries: rows `[j u d]`, columns `[j d u]` or None, bias `[j u]` or None."""
+    """A table `[v d]` in tiles: tuples of rows `[u d]`, of columns `[d u]` or None, of biases `[u]` or None."""
 
-    rows: jax.Array
-    columns: jax.Array | None
-    bias: jax.Array | None
+    rows: tuple
+    columns: tuple | None
+    bias: tuple | None
 
 
 def cut(table, bias, *, positions, dtype, columns):
     """`Table` of ``table [v d]`` and ``bias [v]`` (or None) for walks over n = `positions`, with `columns` or not.
 
-    u is the largest divisor of v that fits `SIZE` or `LARGE`; a vocabulary without a large divisor is filled up.
+    The tiles are arrays of their own, so that no part is copied out of the whole when it is read or added to. All have
+    the same number of entries, at most `SIZE` or `LARGE` over n, but the last may have fewer.
     """
-    v, d = table.shape
-    most = SIZE if jax.default_backend() == "cpu" else LARGE
-    limit = min(v, max(most // positions, 1))
-    size = max(n for n in range(1, limit + 1) if v % n == 0)
-    if size < limit // 4:
-        size = -(-v // -(-v // limit))
-        filler = -v % size
-        table = jnp.pad(table, ((0, filler), (0, 0)))
-        bias = jnp.pad(jnp.zeros(v) if bias is None else bias, (0, filler), constant_values=NEVER)
-    rows = products.rounded(table, dtype, once=True).reshape(-1, size, d)
+    rows = parts(products.rounded(table, dtype, once=True), positions=positions)
     barrier = jax.lax.optimization_barrier
     return Table(
-        barrier(_stored(rows)),
-        barrier(_stored(jnp.swapaxes(rows, 1, 2))) if columns else None,
-        None if bias is None else bias.reshape(-1, size),
+        tuple(barrier(rows)),
+        tuple(barrier([part.T for part in rows])) if columns else None,
+        None if bias is None else tuple(parts(bias, positions=positions)),
     )
+
+
+def parts(array, *, positions):
+    """Cuts an array `[v ...]` into the parts `[u ...]` of the tiles; u is a multiple of 64, which products like."""
+    most = SIZE if jax.default_backend() == "cpu" else LARGE
+    count = min(-(-len(array) // max(most // positions, 1)), MOST)
+    size = -(-len(array) // count // 64) * 64
+    return [array[start : start + size] for start in range(0, len(array), size)]
 
 
 class Sums(typing.NamedTuple):
@@ -58,7 +58,8 @@ class Sums(typing.NamedTuple):
         total: the sum of the exponentials of the logits minus `top`.
         at_target: the logit of the target.
         mean_row: `[d n]`, the sum of the table's rows, weighted by those exponentials; None without columns.
-        kept: for `add_gradients`: the exponentials `[j u n]` and what was subtracted from the logits `[j n]`; or None.
+        kept: for `add_gradients`: for each tile the exponentials `[u n]` and what was subtracted from the logits `[n]`;
+            or None.
     """
 
     top: jax.Array
@@ -74,62 +75,52 @@ def walk(table, hidden, *, targets, dtype, keep):
     Args:
         keep: the dtype in which exponentials are kept for `add_gradients`; None: they are not kept.
     """
-    n, (_, size, d) = len(hidden), table.rows.shape
+    n, d = hidden.shape
     hidden = products.rounded(hidden, dtype)
-
-    def tile(carry, item):
-        top, total, at_target, mean_row = carry
-        start, (rows, columns, bias) = item
-        z = jax.lax.dot_general(_loaded(rows), hidden, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
-        z = z if bias is None else z + bias[:, None]
-        inside = (targets >= start) & (targets < start + size)
-        own = jnp.take_along_axis(z, jnp.clip(targets - start, 0, size - 1)[None], 0)[0]
+    top, total, at_target, mean_row = jnp.full(n, -jnp.inf), jnp.zeros(n), jnp.zeros(n), jnp.zeros((d, n))
+    start, kept = 0, []
+    for number, rows in enumerate(table.rows):
+        z = jax.lax.dot_general(rows, hidden, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+        z = z if table.bias is None else z + table.bias[number][:, None]
+        inside = (targets >= start) & (targets < start + len(rows))
+        own = jnp.take_along_axis(z, jnp.clip(targets - start, 0, len(rows) - 1)[None], 0)[0]
+        at_target = jnp.where(inside, own, at_target)
         new = jnp.maximum(top, z.max(0))
         factor, exponentials = jnp.exp(top - new), jnp.exp(z - new)
         total = total * factor + exponentials.sum(0)
         operand = products.rounded(exponentials, dtype, once=True)
-        if columns is not None:
-            part = jnp.dot(_loaded(columns), operand, preferred_element_type=jnp.float32)
+        if table.columns is not None:
+            part = jnp.dot(table.columns[number], operand, preferred_element_type=jnp.float32)
             mean_row = mean_row * factor + part
-        kept = exponentials if keep == "float32" else _stored(operand)
-        return (new, total, jnp.where(inside, own, at_target), mean_row), (kept, new) if keep else None
-
-    zeros = jnp.zeros(n)
-    start = jnp.full(n, -jnp.inf), zeros, zeros, None if table.columns is None else jnp.zeros((d, n))
-    sums, kept = jax.lax.scan(tile, start, (jnp.arange(len(table.rows)) * size, table))
-    return Sums(*sums, kept)
+        kept.append((exponentials if keep == "float32" else operand, new))
+        # The next tile waits for this one, so that the logits of one tile exist at a time.
+        hidden, total = jax.lax.optimization_barrier((hidden, total))
+        top, start = new, start + len(rows)
+    return Sums(top, total, at_target, mean_row if table.columns else None, tuple(kept) if keep else None)
 
 
 def add_gradients(gradients, sums, *, hidden, weights, dtype):
     """Adds ``Σ_n weights[n] exp(logits[:, n] - top[n]) hidden[n]`` and, for the bias, the same without `hidden`.
 
     Args:
-        gradients: ``(of the table [j u d], of the bias [j u])``, either may be None; the bias needs float32 in `kept`.
+        gradients: ``(of the table, of the bias)``, tuples of the tiles' parts `[u d]` and `[u]`, either may be None; the
+            bias needs float32 in `kept`.
     """
-
-    def tile(gradients, item):
-        index, exponentials, subtracted = item
-        factor = jnp.exp(subtracted - sums.top) * weights
-        of_table, of_bias = gradients
-        if of_table is not None:
-            operand, scaled = (products.rounded(x, dtype) for x in (_loaded(exponentials), hidden * factor[:, None]))
-            of_table = _add(of_table, jnp.dot(operand, scaled, preferred_element_type=jnp.float32), index)
-        if of_bias is not None:
-            of_bias = _add(of_bias, (exponentials * factor).sum(1), index)
-        return (of_table, of_bias), None
-
-    return jax.lax.scan(tile, gradients, (jnp.arange(len(sums.kept[1])), *sums.kept))[0]
-
-
-def _add(whole, part, index):
-    old = jax.lax.dynamic_index_in_dim(whole, index, keepdims=False)
-    return jax.lax.dynamic_update_index_in_dim(whole, old + part, index, 0)
+    of_table, of_bias = gradients
+    factors = [jnp.exp(subtracted - sums.top) * weights for _, subtracted in sums.kept]
+    if of_table is not None:
+        of_table = tuple(
+            old + _product(exponentials, hidden * factor[:, None], dtype)
+            for old, (exponentials, _), factor in zip(of_table, sums.kept, factors, strict=True)
+        )
+    if of_bias is not None:
+        of_bias = tuple(
+            old + (exponentials * factor).sum(1)
+            for old, (exponentials, _), factor in zip(of_bias, sums.kept, factors, strict=True)
+        )
+    return of_table, of_bias
 
 
-def _stored(x):
-    """bfloat16 as integers: to read or set a part, XLA's CPU backend converts a whole bfloat16 array to float32."""
-    return jax.lax.bitcast_convert_type(x, jnp.uint16) if x.dtype == jnp.bfloat16 else x
-
-
-def _loaded(x):
-    return jax.lax.bitcast_convert_type(x, jnp.bfloat16) if x.dtype == jnp.uint16 else x
+def _product(x, y, dtype):
+    x, y = (products.rounded(operand, dtype) for operand in (x, y))
+    return jnp.dot(x, y, preferred_element_type=jnp.float32)

@@ -59,11 +59,12 @@ def _loss(hidden, table, bias, rows, constants, settings, want):
             gradients = tiles.add_gradients(gradients, found, hidden=h, weights=share, dtype=dtype)
         return (sums, gradients), (found.mean_row * share).T if want_hidden else None
 
-    sizes = tiled.rows.shape
-    gradients = jnp.zeros(sizes) if want_table else None, jnp.zeros(sizes[:2]) if want_bias else None
+    of_table = tuple(jnp.zeros(rows.shape) for rows in tiled.rows) if want_table else None
+    of_bias = tuple(jnp.zeros(len(rows)) for rows in tiled.rows) if want_bias else None
+    gradients = of_table, of_bias
     start = (jnp.zeros((), jnp.float32),) * 3, gradients
     (sums, gradients), d_hidden = chunks.scan(one, start, chunks=(hidden, targets, weights))
-    d_table, d_bias = (None if g is None else g.reshape(-1, *g.shape[2:])[:v] for g in gradients)
+    d_table, d_bias = (None if g is None else jnp.concatenate(g) for g in gradients)
     if d_hidden is not None:
         target_row = (1 - smoothing) * table[targets] + smoothing * mean_row
         d_hidden = d_hidden - weights[..., None] * target_row
