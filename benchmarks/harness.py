@@ -2,7 +2,8 @@
 
 Rounds interleave A B A B on one machine, and each variant's memory is measured alone. A measurement keeps compiled
 programs in a folder of its own, as training (`machine/compiled.py`) and `torch.compile` keep them: a variant's first
-start compiles all of them, and its second start, for the memory alone, finds them there.
+start compiles all of them, and its second start finds them there. Figures of speed are of both processes, since by
+chance one may stay slower than another.
 """
 
 import contextlib
@@ -119,22 +120,14 @@ def rates(runs, unit, *, clock="seconds"):
     return [run[unit] / run[clock] * share for run in runs]
 
 
-def peak_of_second_start(worker, *, steps):
-    """The peak memory in bytes of a worker that has ended and starts again, for `steps` steps."""
-    worker.start()
-    worker.ready()
-    worker.ask(run=steps)
-    return worker.quit()
-
-
-def summary(name, facts, *, runs, peak):
+def summary(name, facts, *, runs, peaks):
     """One variant's line: median rates, their range over the rounds, and memory.
 
     Args:
         name: of the variant.
         facts: from `Worker.facts`.
         runs: the worker's answers, each with its ``steps``.
-        peak: from `Worker.quit`.
+        peaks: of each of its processes, from `Worker.quit`.
     """
     line = {"variant": name, "parameters": facts["parameters"], "rounds": len(runs)}
     line["step_seconds"] = statistics.median(run["seconds"] / run["steps"] for run in runs)
@@ -144,7 +137,7 @@ def summary(name, facts, *, runs, peak):
             line[f"{unit}_per_second"] = statistics.median(values)
             line[f"{unit}_per_second_range"] = [min(values), max(values)]
             line[f"{unit}_per_cpu_second"] = statistics.median(rates(runs, unit, clock="cpu_seconds"))
-    line["peak_bytes"] = peak
+    line |= dict(zip(("peak_bytes", "second_peak_bytes"), peaks, strict=False))
     line |= {key: facts[key] for key in ("start_bytes", "warmup_seconds")}
     return line | {key: runs[-1][key] for key in ("loss",) if key in runs[-1]}
 
@@ -193,29 +186,33 @@ def interleave(workers, *, failures, rounds, steps, pause=PAUSE, again=False, re
     Args:
         workers: from `started`; those that fail are taken out.
         failures: as in `started`.
-        rounds: turns of each worker.
+        rounds: turns of each process.
         steps: steps per turn, with the same batches for all workers.
         pause: seconds of rest before a turn, in which the previous worker's threads stop spinning.
-        again: whether to start each a second time and to add its ``second_peak_bytes``.
+        again: whether to start each a second time, for as many rounds and its ``second_peak_bytes``. If that fails, the
+            figures of the first start stay.
         report: called with a line of progress.
     """
-    runs, lines = {name: [] for name in workers}, []
-    for turn in range(rounds):
-        for name, worker in list(workers.items()):
-            time.sleep(pause)
+    facts = {name: worker.facts for name, worker in workers.items()}
+    runs, peaks = ({name: [] for name in workers} for _ in range(2))
+    for start in range(2 if again else 1):
+        for name, worker in list(workers.items()) if start else ():
+            report(f"starting {name} again ...")
             with _left_out(name, workers, failures=failures, report=report):
-                runs[name].append(worker.ask(run=steps) | {"steps": steps})
-        if workers:
-            slowest = max(workers, key=lambda name: runs[name][-1]["seconds"])
-            report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
-    for name, worker in list(workers.items()):
-        with _left_out(name, workers, failures=failures, report=report):
-            line = summary(name, worker.facts, runs=runs[name], peak=worker.quit())
-            lines.append(line)
-            if again:
-                report(f"starting {name} again ...")
-                line["second_peak_bytes"] = peak_of_second_start(worker, steps=steps)
-    return lines
+                worker.start()
+                worker.ready()
+        for turn in range(rounds):
+            for name, worker in list(workers.items()):
+                time.sleep(pause)
+                with _left_out(name, workers, failures=failures, report=report):
+                    runs[name].append(worker.ask(run=steps) | {"steps": steps})
+            if workers:
+                slowest = max(workers, key=lambda name: runs[name][-1]["seconds"])
+                report(f"round {turn + 1} of {rounds}; slowest: {slowest} {runs[slowest][-1]['seconds']:.2f} s")
+        for name, worker in list(workers.items()):
+            with _left_out(name, workers, failures=failures, report=report):
+                peaks[name].append(worker.quit())
+    return [summary(name, facts[name], runs=runs[name], peaks=peaks[name]) for name in runs if peaks[name]]
 
 
 def module_of(name):

@@ -168,7 +168,7 @@ def rows(what, lines, *, flags):
             "range": line.get(f"{metric}_range"),
             "paper": None,
             "hardware": machine(flags.device),
-            "seconds": line["step_seconds"] * flags.steps * flags.rounds,
+            "seconds": line["step_seconds"] * flags.steps * line["rounds"],
             "command": f"python -m benchmarks.run {shlex.join(sys.argv[1:])}",
             "date": datetime.date.today().isoformat(),
         }
@@ -205,7 +205,9 @@ def main():
     text = "regular expression; default: the usual variants"
     parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
     parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
-    parser.add_argument("--rounds", type=parsing.whole(1), default=5, help="number of turns of every variant")
+    parser.add_argument(
+        "--rounds", type=parsing.whole(1), default=5, help="turns of each process of a variant: two on a CPU"
+    )
     text = "steps per turn; default: 16 (decode: 1), on a GPU twice as many"
     parser.add_argument("--steps", type=parsing.whole(0), default=0, help=text)
     parser.add_argument(

@@ -62,9 +62,10 @@ def test_the_page_begins_with_the_fastest_of_lwt_and_pytorch_at_each_precision(t
 
 
 def test_a_loss_that_is_not_finite_is_marked(tmp_path):
-    flags = argparse.Namespace(data="random", steps=1, rounds=1, device="cpu")
+    flags = argparse.Namespace(data="random", steps=1, device="cpu")
     line = {
         "variant": "torch_vit/vit:plain+compiled",
+        "rounds": 1,
         "step_seconds": 0.005,
         "peak_bytes": 1,
         "examples_per_second": 9.0,

@@ -103,8 +103,8 @@ def add_gradients(gradients, sums, *, hidden, weights, dtype):
     """Adds ``Σ_n weights[n] exp(logits[:, n] - top[n]) hidden[n]`` and, for the bias, the same without `hidden`.
 
     Args:
-        gradients: ``(of the table, of the bias)``, tuples of the tiles' parts `[u d]` and `[u]`, either may be None; the
-            bias needs float32 in `kept`.
+        gradients: ``(of the table, of the bias)``, tuples of the tiles' parts `[u d]` and `[u]`, either may be None;
+            the bias needs float32 in `kept`.
     """
     of_table, of_bias = gradients
     factors = [jnp.exp(subtracted - sums.top) * weights for _, subtracted in sums.kept]
