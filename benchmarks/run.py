@@ -205,9 +205,8 @@ def main():
     text = "regular expression; default: the usual variants"
     parser.add_argument("--variants", type=parsing.pattern, default="", help=text)
     parser.add_argument("--list", action="store_true", help="print the names of all variants and exit")
-    parser.add_argument(
-        "--rounds", type=parsing.whole(1), default=5, help="turns of each process of a variant: two on a CPU"
-    )
+    text = "turns of each process; on a CPU, a variant has two, one after the other"
+    parser.add_argument("--rounds", type=parsing.whole(1), default=5, help=text)
     text = "steps per turn; default: 16 (decode: 1), on a GPU twice as many"
     parser.add_argument("--steps", type=parsing.whole(0), default=0, help=text)
     parser.add_argument(

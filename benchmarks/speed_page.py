@@ -13,8 +13,8 @@ WORK = {
 HOW_TO_READ = """\
 [Benchmarks](../../benchmarks.md) describes the workloads and their variants. The command of a table is above it, and
 the fastest variant is its first row. Rates and times are medians over the rounds, in which all variants of a command
-take turns; in tables since December 2026, rounds of two processes each. A step of decoding translates all sentences once. "Loss not finite" marks variants whose loss was NaN or
-infinite: their time is shown, but they trained nothing.
+take turns; in tables since December 2026, rounds of two processes each. A step of decoding translates all sentences
+once. "Loss not finite" marks variants whose loss was NaN or infinite: their time is shown, but they trained nothing.
 
 Peak memory is that of the whole process, imports and compilers included; on a GPU it is that of the framework's
 allocator. The first start compiles all programs and keeps them, as lwt's training does. A second start finds them; its
