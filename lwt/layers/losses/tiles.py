@@ -31,7 +31,7 @@ def cut(table, bias, *, positions, dtype, columns):
     """`Table` of ``table [v d]`` and ``bias [v]`` (or None) for walks over n = `positions`, with `columns` or not.
 
     The tiles are arrays of their own, so that no part is copied out of the whole when it is read or added to. All have
-    the same number of entries, at most `SIZE` or `LARGE` over n, but the last may have fewer.
+    the same number of entries, but the last may have fewer.
     """
     rows = parts(products.rounded(table, dtype, once=True), positions=positions)
     barrier = jax.lax.optimization_barrier
@@ -43,7 +43,10 @@ def cut(table, bias, *, positions, dtype, columns):
 
 
 def parts(array, *, positions):
-    """Cuts an array `[v ...]` into the parts `[u ...]` of the tiles; u is a multiple of 64, which products like."""
+    """Cuts an array `[v ...]` into the parts `[u ...]` of at most `MOST` tiles, of about `SIZE` or `LARGE` logits each.
+
+    u is a multiple of 64, since products are slow at odd sizes.
+    """
     most = SIZE if jax.default_backend() == "cpu" else LARGE
     count = min(-(-len(array) // max(most // positions, 1)), MOST)
     size = -(-len(array) // count // 64) * 64
